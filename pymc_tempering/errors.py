@@ -1,0 +1,43 @@
+"""What the package raises and warns with.
+
+Every error is raised before any sampling and says what was given, what was expected and what to
+do. Numerical failure inside a kernel is a recorded statistic, never an exception.
+"""
+
+__all__ = [
+    "BaseError",
+    "DataError",
+    "ModelError",
+    "OptionError",
+    "ScheduleError",
+    "TemperingError",
+    "TemperingWarning",
+]
+
+
+class TemperingError(ValueError):
+    """Base class of all errors that the package raises."""
+
+
+class ModelError(TemperingError):
+    """The model cannot be tempered: discrete variables, no free variables, non-finite density."""
+
+
+class BaseError(TemperingError):
+    """The base density does not fit the model or is not a proper density."""
+
+
+class ScheduleError(TemperingError):
+    """A schedule of inverse temperatures is not increasing from 0 to 1, or has too many levels."""
+
+
+class OptionError(TemperingError):
+    """An argument has a value that the function does not know."""
+
+
+class DataError(TemperingError):
+    """A DataTree lacks the recorded statistics, or models were fitted to different data."""
+
+
+class TemperingWarning(UserWarning):
+    """A run finished but does not support what would be concluded from it."""
