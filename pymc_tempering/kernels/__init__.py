@@ -1,1 +1,1 @@
-"""TODO."""
+"""Compiled moves: everything that runs inside a scan, in numba, on arrays alone."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""From a PyMC model to a compiled log density of one flat vector."""

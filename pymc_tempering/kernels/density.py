@@ -1,0 +1,111 @@
+"""Evaluating a log density through a C function pointer, in base coordinates.
+
+A kernel that closes over a model's function has to be compiled again for every model. A kernel
+that receives the density as an address is compiled once per installation.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Scale", "call_density", "evaluate"]
+
+type Scale = FloatArray
+
+
+@intrinsic
+def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
+    """Call ``double f(const double *z, double *grad)`` at an address, from compiled code.
+
+    Parameters
+    ----------
+    address : int
+        Address of the function. It returns the log density in nats (``-inf`` outside the support)
+        and writes its gradient.
+    z : ndarray of shape (D,), contiguous
+        Flat unconstrained vector.
+    grad : ndarray of shape (D,), contiguous
+        Overwritten with the gradient.
+    """
+    signature = numba.types.float64(address, z, grad)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointer = ir.DoubleType().as_pointer()
+        function_type = ir.FunctionType(ir.DoubleType(), [pointer, pointer])
+        function = builder.inttoptr(args[0], function_type.as_pointer())
+        z_struct = context.make_array(sig.args[1])(context, builder, args[1])
+        grad_struct = context.make_array(sig.args[2])(context, builder, args[2])
+        return builder.call(function, [z_struct.data, grad_struct.data])
+
+    return signature, codegen
+
+
+@numba.njit(nogil=True, cache=True)
+def evaluate(
+    address: int,
+    mean: FloatArray,
+    scale: FloatArray,
+    log_det_scale: float,
+    u: FloatArray,
+    grad: FloatArray,
+    work: FloatArray,
+) -> float:
+    """Log target density and its gradient in base coordinates ``u``, ``z = mean + scale u``.
+
+    Parameters
+    ----------
+    address : int
+        The density of ``z``, see :func:`call_density`.
+    mean : ndarray of shape (D,)
+    scale : ndarray of shape (1, D) or (D, D)
+        One row of standard deviations, or a lower triangular Cholesky factor.
+    log_det_scale : float
+        Log of the Jacobian, in nats.
+    u : ndarray of shape (D,)
+    grad : ndarray of shape (D,)
+        Overwritten with the gradient with respect to ``u``; zero where the density is zero.
+    work : ndarray of shape (2, D)
+        Scratch space, so that a leapfrog step allocates nothing.
+
+    Returns
+    -------
+    float
+        Log density of ``u`` in nats; ``-inf`` where the target's is ``-inf`` or not a number, or
+        where its gradient is not finite.
+    """
+    dim = u.shape[0]
+    z = work[0]
+    grad_z = work[1]
+    if scale.shape[0] == 1:
+        for i in range(dim):
+            z[i] = mean[i] + scale[0, i] * u[i]
+    else:
+        for i in range(dim):
+            total = mean[i]
+            for j in range(i + 1):
+                total += scale[i, j] * u[j]
+            z[i] = total
+    value = call_density(address, z, grad_z)
+    check = value
+    for i in range(dim):
+        check += 0.0 * grad_z[i]
+    if not np.isfinite(check):
+        for i in range(dim):
+            grad[i] = 0.0
+        return -np.inf
+    if scale.shape[0] == 1:
+        for i in range(dim):
+            grad[i] = scale[0, i] * grad_z[i]
+    else:
+        for j in range(dim):
+            grad[j] = 0.0
+        for i in range(dim):
+            g = grad_z[i]
+            for j in range(i + 1):
+                grad[j] += scale[i, j] * g
+    return value + log_det_scale

@@ -1,0 +1,168 @@
+"""The only place where a model's graph becomes machine code.
+
+PyTensor compiles the graph with its numba backend. A small wrapper turns the result into a C
+function that any compiled kernel can call by address. The wrapper is kept on disk under the hash
+of the graph, constants included, so that a second process starts in tenths of a second and two
+models of equal dimension can never be confused.
+"""
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.pytensorf import compile as pymc_compile
+from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pytensor.gradient import DisconnectedInputError, NullTypeGradError
+from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
+
+from pymc_tempering.errors import ModelError
+from pymc_tempering.path.freeze import check_finite, freeze
+from pymc_tempering.path.point import PointMap
+from pymc_tempering.types import FloatArray
+
+__all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density"]
+
+DENSITY_SIGNATURE = numba.types.float64(
+    numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
+)
+
+# An exception must not cross into a kernel: whatever the graph raises is a point of zero density.
+_WRAPPER = """
+def tempering_density(z_pointer, grad_pointer):
+    z = carray(z_pointer, ({dim},))
+    grad = carray(grad_pointer, ({dim},))
+    try:
+        value, gradient = inner(z)
+        for i in range({dim}):
+            grad[i] = gradient[i]
+        return value.item()
+    except Exception:
+        return -np.inf
+"""
+_WRAPPER_VERSION = 1
+
+
+@dataclass(frozen=True)
+class CompiledDensity:
+    """A model's log density and gradient as a C function of one flat unconstrained vector.
+
+    Attributes
+    ----------
+    address : int
+        Address of ``double f(const double *z, double *grad)``: log density in nats with all
+        Jacobian terms, potentials and observed terms; ``-inf`` where it is zero.
+    dim : int
+        Number D of unconstrained values.
+    start : ndarray of shape (D,)
+        The model's initial point.
+    points : PointMap
+        Flat vector to named values and back.
+    model : pymc.Model
+        The frozen copy that was compiled.
+    """
+
+    address: int
+    dim: int
+    start: FloatArray
+    points: PointMap
+    model: pm.Model
+    _keep_alive: Any = field(repr=False, compare=False)
+
+    def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
+        """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,)."""
+        z = np.ascontiguousarray(z, dtype=np.float64)
+        if z.shape != (self.dim,):
+            raise ModelError(
+                f"The model has {self.dim} unconstrained values, but a vector of shape {z.shape} "
+                "was given; ravel the value variables in the order of `points.names`."
+            )
+        grad = np.empty(self.dim)
+        pointer = ctypes.POINTER(ctypes.c_double)
+        value = self._keep_alive[0].ctypes(
+            z.ctypes.data_as(pointer), grad.ctypes.data_as(pointer)
+        )
+        return value, grad
+
+
+def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity:
+    """Compile a model's log density and gradient into a C function.
+
+    Data and dims are frozen into a copy; the model itself is not changed. Compiled with PyMC's
+    rewrites, so that invalid parameters give ``-inf`` and not an exception.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    random_seed : int
+        Seed of the starting points at which the density must be finite. Fixed by default, since a
+        constructor must not depend on chance.
+
+    Returns
+    -------
+    CompiledDensity
+
+    Raises
+    ------
+    ModelError
+        For models without free variables, with free discrete variables, with minibatches or other
+        random graphs, without a gradient, or without a finite log density at any of several
+        starting points.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 1.0, 2.0)
+    >>> density = compile_density(model)
+    >>> value, grad = density.value_and_grad(np.array([3.0]))
+    >>> round(value, 4), round(float(grad[0]), 4)
+    (-2.1121, -0.5)
+    """
+    frozen = freeze(model)
+    points = PointMap.from_model(frozen)
+    [log_density], z = join_nonshared_inputs(
+        points.initial, [frozen.logp()], frozen.value_vars, []
+    )
+    log_density = rewrite_pregrad(log_density).astype("float64")
+    try:
+        gradient = pytensor.gradient.grad(log_density, z)
+    except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
+        raise ModelError(
+            f"The log density of this model has no gradient ({error}). The compiled kernels need "
+            "one; rewrite the term that PyTensor cannot differentiate."
+        ) from error
+    with model:  # `check_bounds` of the model decides how parameter checks are compiled
+        function = pymc_compile(
+            [pytensor.In(z, borrow=True)],
+            [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],
+            mode="NUMBA",
+        )
+    wrapper = _wrap(function.vm.jit_fn, points.dim)
+    density = CompiledDensity(
+        address=wrapper.address,
+        dim=points.dim,
+        start=points.ravel(points.initial),
+        points=points,
+        model=frozen,
+        _keep_alive=(wrapper, function),
+    )
+    check_finite(density.value_and_grad, points, frozen, random_seed)
+    return density
+
+
+def _wrap(inner: Any, dim: int) -> Any:
+    key = CACHED_SRC_FUNCTIONS.get(inner.py_func)
+    if key is not None:
+        key = f"{key}_tempering{_WRAPPER_VERSION}_pytensor{pytensor.__version__}"
+    source = compile_numba_function_src(
+        _WRAPPER.format(dim=dim),
+        "tempering_density",
+        # numba's cache imports the module that a function claims to come from
+        global_env={"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner},
+        cache_key=key,
+    )
+    return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)

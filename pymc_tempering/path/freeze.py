@@ -1,0 +1,130 @@
+"""What a model must be like to be tempered, checked before anything is compiled."""
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+from pymc.model.transform.optimization import freeze_dims_and_data
+from pymc.pytensorf import collect_default_updates
+from pytensor.compile.sharedvalue import SharedVariable
+
+from pymc_tempering.errors import ModelError
+from pymc_tempering.path.point import PointMap
+from pymc_tempering.types import FloatArray
+
+__all__ = ["N_STARTS", "check_finite", "data_digest", "freeze", "shared_digest"]
+
+N_STARTS = 8
+"""Starting points at which the log density is tried before a model is refused."""
+
+
+def freeze(model: pm.Model) -> pm.Model:
+    """Check a model and copy it with its data and dims fixed.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Not changed.
+
+    Returns
+    -------
+    pymc.Model
+
+    Raises
+    ------
+    ModelError
+        If the model has no free variables, free discrete variables, or a random graph.
+    """
+    if not model.free_RVs:
+        raise ModelError(
+            "The model has no free variables, so there is nothing to sample; give at least one "
+            "variable no `observed` values."
+        )
+    discrete = [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
+    if discrete:
+        raise ModelError(
+            f"The free variables {discrete} are discrete. Tempering by Hamiltonian dynamics needs "
+            "continuous variables: sum the discrete ones out, for instance with "
+            "`pymc_extras.marginalize(model, ...)`."
+        )
+    random_terms = [
+        rv.name
+        for rv in model.basic_RVs
+        if rv in model.rvs_to_total_sizes and model.rvs_to_total_sizes[rv] is not None
+    ] if hasattr(model, "rvs_to_total_sizes") else []
+    try:
+        random_graph = bool(collect_default_updates(inputs=[], outputs=[model.logp()]))
+    except (ValueError, NotImplementedError) as error:
+        raise ModelError(f"The log density of the model cannot be built: {error}") from error
+    if random_graph or random_terms:
+        raise ModelError(
+            "The log density changes from call to call, as with `pm.Minibatch` or a random "
+            "variable inside a potential. Evidence needs the density of all the data: pass the "
+            "whole data set instead."
+        )
+    return freeze_dims_and_data(model)
+
+
+def check_finite(
+    value_and_grad: Callable[[FloatArray], tuple[float, FloatArray]],
+    points: PointMap,
+    model: pm.Model,
+    random_seed: int,
+) -> None:
+    """Refuse a model whose log density is finite at none of several starting points.
+
+    Raises
+    ------
+    ModelError
+        Names the terms that are not finite at the initial point.
+    """
+    rng = np.random.default_rng(random_seed)
+    start = points.ravel(points.initial)
+    for trial in range(N_STARTS):
+        value, grad = value_and_grad(start + (trial > 0) * rng.uniform(-1, 1, start.size))
+        if np.isfinite(value) and np.isfinite(grad).all():
+            return
+    terms = {
+        name: float(value)
+        for name, value in model.point_logps(points.initial).items()
+        if not np.isfinite(value)
+    }
+    raise ModelError(
+        f"The log density is not finite at the model's initial point nor at {N_STARTS - 1} points "
+        f"around it. Terms that are not finite at the initial point: {terms or 'the gradient'}. "
+        "Check the observed values against their distributions, or set `initval=`."
+    )
+
+
+def shared_digest(model: pm.Model) -> str:
+    """Digest of every mutable value of a model, to notice a later ``pm.set_data``."""
+    digest = hashlib.sha256()
+    for name in sorted(model.named_vars):
+        variable = model.named_vars[name]
+        if isinstance(variable, SharedVariable):
+            value = np.ascontiguousarray(variable.get_value(borrow=True))
+            digest.update(f"{name}{value.dtype}{value.shape}".encode())
+            digest.update(value.tobytes())
+    for name, length in sorted(model.dim_lengths.items()):
+        if isinstance(length, SharedVariable):
+            digest.update(f"{name}={length.get_value()}".encode())
+    return digest.hexdigest()
+
+
+def data_digest(model: pm.Model) -> str:
+    """Digest of the observed values of a model: the same for models of the same data.
+
+    Names do not enter, since two models may call the same data differently.
+    """
+    parts = []
+    for rv in model.observed_RVs:
+        value = model.rvs_to_values[rv]
+        data = value.get_value() if isinstance(value, SharedVariable) else None
+        if data is None:
+            data = value.eval() if value.owner is not None else value.data
+        array = np.ascontiguousarray(data, dtype=np.float64)
+        parts.append(f"{array.shape}".encode() + array.tobytes())
+    if not parts:
+        return ""
+    return hashlib.sha256(b"".join(sorted(parts))).hexdigest()[:16]
