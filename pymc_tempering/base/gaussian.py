@@ -1,0 +1,355 @@
+"""Gaussian base densities and the coordinates in which each of them is N(0, I)."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from pymc_tempering.errors import BaseError
+from pymc_tempering.types import FloatArray
+
+__all__ = ["GaussianBase"]
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianBase:
+    r"""A normalised Gaussian density on the flat unconstrained vector, the beta = 0 end of a path.
+
+    The map :math:`z = m + S u` takes base coordinates ``u``, in which every base is
+    :math:`N(0, I)`, to the model's unconstrained ``z``, so that
+
+    .. math:: \log b(z) = -\tfrac12 \lVert u \rVert^2 - \log \lvert S \rvert - \tfrac D2 \log 2\pi.
+
+    The arrays are copied and made read-only. Two bases are equal when mean, scale and
+    ``log_zeta`` are; the hash is that of the density, as is :attr:`digest`.
+
+    Parameters
+    ----------
+    mean : array of shape (D,)
+        Mean of the base.
+    scale : array of shape (D,) or (D, D)
+        Standard deviations, or the lower Cholesky factor of the covariance.
+    log_zeta : float, optional
+        Guess of the target's log normaliser in nats that came with the fit (an ELBO). None, the
+        default, when the fit gave no guess.
+
+    Raises
+    ------
+    BaseError
+        If a value is not finite, shapes disagree, the diagonal of ``scale`` is not positive, or a
+        matrix ``scale`` is not lower triangular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> base = GaussianBase(mean=np.array([1.0, -2.0]), scale=np.array([2.0, 0.5]))
+    >>> base.dim
+    2
+    >>> base.from_base(np.array([1.0, 1.0]))
+    array([ 3. , -1.5])
+    >>> round(float(base.log_density(base.mean)), 4)
+    -1.8379
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+    log_zeta: float | None = None
+
+    def __post_init__(self) -> None:
+        mean = _read_only(self.mean, "mean")
+        scale = _read_only(self.scale, "scale")
+        if mean.ndim != 1 or mean.size == 0:
+            raise BaseError(
+                f"The mean of a base has shape {mean.shape}; expected (D,) with D >= 1. "
+                "Pass the flat unconstrained vector."
+            )
+        dim = mean.size
+        if scale.shape not in ((dim,), (dim, dim)):
+            raise BaseError(
+                f"The scale of a base has shape {scale.shape} for a mean of shape {mean.shape}; "
+                f"expected ({dim},) standard deviations or a ({dim}, {dim}) lower Cholesky factor."
+            )
+        diagonal = scale if scale.ndim == 1 else np.diagonal(scale)
+        if not np.all(diagonal > 0.0):
+            i = int(np.argmin(diagonal))
+            raise BaseError(
+                f"The scale of a base is {diagonal[i]:.3g} on the diagonal at coordinate {i}; "
+                "every entry must be positive. Pass standard deviations or a Cholesky factor."
+            )
+        if scale.ndim == 2 and np.any(np.triu(scale, 1)):
+            raise BaseError(
+                "The scale matrix of a base has entries above the diagonal; expected a lower "
+                "Cholesky factor. From a covariance use GaussianBase.from_moments."
+            )
+        log_zeta = None if self.log_zeta is None else float(self.log_zeta)
+        if log_zeta is not None and not np.isfinite(log_zeta):
+            raise BaseError(f"log_zeta is {log_zeta}; expected a finite number of nats or None.")
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "log_zeta", log_zeta)
+
+    # Unpickled arrays are writeable again, so pickles are rebuilt through the constructor.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (np.array(self.mean), np.array(self.scale), self.log_zeta)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GaussianBase):
+            return NotImplemented
+        return (
+            np.array_equal(self.mean, other.mean)
+            and np.array_equal(self.scale, other.scale)
+            and self.log_zeta == other.log_zeta
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        kind = "diagonal" if self.is_diagonal else "full"
+        zeta = "None" if self.log_zeta is None else f"{self.log_zeta:.6g}"
+        return f"GaussianBase(dim={self.dim}, {kind}, log_zeta={zeta}, digest={self.digest!r})"
+
+    @classmethod
+    def from_moments(
+        cls, mean: FloatArray, covariance: FloatArray, log_zeta: float | None = None
+    ) -> Self:
+        """Build a base from its mean and covariance.
+
+        Parameters
+        ----------
+        mean : array of shape (D,)
+            Mean.
+        covariance : array of shape (D,) or (D, D)
+            Variances, or a symmetric positive definite matrix.
+        log_zeta : float, optional
+            As for the class.
+
+        Returns
+        -------
+        GaussianBase
+            Diagonal for variances, full for a matrix.
+
+        Raises
+        ------
+        BaseError
+            If the covariance is not finite, not symmetric or not positive definite.
+
+        Examples
+        --------
+        >>> base = GaussianBase.from_moments([0.0, 0.0], [[4.0, 2.0], [2.0, 5.0]])
+        >>> base.scale
+        array([[2., 0.],
+               [1., 2.]])
+        """
+        cov = _read_only(covariance, "covariance")
+        if cov.ndim == 1:
+            if not np.all(cov > 0.0):
+                raise BaseError(
+                    f"The smallest variance of a base is {cov.min(initial=np.inf):.3g}; "
+                    "every variance must be positive."
+                )
+            return cls(mean, np.sqrt(cov), log_zeta)
+        if cov.ndim != 2 or cov.shape[0] != cov.shape[1]:
+            raise BaseError(
+                f"The covariance of a base has shape {cov.shape}; expected (D,) variances or a "
+                "square matrix."
+            )
+        if not np.allclose(cov, cov.T, rtol=1e-8, atol=1e-10 * float(np.abs(cov).max(initial=0.0))):
+            raise BaseError("The covariance of a base is not symmetric; pass (C + C.T) / 2.")
+        try:
+            scale = np.linalg.cholesky(0.5 * (cov + cov.T))
+        except np.linalg.LinAlgError as error:
+            smallest = float(np.linalg.eigvalsh(cov)[0])
+            raise BaseError(
+                "The covariance of a base is not positive definite (smallest eigenvalue "
+                f"{smallest:.3g}). Use more draws, pass variances, or GaussianBase.from_draws, "
+                "which regularises."
+            ) from error
+        return cls(mean, scale, log_zeta)
+
+    @classmethod
+    def from_draws(cls, draws: FloatArray, *, full: bool | None = None) -> "GaussianBase":
+        """Build a base from posterior draws, with robust scales.
+
+        The same as :func:`pymc_tempering.base.moments.robust_gaussian`, which has more options.
+
+        Parameters
+        ----------
+        draws : array of shape (n, D)
+            Draws of the flat unconstrained vector.
+        full : bool, optional
+            Full covariance or diagonal; by default decided from the number of draws.
+
+        Returns
+        -------
+        GaussianBase
+            The base, always positive definite.
+
+        Raises
+        ------
+        BaseError
+            If fewer than two draws are finite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> draws = np.random.default_rng(1).normal(3.0, 2.0, size=(4000, 2))
+        >>> base = GaussianBase.from_draws(draws, full=False)
+        >>> bool(np.all(np.abs(base.scale - 2.0) < 0.15))
+        True
+        """
+        from pymc_tempering.base.moments import robust_gaussian
+
+        return robust_gaussian(draws, full=full)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates D."""
+        return int(self.mean.size)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether ``scale`` holds standard deviations, not a matrix."""
+        return self.scale.ndim == 1
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance, a (D, D) matrix also for diagonal bases."""
+        return np.diag(self.scale**2) if self.is_diagonal else self.scale @ self.scale.T
+
+    @property
+    def standard_deviation(self) -> FloatArray:
+        """Marginal standard deviations, shape (D,)."""
+        return self.scale.copy() if self.is_diagonal else np.sqrt((self.scale**2).sum(axis=1))
+
+    @property
+    def log_det_scale(self) -> float:
+        """Log determinant of the map from base coordinates to z."""
+        diagonal = self.scale if self.is_diagonal else np.diagonal(self.scale)
+        return float(np.log(diagonal).sum())
+
+    @property
+    def digest(self) -> str:
+        """Identity of the density: 16 hex digits of the SHA-256 of mean and scale."""
+        h = hashlib.sha256()
+        for array in (self.mean, self.scale):
+            h.update(repr(array.shape).encode())
+            # + 0.0 turns -0.0 into 0.0, which compares equal and so must hash equal.
+            h.update((array + 0.0).astype("<f8").tobytes())
+        return h.hexdigest()[:16]
+
+    def from_base(self, u: FloatArray) -> FloatArray:
+        """Map base coordinates to z.
+
+        Parameters
+        ----------
+        u : array of shape (..., D)
+            Base coordinates.
+
+        Returns
+        -------
+        array of shape (..., D)
+            ``mean + scale u``.
+        """
+        u = np.asarray(u, dtype=np.float64)
+        return self.mean + (u * self.scale if self.is_diagonal else u @ self.scale.T)
+
+    def to_base(self, z: FloatArray) -> FloatArray:
+        """Map z to base coordinates, the inverse of :meth:`from_base`.
+
+        Parameters
+        ----------
+        z : array of shape (..., D)
+            Unconstrained vectors.
+
+        Returns
+        -------
+        array of shape (..., D)
+            Base coordinates.
+        """
+        centred = np.asarray(z, dtype=np.float64) - self.mean
+        if self.is_diagonal:
+            return centred / self.scale
+        flat = centred.reshape(-1, self.dim)
+        u = solve_triangular(self.scale, flat.T, lower=True, check_finite=False).T
+        return np.ascontiguousarray(u).reshape(centred.shape)
+
+    def log_density(self, z: FloatArray) -> FloatArray:
+        """Evaluate the normalised log density.
+
+        Parameters
+        ----------
+        z : array of shape (..., D)
+            Unconstrained vectors.
+
+        Returns
+        -------
+        array of shape (...)
+            Log density in nats.
+        """
+        u = self.to_base(z)
+        return np.asarray(
+            -0.5 * (u * u).sum(axis=-1) - self.log_det_scale - 0.5 * self.dim * LOG_2PI
+        )
+
+    def grad_log_density(self, z: FloatArray) -> FloatArray:
+        """Evaluate the gradient of :meth:`log_density`.
+
+        Parameters
+        ----------
+        z : array of shape (..., D)
+            Unconstrained vectors.
+
+        Returns
+        -------
+        array of shape (..., D)
+            Gradient.
+        """
+        u = self.to_base(z)
+        if self.is_diagonal:
+            return -u / self.scale
+        flat = u.reshape(-1, self.dim)
+        grad = -solve_triangular(self.scale, flat.T, lower=True, trans="T", check_finite=False).T
+        return np.ascontiguousarray(grad).reshape(u.shape)
+
+    def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw independent vectors from the base.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+        n : int
+            Number of draws.
+
+        Returns
+        -------
+        array of shape (n, D)
+            Draws of z.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> base = GaussianBase([0.0, 5.0], [1.0, 2.0])
+        >>> base.draw(np.random.default_rng(0), 3).shape
+        (3, 2)
+        """
+        return self.from_base(rng.standard_normal((n, self.dim)))
+
+
+def _read_only(values: Any, name: str) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise BaseError(f"The {name} of a base is not an array of real numbers.") from error
+    if not np.all(np.isfinite(array)):
+        raise BaseError(
+            f"The {name} of a base has {int((~np.isfinite(array)).sum())} non-finite entries; "
+            "all must be finite."
+        )
+    array.setflags(write=False)
+    return array
