@@ -1,0 +1,113 @@
+# `make demo` and `make test` need nothing but GNU make and some Python >= 3.12 on the machine.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed-tests
+INSTALLED_DOCS := $(VENV)/.installed-docs
+
+# Two workers is what a small machine carries; WORKERS=0 runs the tests in one process.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help demo smoke test test-slow lint types format bench calibration papers docs dist clean
+
+help:
+	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
+	@echo "make test         lint, types, demo at tiny settings, unit tests and doctests"
+	@echo "make test-slow    the tests that take more than a minute each"
+	@echo "make lint types   ruff; mypy"
+	@echo "make format       let ruff rewrite the formatting"
+	@echo "make bench        cost and error of log Z on the reference problems"
+	@echo "make calibration  does the reported error cover the truth?"
+	@echo "make papers       published figures, computed again"
+	@echo "make docs         the documentation, in docs/_build/html"
+	@echo "make dist         source archive and wheel, in dist/"
+	@echo "make clean        remove .venv, caches and everything built"
+
+# --- set-up -------------------------------------------------------------------------------------
+
+# A pyenv shim for an inactive version exists but fails when run, so every candidate is tried.
+$(PYTHON):
+	@set -eu; found=; \
+	for candidate in python3.14 python3.13 python3.12 python3 python \
+	    $$(ls -d "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin/python 2>/dev/null | sort -rV); do \
+	  if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))' \
+	      >/dev/null 2>&1; then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "No Python >= 3.12 with the venv module was found, neither on PATH nor in pyenv." >&2; \
+	  echo "Install one (pyenv install 3.12; on Debian and Ubuntu: python3.12 and" >&2; \
+	  echo "python3.12-venv), then run make again." >&2; \
+	  exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$($$found --version) ($$found)"; \
+	"$$found" -m venv $(VENV)
+
+define check_python
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || { \
+	  echo "$(VENV) does not hold a working Python >= 3.12: make clean, then run make again." >&2; \
+	  exit 1; }
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip >/dev/null
+endef
+
+$(INSTALLED): pyproject.toml | $(PYTHON)
+	$(check_python)
+	@echo "Installing the package and its test tools into $(VENV) (once; a few minutes)"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable ".[tests]"
+	@touch $@
+
+$(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
+	@echo "Installing the documentation tools into $(VENV) (once)"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@
+
+# --- the two commands ---------------------------------------------------------------------------
+
+demo: $(INSTALLED)
+	@$(PYTHON) -m pymc_tempering
+
+# pytest comes last, so that its closing line is the last line.
+test: lint types smoke
+	@$(PYTHON) -m pytest --quiet --doctest-modules -m "not slow" \
+	  --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS) tests pymc_tempering
+
+# --- parts of `make test` -----------------------------------------------------------------------
+
+lint: $(INSTALLED)
+	@$(PYTHON) -m ruff check --quiet .
+	@$(PYTHON) -m ruff format --quiet --check .
+
+types: $(INSTALLED)
+	@$(PYTHON) -m mypy --no-error-summary
+
+smoke: $(INSTALLED)
+	@$(PYTHON) -m pymc_tempering --components 2 --draws 50 --tune 100 --chains 2 --seed 1 \
+	  --output build/smoke
+
+# --- the rest -----------------------------------------------------------------------------------
+
+test-slow: $(INSTALLED)
+	@$(PYTHON) -m pytest -m slow $(PYTEST_ARGS) tests
+
+format: $(INSTALLED)
+	@$(PYTHON) -m ruff check --quiet --fix .
+	@$(PYTHON) -m ruff format --quiet .
+
+bench calibration papers: $(INSTALLED)
+	@$(PYTHON) benchmarks/$@.py $(ARGS)
+
+docs: $(INSTALLED_DOCS)
+	@$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "The documentation is docs/_build/html/index.html"
+
+dist: $(INSTALLED)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check build
+	@$(PYTHON) -m build
+
+clean:
+	@rm -rf $(VENV) build dist out docs/_build .pytest_cache .mypy_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
