@@ -1,0 +1,44 @@
+"""Targets with exact answers, and a test that a kernel leaves its target invariant.
+
+Nothing here imports pymc before ``ExactTarget.model()`` is called.
+"""
+
+from pymc_tempering.testing.exact import ExactTarget
+from pymc_tempering.testing.gaussian_targets import (
+    correlated_gaussian,
+    hard_edge_gaussian,
+    scaled_normal,
+)
+from pymc_tempering.testing.invariance import (
+    InvarianceResult,
+    detectable_shift,
+    draws_needed,
+    invariance_test,
+)
+from pymc_tempering.testing.statistics import default_statistics
+from pymc_tempering.testing.targets import (
+    TARGETS,
+    asymmetric_bimodal,
+    banana,
+    heavy_tail,
+    skewed_gamma,
+    trimodal_1d,
+)
+
+__all__ = [
+    "TARGETS",
+    "ExactTarget",
+    "InvarianceResult",
+    "asymmetric_bimodal",
+    "banana",
+    "correlated_gaussian",
+    "default_statistics",
+    "detectable_shift",
+    "draws_needed",
+    "hard_edge_gaussian",
+    "heavy_tail",
+    "invariance_test",
+    "scaled_normal",
+    "skewed_gamma",
+    "trimodal_1d",
+]

@@ -1,0 +1,316 @@
+"""Test that a Markov kernel leaves a density invariant, with a stated rate of false alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from pymc_tempering.errors import OptionError
+from pymc_tempering.testing.statistics import Statistic, default_statistics, evaluate
+from pymc_tempering.types import FloatArray
+
+__all__ = ["InvarianceResult", "detectable_shift", "draws_needed", "invariance_test"]
+
+_N_REFERENCE = 4096
+_SHOWN = 6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InvarianceResult:
+    """Outcome of :func:`invariance_test`; prints as a verdict and the most suspicious rows.
+
+    Parameters
+    ----------
+    rejected : bool
+        Whether the kernel was found to change the law, ``p_value < alpha``.
+    p_value : float
+        Smallest of the p-values after Holm's correction for all the tests made.
+    alpha : float
+        Probability that a correct kernel is rejected.
+    n : int
+        Number of exact draws that the kernel was applied to.
+    table : pandas.DataFrame
+        One row per test, most suspicious first. Columns: ``statistic``; ``test`` (``mean`` or
+        ``ks``); ``before`` and ``after``, means over exact and over moved draws; ``shift``, their
+        difference in exact standard deviations (the KS distance in rows ``ks``);
+        ``detectable``, the shift that this run finds with probability 0.99 (nan in rows ``ks``);
+        ``p_value``, and ``p_holm`` after Holm's correction.
+    """
+
+    rejected: bool
+    p_value: float
+    alpha: float
+    n: int
+    table: pd.DataFrame
+
+    def __repr__(self) -> str:
+        verdict = "REJECTED: the kernel changes the law" if self.rejected else "not rejected"
+        worst = self.table.head(_SHOWN).to_string(index=False, float_format="%.4g")
+        return (
+            f"invariance test, {self.n} draws, {len(self.table)} tests: {verdict} "
+            f"(p = {self.p_value:.3g} after correction, false-alarm rate {self.alpha:g})\n{worst}"
+        )
+
+
+def invariance_test(
+    kernel: Callable[[Any, np.random.Generator], Any],
+    draw_exact: Callable[[np.random.Generator, int], FloatArray],
+    statistics: Mapping[str, Statistic] | None = None,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    alpha: float = 1e-3,
+    n_steps: int = 1,
+    vectorized: bool = False,
+) -> InvarianceResult:
+    r"""Apply a kernel to exact draws and test whether they are still exact draws.
+
+    1. Draw ``n`` states ``x ~ pi`` exactly, move each by the kernel: ``y = K(x)``.
+    2. Under invariance ``E[s(y) - s(x)] = 0`` for every statistic s: a z-test on these paired
+       differences, which for a kernel that moves little is far sharper than one on two samples.
+    3. Draw ``n`` further exact states, independent of the first, and compare their law of s with
+       that of ``s(y)`` by the two-sample Kolmogorov-Smirnov test.
+    4. Correct all p-values by Holm's method, so that a correct kernel is rejected with
+       probability at most `alpha` in total.
+
+    A burn-in-free cousin of Geweke (2004), "Getting it right", and of the invariance test of
+    Pigeons.jl. Geweke's joint test is this one with states (parameters, data) drawn from the
+    generative model, and a kernel that moves the parameters given the data and then redraws the
+    data. A composed kernel (a whole parallel tempering scan, the pair of a tempered and a target
+    replica) is tested as one kernel on its joint state.
+
+    Parameters
+    ----------
+    kernel : callable
+        ``(state, rng) -> state`` for one state, an array of the shape of ``draw_exact(rng, n)[0]``;
+        with ``vectorized=True`` for all: ``(n, ...) -> (n, ...)``, for instance a loop in compiled
+        code. It receives a copy and may overwrite it. It must not adapt.
+    draw_exact : callable
+        ``(rng, n) -> (n, ...)`` array, exact independent draws. Pack a state of several parts into
+        one array.
+    statistics : mapping of str to callable, optional
+        Each maps states ``(n, ...)`` to ``(n,)`` real numbers with a finite mean. Default:
+        :func:`default_statistics` of 4096 further exact draws: clipped coordinates, squares,
+        cross products, both 5 % tails. Add the event that matters, for instance "in the left mode".
+    n : int
+        Number of draws; see :func:`draws_needed` for what it finds.
+    rng : numpy.random.Generator
+        The result is a function of the generator's state alone; the kernel gets a spawned child.
+    alpha : float
+        Total rate of false alarms, default 1e-3: with a fresh seed each day a suite of ten such
+        tests alarms falsely once in three months.
+    n_steps : int
+        Number of times the kernel is applied, default 1. Up to the mixing time a small bias grows
+        with it, and so does the power.
+    vectorized : bool
+        Default False.
+
+    Returns
+    -------
+    InvarianceResult
+
+    Raises
+    ------
+    OptionError
+        If `n` < 100 (the tests are asymptotic), `alpha` is outside (0, 1), `n_steps` < 1, an exact
+        draw is not finite, a statistic or the kernel returns the wrong shape.
+
+    Notes
+    -----
+    A state that is not finite after the kernel rejects by itself. Power: a statistic with
+    correlation rho between before and after, shifted by d of its standard deviations, is found
+    with probability 0.99 among m tests if ``n >= 2 (1 - rho) ((z[1 - alpha/(2m)] + z[0.99]) /
+    d)**2``. With alpha = 1e-3, m = 20 and rho = 0 that is d = 0.009 for a million draws, 0.09
+    for ten thousand. The column ``detectable`` says it for the run at hand. A kernel that does
+    nothing passes: invariance is not ergodicity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def draw(rng, n):
+    ...     return rng.normal(size=(n, 1))
+    >>> def kernel(x, rng):
+    ...     return 0.6 * x + 0.8 * rng.normal(size=x.shape)
+    >>> def wrong(x, rng):
+    ...     return 0.6 * x + 0.7 * rng.normal(size=x.shape)
+    >>> rng = np.random.default_rng(1)
+    >>> invariance_test(kernel, draw, n=2000, rng=rng, vectorized=True).rejected
+    False
+    >>> invariance_test(wrong, draw, n=2000, rng=rng, vectorized=True).rejected
+    True
+    """
+    if n < 100 or not 0.0 < alpha < 1.0 or n_steps < 1:
+        raise OptionError(
+            f"n = {n}, alpha = {alpha}, n_steps = {n_steps}, expected n >= 100, alpha in (0, 1), "
+            "n_steps >= 1. Use more draws."
+        )
+    reference_rng, before_rng, fresh_rng, kernel_rng = rng.spawn(4)
+    if statistics is None:
+        statistics = default_statistics(draw_exact(reference_rng, _N_REFERENCE))
+    before, fresh = draw_exact(before_rng, n), draw_exact(fresh_rng, n)
+    for draws in (before, fresh):
+        if len(draws) != n or not np.all(np.isfinite(draws)):
+            raise OptionError(
+                f"draw_exact returned shape {np.shape(draws)} with "
+                f"{int(np.sum(~np.isfinite(draws)))} entries that are not finite, expected {n} "
+                "finite states. Correct draw_exact."
+            )
+    after = _apply(kernel, before, kernel_rng, n_steps, vectorized)
+    finite = np.isfinite(after).reshape(n, -1).all(axis=1)
+    if not finite.all():
+        rows = [_row("all finite", "mean", 1.0, float(finite.mean()), np.inf, 0.0, 0.0)]
+    else:
+        rows = []
+        for name, statistic in statistics.items():
+            values = [evaluate(name, statistic, states) for states in (before, after, fresh)]
+            rows += _compare(name, *values)
+    table = _holm(pd.DataFrame(rows))
+    crit = stats.norm.isf(0.5 * alpha / len(table)) + stats.norm.ppf(0.99)
+    table.insert(5, "detectable", crit * table.pop("se"))
+    p_value = float(table["p_holm"].min())
+    return InvarianceResult(p_value < alpha, p_value, alpha, n, table)
+
+
+def _apply(
+    kernel: Callable[[Any, np.random.Generator], Any],
+    before: FloatArray,
+    rng: np.random.Generator,
+    n_steps: int,
+    vectorized: bool,
+) -> FloatArray:
+    states = np.array(before, dtype=np.float64)
+    for _ in range(n_steps):
+        moved = (
+            np.asarray(kernel(states.copy(), rng))
+            if vectorized
+            else np.array([kernel(state.copy(), rng) for state in states])
+        )
+        if moved.shape != states.shape:
+            raise OptionError(
+                f"the kernel turned states of shape {states.shape} into {moved.shape}, expected "
+                "the same shape. Return the new state, and pass vectorized=True only for a kernel "
+                "that takes all states at once."
+            )
+        states = moved
+    return states
+
+
+def _row(
+    name: str, test: str, before: float, after: float, shift: float, se: float, p_value: float
+) -> dict[str, Any]:
+    return {
+        "statistic": name,
+        "test": test,
+        "before": before,
+        "after": after,
+        "shift": shift,
+        "se": se,
+        "p_value": p_value,
+    }
+
+
+def _compare(
+    name: str, before: FloatArray, after: FloatArray, fresh: FloatArray
+) -> list[dict[str, Any]]:
+    means = float(before.mean()), float(after.mean())
+    sd = float(np.std(np.concatenate([before, fresh])))
+    difference = after - before
+    # not centred: under invariance the mean is 0, and the ratio cannot blow up for rare events
+    norm = float(np.sqrt(np.sum(difference**2)))
+    z = float(difference.sum()) / norm if norm > 0 else 0.0
+    unit = sd if sd > 0 else 1.0
+    rows = [
+        _row(
+            name,
+            "mean",
+            *means,
+            float(difference.mean()) / unit,
+            norm / len(difference) / unit,
+            float(2.0 * stats.norm.sf(abs(z))),
+        )
+    ]
+    # two values or a few: the mean says it all, and KS would only be conservative
+    if len(np.unique(fresh[:1000])) > 10:
+        ks = stats.ks_2samp(after, fresh, method="asymp")
+        rows.append(_row(name, "ks", *means, float(ks.statistic), np.nan, float(ks.pvalue)))
+    return rows
+
+
+def _holm(table: pd.DataFrame) -> pd.DataFrame:
+    table = table.sort_values("p_value", kind="stable", ignore_index=True)
+    m = len(table)
+    scaled = table["p_value"].to_numpy() * np.arange(m, 0, -1)
+    table["p_holm"] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return table
+
+
+def detectable_shift(
+    n: int,
+    n_tests: int,
+    *,
+    alpha: float = 1e-3,
+    power: float = 0.99,
+    correlation: float = 0.0,
+) -> float:
+    """Smallest shift of a mean that :func:`invariance_test` finds with the given probability.
+
+    Parameters
+    ----------
+    n : int
+        Number of draws.
+    n_tests : int
+        Number of rows of the table.
+    alpha : float
+        Total rate of false alarms, default 1e-3.
+    power : float
+        Probability of finding it, default 0.99.
+    correlation : float
+        Between the statistic before and after the kernel, default 0 (an independent draw).
+
+    Returns
+    -------
+    float
+        In standard deviations of the statistic.
+
+    Examples
+    --------
+    >>> round(detectable_shift(1_000_000, 20), 3)
+    0.009
+    """
+    z = stats.norm.isf(0.5 * alpha / n_tests) + stats.norm.ppf(power)
+    return float(z * np.sqrt(2.0 * (1.0 - correlation) / n))
+
+
+def draws_needed(
+    shift: float,
+    n_tests: int,
+    *,
+    alpha: float = 1e-3,
+    power: float = 0.99,
+    correlation: float = 0.0,
+) -> int:
+    """Return the number of draws with which :func:`invariance_test` finds a shift of a mean.
+
+    Parameters
+    ----------
+    shift : float
+        In standard deviations of the statistic.
+    n_tests, alpha, power, correlation
+        As in :func:`detectable_shift`.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> draws_needed(0.05, 20)
+    32584
+    """
+    one = detectable_shift(1, n_tests, alpha=alpha, power=power, correlation=correlation)
+    return int(np.ceil((one / shift) ** 2))

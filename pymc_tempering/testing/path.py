@@ -1,0 +1,265 @@
+"""The geometric path from a Gaussian base to an exact target: log z(beta) and exact draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg, special
+
+from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.types import FloatArray
+
+if TYPE_CHECKING:
+    from pymc_tempering.testing.exact import ExactTarget
+
+__all__ = ["GaussianLike", "base_log_density", "draw_path", "log_z_path", "path_gaussian"]
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+_REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
+_QUADRATURE_ERROR = 1e-6
+_MAX_ROUNDS = 10_000
+
+
+class GaussianLike(Protocol):
+    """Any Gaussian base: ``z = mean + scale u``.
+
+    ``scale`` holds D standard deviations, or a ``(D, D)`` lower Cholesky factor.
+    """
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean, ``(D,)``."""
+        ...
+
+    @property
+    def scale(self) -> FloatArray:
+        """Standard deviations ``(D,)`` or lower Cholesky factor ``(D, D)``."""
+        ...
+
+
+def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArray]:
+    mean = np.asarray(base.mean, dtype=np.float64)
+    scale = np.asarray(base.scale, dtype=np.float64)
+    if mean.shape != (dim,) or scale.shape not in {(dim,), (dim, dim)}:
+        raise BaseError(
+            f"the base has mean of shape {mean.shape} and scale of shape {scale.shape}, expected "
+            f"({dim},) and ({dim},) or ({dim}, {dim}). Make the base for this target's dimension."
+        )
+    return mean, np.diag(scale) if scale.ndim == 1 else scale
+
+
+def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
+    """Log density of the Gaussian base at `z` of shape ``(..., D)``, nats.
+
+    Written apart from the package's own base so that tests of that base have a reference.
+
+    Parameters
+    ----------
+    z : (..., D) array
+    base : GaussianLike
+
+    Returns
+    -------
+    (...) array
+
+    Raises
+    ------
+    BaseError
+        If the base has another dimension than `z`.
+    """
+    mean, factor = _mean_and_factor(base, z.shape[-1])
+    residual = (z - mean).reshape(-1, z.shape[-1]).T
+    u = linalg.solve_triangular(factor, residual, lower=True)
+    log_det = np.log(np.abs(np.diag(factor))).sum()
+    return (-0.5 * (u**2).sum(axis=0) - log_det - 0.5 * len(mean) * LOG_2PI).reshape(z.shape[:-1])
+
+
+def draw_path(
+    target: ExactTarget, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
+) -> FloatArray:
+    """Draw exactly from the path at `beta`, for any target with exact draws.
+
+    Rejection from the mixture of base and normalised target with weights ``1 - beta`` and
+    ``beta``: by the inequality of weighted means ``b**(1-beta) * t**beta <= (1-beta) b + beta t``,
+    so the ratio of the two is an acceptance probability and needs no constant. The rate of
+    acceptance is ``exp(log z(beta) - beta log Z)``.
+
+    Parameters
+    ----------
+    target : ExactTarget
+    rng : numpy.random.Generator
+    n : int
+        Number of draws.
+    beta : float
+        In [0, 1].
+    base : GaussianLike
+
+    Returns
+    -------
+    (n, D) array
+
+    Raises
+    ------
+    OptionError
+        If `beta` is outside [0, 1], or base and target overlap so little that nothing is accepted.
+    """
+    if not 0.0 <= beta <= 1.0:
+        raise OptionError(f"beta = {beta}, expected a number in [0, 1].")
+    if beta == 1.0:
+        return target.draw(rng, n)
+    mean, factor = _mean_and_factor(base, target.dim)
+    if beta == 0.0:
+        return mean + rng.standard_normal((n, target.dim)) @ factor.T
+    kept: list[FloatArray] = []
+    missing = n
+    for _ in range(_MAX_ROUNDS):
+        size = max(2 * missing, 64)
+        from_base = mean + rng.standard_normal((size, target.dim)) @ factor.T
+        from_target = target.draw(rng, size)
+        z = np.where(rng.random(size)[:, None] < beta, from_target, from_base)
+        log_base = base_log_density(z, base)
+        log_target = target.log_density(z) - target.log_z
+        mixture = np.logaddexp(np.log1p(-beta) + log_base, np.log(beta) + log_target)
+        log_accept = (1.0 - beta) * log_base + beta * log_target - mixture
+        accepted = z[np.log1p(-rng.random(size)) < log_accept][:missing]
+        kept.append(accepted)
+        missing -= len(accepted)
+        if missing == 0:
+            return np.concatenate(kept)
+    raise OptionError(
+        f"base and target '{target.name}' hardly overlap: {n - missing} of {n} draws at "
+        f"beta = {beta} were accepted. Take a wider base, or one nearer to the target."
+    )
+
+
+def path_gaussian(
+    target: ExactTarget, beta: float, base: GaussianLike
+) -> tuple[float, FloatArray, FloatArray]:
+    """Log normaliser, mean and covariance of the path between two Gaussians, edge left out.
+
+    Parameters
+    ----------
+    target : ExactTarget
+        With ``parts.gaussian`` set.
+    beta : float
+    base : GaussianLike
+
+    Returns
+    -------
+    float, (D,) array, (D, D) array
+        Products of Gaussian powers are Gaussians: precisions and precision-weighted means add.
+    """
+    if target.parts.gaussian is None:
+        raise OptionError(f"target '{target.name}' is no Gaussian. Use quadrature or draws.")
+    m1, cov1 = target.parts.gaussian
+    m0, factor = _mean_and_factor(base, target.dim)
+    p0, p1 = np.linalg.inv(factor @ factor.T), np.linalg.inv(cov1)
+    precision = (1.0 - beta) * p0 + beta * p1
+    cov = np.linalg.inv(precision)
+    mean = cov @ ((1.0 - beta) * p0 @ m0 + beta * p1 @ m1)
+    r0, r1 = m0 - mean, m1 - mean
+    log_dets = (1.0 - beta) * np.linalg.slogdet(p0)[1] + beta * np.linalg.slogdet(p1)[1]
+    log_z = (
+        beta * target.parts.log_scale
+        + 0.5 * (log_dets - np.linalg.slogdet(precision)[1])
+        - 0.5 * ((1.0 - beta) * r0 @ p0 @ r0 + beta * r1 @ p1 @ r1)
+    )
+    return float(log_z), mean, cov
+
+
+def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and log weights of a trapezium rule in ``u = sinh(t)``, base coordinates.
+
+    The rule converges exponentially for smooth densities; the sinh reaches polynomial tails.
+
+    Parameters
+    ----------
+    target : ExactTarget
+        With D at most 2.
+    base : GaussianLike
+    n : int
+        Nodes per coordinate.
+
+    Returns
+    -------
+    (n**D, D) array, (n**D,) array
+        Nodes in z, and the log of the volume each stands for.
+    """
+    if target.dim > 2 or target.parts.edge > -np.inf:
+        raise OptionError(
+            f"target '{target.name}' has {target.dim} dimensions"
+            f"{' and an edge' if target.parts.edge > -np.inf else ''}; quadrature needs a smooth "
+            "target in one or two. Use draw_path, or a Gaussian target."
+        )
+    mean, factor = _mean_and_factor(base, target.dim)
+    t = np.linspace(-_REACH, _REACH, n)
+    axis, log_width = np.sinh(t), np.log(np.cosh(t) * (t[1] - t[0]))
+    u = np.stack(np.meshgrid(*[axis] * target.dim, indexing="ij"), axis=-1)
+    widths = np.meshgrid(*[log_width] * target.dim, indexing="ij")
+    log_volume = np.sum(widths, axis=0).ravel() + np.log(np.abs(np.diag(factor))).sum()
+    return mean + u.reshape(-1, target.dim) @ factor.T, log_volume
+
+
+def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+    """Exact ``log z(beta)`` of the geometric path, nats, same shape as `betas`.
+
+    Closed form for Gaussian targets in any dimension, also cut off at an edge; quadrature for
+    others in one or two dimensions.
+
+    Parameters
+    ----------
+    target : ExactTarget
+    betas : array of inverse temperatures in [0, 1]
+    base : GaussianLike
+        Normalised, so ``log z(0) = 0``; with an edge ``log z`` jumps just above 0, to the log of
+        the base's mass inside.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    OptionError
+        If there is no closed form in more than two dimensions, or if the quadrature does not
+        reproduce the target's known ``log_z`` to 1e-6.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import numpy as np
+    >>> from pymc_tempering.testing import trimodal_1d
+    >>> base = SimpleNamespace(mean=np.zeros(1), scale=np.array([4.0]))
+    >>> target = trimodal_1d()
+    >>> ends = target.log_z_path([0.0, 1.0], base)
+    >>> bool(np.allclose(ends, [0.0, target.log_z]))
+    True
+    """
+    schedule = np.asarray(betas, dtype=np.float64)
+    flat = schedule.ravel()
+    if target.parts.gaussian is not None:
+        values = np.zeros(len(flat))
+        for i, beta in enumerate(flat):
+            log_z, mean, cov = path_gaussian(target, float(beta), base)
+            inside = special.log_ndtr((mean[0] - target.parts.edge) / np.sqrt(cov[0, 0]))
+            values[i] = log_z + (inside if beta > 0.0 else 0.0)
+        return values.reshape(schedule.shape)
+    z, log_volume = quadrature(target, base, 20_001 if target.dim == 1 else 1_001)
+    log_base = base_log_density(z, base)
+    with np.errstate(over="ignore"):
+        log_target = target.log_density(z)
+    error = abs(special.logsumexp(log_target + log_volume) - target.log_z)
+    if not error < _QUADRATURE_ERROR:
+        raise OptionError(
+            f"quadrature misses log_z of '{target.name}' by {error:.2g} nats: the base is too far "
+            "from the target or too narrow for its grid. Take a base of the target's scale."
+        )
+    values = np.array(
+        [
+            special.logsumexp((log_base if b == 0 else (1 - b) * log_base + b * log_target) + w)
+            for b, w in ((b, log_volume) for b in flat)
+        ]
+    )
+    return values.reshape(schedule.shape)
