@@ -1,0 +1,182 @@
+"""Bennett's acceptance ratio between two densities, and chained along a ladder."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import expit, log_expit, logsumexp
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder
+from pymc_tempering.types import FloatArray
+
+__all__ = ["BarEstimate", "bar", "bar_ladder", "neighbour_overlap"]
+
+
+class BarEstimate(NamedTuple):
+    """Log ratio of two normalisers.
+
+    Attributes
+    ----------
+    log_ratio : float
+        ``log(z_upper / z_lower)`` in nats; ``-inf`` or ``inf`` where no lower (upper) sample lies
+        in the support of the other density, so that the data bound it on one side only.
+    forward_influence : ndarray of shape (n_forward,)
+        Mean zero. The error of ``log_ratio`` is to first order the mean of this plus the mean of
+        `reverse_influence`; ``nan`` where the ratio is infinite.
+    reverse_influence : ndarray of shape (n_reverse,)
+    overlap : float
+        Between 0 (disjoint) and 1 (equal): an estimate of
+        ``2 * integral of p_lower p_upper / (p_lower + p_upper)`` where both have the same number of
+        samples. The variance of the ratio is bounded by its inverse.
+    """
+
+    log_ratio: float
+    forward_influence: FloatArray
+    reverse_influence: FloatArray
+    overlap: float
+
+
+def bar(forward: ArrayLike, reverse: ArrayLike) -> BarEstimate:
+    r"""Estimate the log ratio of two normalisers from samples of both densities.
+
+    The estimate x solves
+
+    .. math:: \sum_i \sigma(f_i - x + m) = \sum_j \sigma(r_j + x - m), \; m = \log(n_r / n_f)
+
+    with the logistic function :math:`\sigma`: eq. 17 of Carlson et al. 2016 with the bridge
+    function of least variance (Bennett 1976; Meng & Wong 1996; in terms of work, Shirts et al.
+    2003, eq. 6). Every term is bounded, so tails of either density do no harm. The balance is
+    solved between logarithms of both sides, which are nearly linear in x however far apart the
+    densities are.
+
+    Parameters
+    ----------
+    forward : array_like of shape (n_forward,)
+        ``log f_upper - log f_lower`` at samples of the lower density, in nats; ``-inf`` where the
+        upper density vanishes.
+    reverse : array_like of shape (n_reverse,)
+        ``log f_lower - log f_upper`` at samples of the upper density, in nats; ``-inf`` where the
+        lower density vanishes.
+
+    Returns
+    -------
+    BarEstimate
+
+    Raises
+    ------
+    DataError
+        If either array is empty or contains nan or ``inf``.
+
+    Examples
+    --------
+    >>> round(bar([2.0, 2.0], [-2.0, -2.0, -2.0]).log_ratio, 9)
+    2.0
+    """
+    f, r = (np.asarray(values, dtype=float).ravel() for values in (forward, reverse))
+    for name, values in (("forward", f), ("reverse", r)):
+        if values.size == 0 or np.isnan(values).any() or np.isposinf(values).any():
+            raise DataError(
+                f"{name} has {values.size} values, {np.isnan(values).sum()} of them nan and "
+                f"{np.isposinf(values).sum()} inf; expected at least one, finite or -inf. Record "
+                "a density that vanishes as -inf on the log scale."
+            )
+    no_forward, no_reverse = np.isneginf(f).all(), np.isneginf(r).all()
+    if no_forward or no_reverse:
+        log_ratio = np.nan if no_forward and no_reverse else (-np.inf if no_forward else np.inf)
+        return BarEstimate(log_ratio, np.full(f.size, np.nan), np.full(r.size, np.nan), 0.0)
+    m = np.log(r.size / f.size)
+    x = _root(f, r, m)
+    p, q = expit(f - x + m), expit(r + x - m)
+    information = p @ (1 - p) + q @ (1 - q)
+    p_mean, q_mean = p.mean(), q.mean()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        forward_influence = f.size * (p - p_mean) / information
+        reverse_influence = -r.size * (q - q_mean) / information
+    return BarEstimate(x, forward_influence, reverse_influence, float(p_mean + q_mean))
+
+
+def _root(f: FloatArray, r: FloatArray, m: float) -> float:
+    def balance(x: float) -> float:
+        return float(logsumexp(log_expit(f - x + m)) - logsumexp(log_expit(r + x - m)))
+
+    centre = 0.5 * (np.median(f[np.isfinite(f)]) - np.median(r[np.isfinite(r)]))
+    at_centre = balance(centre)
+    if at_centre == 0.0:
+        return float(centre)
+    direction = np.sign(at_centre)
+    inner, step = centre, max(1.0, abs(at_centre))
+    outer = centre + direction * step
+    while balance(outer) * direction > 0.0:
+        inner, step = outer, 2.0 * step
+        outer = inner + direction * step
+    return float(brentq(balance, inner, outer, xtol=1e-13 * max(1.0, abs(outer)), rtol=1e-14))
+
+
+def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
+    r"""Estimate log z of every level by Bennett's acceptance ratio between neighbours.
+
+    With ``forward = (beta_{k+1} - beta_k) delta_k`` and
+    ``reverse = -(beta_{k+1} - beta_k) delta_{k+1}``, the log ratios of `bar` add up along the
+    ladder. Influences of pairs are added scan by scan, so correlation between levels enters the
+    error.
+
+    Parameters
+    ----------
+    delta : array_like of shape (n_scans, n_levels)
+        ``log_target - log_base`` in nats; ``-inf`` allowed at the base.
+    betas : array_like of shape (n_levels,)
+        Increasing from 0 to 1.
+
+    Returns
+    -------
+    LadderEstimate
+
+    Raises
+    ------
+    DataError, ScheduleError
+        If the input is no ladder (see `check_ladder`).
+
+    Examples
+    --------
+    >>> estimate = bar_ladder(np.full((5, 3), -2.0), [0, 0.5, 1])
+    >>> estimate.log_z.round(12).tolist()
+    [0.0, -1.0, -2.0]
+    """
+    delta, betas = check_ladder(delta, betas)
+    log_z = np.zeros(betas.size)
+    influence = np.zeros(delta.shape[0])
+    for k, step in enumerate(np.diff(betas)):
+        pair = bar(step * delta[:, k], -step * delta[:, k + 1])
+        log_z[k + 1] = log_z[k] + pair.log_ratio
+        influence += pair.forward_influence + pair.reverse_influence
+    return LadderEstimate(log_z, influence)
+
+
+def neighbour_overlap(delta: ArrayLike, betas: ArrayLike) -> FloatArray:
+    """Return the overlap of every pair of neighbouring levels.
+
+    Parameters
+    ----------
+    delta : array_like of shape (n_scans, n_levels)
+        In nats, as in `bar_ladder`.
+    betas : array_like of shape (n_levels,)
+
+    Returns
+    -------
+    ndarray of shape (n_levels - 1,)
+        0 for disjoint levels, 1 for equal ones. Below about 0.03 the ratio rests on few scans.
+
+    Examples
+    --------
+    >>> neighbour_overlap(np.full((5, 3), -2.0), [0, 0.5, 1]).tolist()
+    [1.0, 1.0]
+    """
+    delta, betas = check_ladder(delta, betas)
+    return np.array(
+        [
+            bar(step * delta[:, k], -step * delta[:, k + 1]).overlap
+            for k, step in enumerate(np.diff(betas))
+        ]
+    )
