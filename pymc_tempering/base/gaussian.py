@@ -243,34 +243,12 @@ class GaussianBase:
         return h.hexdigest()[:16]
 
     def from_base(self, u: FloatArray) -> FloatArray:
-        """Map base coordinates to z.
-
-        Parameters
-        ----------
-        u : array of shape (..., D)
-            Base coordinates.
-
-        Returns
-        -------
-        array of shape (..., D)
-            ``mean + scale u``.
-        """
+        """Map base coordinates ``u`` of shape (..., D) to ``mean + scale u``, same shape."""
         u = np.asarray(u, dtype=np.float64)
         return self.mean + (u * self.scale if self.is_diagonal else u @ self.scale.T)
 
     def to_base(self, z: FloatArray) -> FloatArray:
-        """Map z to base coordinates, the inverse of :meth:`from_base`.
-
-        Parameters
-        ----------
-        z : array of shape (..., D)
-            Unconstrained vectors.
-
-        Returns
-        -------
-        array of shape (..., D)
-            Base coordinates.
-        """
+        """Map ``z`` of shape (..., D) to base coordinates, the inverse of :meth:`from_base`."""
         centred = np.asarray(z, dtype=np.float64) - self.mean
         if self.is_diagonal:
             return centred / self.scale
@@ -279,36 +257,14 @@ class GaussianBase:
         return np.ascontiguousarray(u).reshape(centred.shape)
 
     def log_density(self, z: FloatArray) -> FloatArray:
-        """Evaluate the normalised log density.
-
-        Parameters
-        ----------
-        z : array of shape (..., D)
-            Unconstrained vectors.
-
-        Returns
-        -------
-        array of shape (...)
-            Log density in nats.
-        """
+        """Evaluate the normalised log density in nats: (..., D) in, (...) out."""
         u = self.to_base(z)
         return np.asarray(
             -0.5 * (u * u).sum(axis=-1) - self.log_det_scale - 0.5 * self.dim * LOG_2PI
         )
 
     def grad_log_density(self, z: FloatArray) -> FloatArray:
-        """Evaluate the gradient of :meth:`log_density`.
-
-        Parameters
-        ----------
-        z : array of shape (..., D)
-            Unconstrained vectors.
-
-        Returns
-        -------
-        array of shape (..., D)
-            Gradient.
-        """
+        """Evaluate the gradient of :meth:`log_density`: (..., D) in and out."""
         u = self.to_base(z)
         if self.is_diagonal:
             return -u / self.scale

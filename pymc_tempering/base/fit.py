@@ -1,0 +1,211 @@
+"""The base of a model: fitted from dispersed starts, or taken from the draws of a run."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.local import (
+    combine_local_bases,
+    dispersed_starts,
+    drop_duplicates,
+    fit_local_bases,
+)
+from pymc_tempering.base.moments import robust_gaussian
+from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.types import FloatArray
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+__all__ = [
+    "base_from_draws",
+    "combine_local_bases",
+    "dispersed_starts",
+    "fit_base",
+    "fit_from_dispersed_starts",
+    "fit_local_bases",
+]
+
+METHODS = ("advi",)
+
+
+def fit_base(
+    model: "pm.Model | None" = None,
+    method: str = "advi",
+    *,
+    n_starts: int = 8,
+    n_iterations: int = 3000,
+    random_seed: int | np.random.Generator | None = None,
+) -> GaussianBase:
+    """Fit a Gaussian base to a model.
+
+    1. Mean-field ADVI from the model's initial point.
+    2. The same from ``n_starts - 1`` points around it, at 1, 2 and 5 times the larger of 1 and the
+       standard deviation of the first fit.
+    3. Duplicates are dropped, the rest combined (:func:`combine_local_bases`).
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        By default the model of the current context.
+    method : str, default "advi"
+        How each local fit is found. Valid: "advi".
+    n_starts : int, default 8
+        Number of local fits. One fit finds one mode; eight miss a mode that half of the starts
+        lead to in less than 1 % of runs, and take 0.3 s on 92 parameters. 1 for unimodal targets.
+    n_iterations : int, default 3000
+        As for :func:`pymc_tempering.base.advi.fit_advi`.
+    random_seed : int or numpy.random.Generator, optional
+        Seed of starts and fits.
+
+    Returns
+    -------
+    GaussianBase
+        With ``log_zeta`` the log sum of the local ELBOs, in nats.
+
+    Raises
+    ------
+    OptionError
+        If the method is unknown or ``n_starts`` is below 1.
+    BaseError
+        If no fit succeeded.
+    ModelError
+        If the model cannot be compiled.
+
+    References
+    ----------
+    Graham & Storkey, Continuously tempered Hamiltonian Monte Carlo, UAI 2017, section 6, eq. 26.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", 3.0, 2.0)
+    ...     base = fit_base(random_seed=1)
+    >>> bool(abs(base.mean[0] - 3.0) < 0.3), bool(abs(base.scale[0] - 2.0) < 0.3)
+    (True, True)
+    """
+    if method not in METHODS:
+        raise OptionError(
+            f"The method {method!r} is unknown; valid methods are "
+            f"{', '.join(repr(name) for name in METHODS)}."
+        )
+    if n_starts < 1:
+        raise OptionError(f"n_starts is {n_starts}; at least one local fit is needed.")
+    import pymc as pm
+
+    from pymc_tempering.path.compile import compile_density
+
+    density = compile_density(pm.modelcontext(model))
+    rng = np.random.default_rng(random_seed)
+    base, _ = fit_from_dispersed_starts(
+        density.address, density.dim, density.start, rng, n_starts, n_iterations=n_iterations
+    )
+    return base
+
+
+def fit_from_dispersed_starts(
+    address: int,
+    dim: int,
+    start: FloatArray,
+    rng: np.random.Generator,
+    n_starts: int = 8,
+    *,
+    n_iterations: int = 3000,
+) -> tuple[GaussianBase, int]:
+    """Fit a base to a compiled density; the algorithm of :func:`fit_base`.
+
+    Parameters
+    ----------
+    address, dim, start, rng, n_iterations
+        As for :func:`pymc_tempering.base.advi.fit_advi`.
+    n_starts : int, default 8
+        Number of local fits, that from ``start`` included.
+
+    Returns
+    -------
+    base : GaussianBase
+        Combined base.
+    n_gradients : int
+        Evaluations of the density, all fits together.
+
+    Raises
+    ------
+    BaseError
+        If no fit succeeded.
+    """
+    first, n_first = fit_local_bases(address, dim, [start], rng, n_iterations=n_iterations)
+    if n_starts == 1:
+        return first[0], n_first
+    units = np.maximum(1.0, first[0].scale)
+    starts = dispersed_starts(address, start, rng, n_starts - 1, units=units)
+    if len(starts) == 0:
+        return first[0], n_first
+    try:
+        others, n_others = fit_local_bases(address, dim, starts, rng, n_iterations=n_iterations)
+    except BaseError:
+        return first[0], n_first
+    return combine_local_bases(drop_duplicates([*first, *others])), n_first + n_others
+
+
+def base_from_draws(
+    draws: FloatArray, *, full: bool | None = None, min_scale: FloatArray | float | None = None
+) -> GaussianBase:
+    """Make a base from the draws of an earlier run, of any sampler.
+
+    The effective number of draws, which decides how much of the correlations is kept, is estimated
+    from batch means. A base from a run that saw one mode confirms itself: check that the run did
+    not, or pass ``min_scale``.
+
+    Parameters
+    ----------
+    draws : array of shape (n, D) or (chains, n, D)
+        Draws of the flat unconstrained vector in the order in which they were made.
+    full, min_scale
+        As for :func:`pymc_tempering.base.moments.robust_gaussian`.
+
+    Returns
+    -------
+    GaussianBase
+        Without ``log_zeta``: draws alone say nothing about log Z.
+
+    Raises
+    ------
+    BaseError
+        If the shape is wrong or fewer than two draws are finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(1).normal([0.0, 5.0], [1.0, 3.0], size=(4, 1000, 2))
+    >>> base = base_from_draws(draws)
+    >>> base.is_diagonal, bool(abs(base.scale[1] - 3.0) < 0.3)
+    (True, True)
+    """
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim == 2:
+        x = x[None]
+    if x.ndim != 3:
+        raise BaseError(
+            f"The draws have shape {x.shape}; expected (n, D) or (chains, n, D) arrays of "
+            "unconstrained values."
+        )
+    flat = x.reshape(-1, x.shape[2])
+    return robust_gaussian(flat, full=full, n_effective=_n_effective(x), min_scale=min_scale)
+
+
+def _n_effective(x: FloatArray) -> float | None:
+    """Lower quartile over coordinates of the effective number of draws, from batch means."""
+    n = x.shape[1]
+    size = math.isqrt(n)
+    if size < 4 or not np.isfinite(x).all():
+        return None
+    means = x[:, : n - n % size].reshape(-1, size, x.shape[2]).mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = x.reshape(-1, x.shape[2]).var(axis=0) / (size * means.var(axis=0, ddof=1))
+    share = share[np.isfinite(share)]
+    if share.size == 0:
+        return None
+    return float(np.clip(np.quantile(share, 0.25), 1e-6, 1.0)) * x.shape[0] * n
