@@ -1,0 +1,190 @@
+"""The default job of the command line: how many clusters the 82 galaxies form.
+
+One process per mixture compiles and samples it, since compilation takes longer than sampling; the
+parent shows progress, then writes the table and the picture.
+"""
+
+import importlib.util
+import logging
+import multiprocessing
+import os
+import signal
+import time
+import warnings
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pymc_tempering.demo_report import GRID, MixtureFit, results_table, write_csv, write_figure
+from pymc_tempering.errors import OptionError, TemperingError, TemperingWarning
+from pymc_tempering.galaxies import galaxy_mixture, mixture_density
+
+__all__ = ["fit_mixture", "run_demo"]
+
+POLL_SECONDS = 0.2
+
+
+def fit_mixture(n_components: int, options: dict[str, Any]) -> MixtureFit:
+    """Build, compile and sample one mixture; runs in a worker process.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    options : dict
+        Keyword arguments of ``estimate_logz``.
+
+    Returns
+    -------
+    MixtureFit
+
+    Raises
+    ------
+    TemperingError
+        As ``estimate_logz`` does, for options that it does not accept.
+
+    Examples
+    --------
+    >>> from pymc_tempering.demo import fit_mixture
+    >>> fit = fit_mixture(2, {"draws": 1000})  # doctest: +SKIP
+    """
+    import pymc_tempering as pm_temper
+
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # The estimate carries them; the parent prints them once.
+        warnings.simplefilter("ignore", TemperingWarning)
+        estimate = pm_temper.estimate_logz(
+            galaxy_mixture(n_components), progressbar=False, **options
+        )
+    posterior = estimate.idata["posterior"].dataset
+    draws = posterior.stack(sample=("chain", "draw")).transpose("sample", ...)
+    mean, variance = draws["mean"].to_numpy(), draws["variance"].to_numpy()
+    weight = draws["weight"].to_numpy() if n_components > 1 else np.ones_like(mean)
+    low, high = estimate.interval(0.95)
+    return MixtureFit(
+        n_components=n_components,
+        log_z=float(estimate.log_z),
+        se=float(estimate.se),
+        low=float(low),
+        high=float(high),
+        predictive=mixture_density(GRID, weight, mean, variance),
+        seconds=time.perf_counter() - start,
+        warnings=tuple(str(warning) for warning in estimate.warnings),
+    )
+
+
+def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[MixtureFit]:
+    """Fit the mixtures side by side, print the table, write picture and table.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is missing; receives ``galaxies.png`` and ``galaxies.csv``.
+    max_components : int, default 4
+        Mixtures with 1 to this many components are compared. Four is where the evidence of this
+        data has levelled off.
+    **options
+        Keyword arguments of ``estimate_logz``; ``cores`` is shared out among the mixtures.
+
+    Returns
+    -------
+    list of MixtureFit
+        By number of components.
+
+    Raises
+    ------
+    OptionError
+        If Matplotlib is not installed.
+    TemperingError
+        As ``estimate_logz`` does.
+
+    Examples
+    --------
+    >>> from pymc_tempering.demo import run_demo
+    >>> fits = run_demo("out", max_components=2, draws=200)  # doctest: +SKIP
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        msg = (
+            "The picture needs Matplotlib, which is not installed. "
+            "Install it with: pip install 'pymc-tempering[plots]'"
+        )
+        raise OptionError(msg)
+    console = Console(highlight=False)
+    console.print(
+        f"[bold]82 galaxy velocities (Roeder 1990):[/] Gaussian mixtures with 1 to "
+        f"{max_components} components.\nThe first run compiles each model, 10 to 30 s each.",
+    )
+    cores = options.pop("cores", None) or os.cpu_count() or 1
+    options["cores"] = max(1, cores // max_components)
+    fits = _fit_all(max_components, min(cores, max_components), options, console)
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    picture, table = folder / "galaxies.png", folder / "galaxies.csv"
+    write_figure(fits, picture)
+    write_csv(fits, table)
+    console.print(results_table(fits))
+    for fit in fits:
+        for warning in fit.warnings:
+            console.print(f"[yellow]K = {fit.n_components}:[/] {escape(warning)}", soft_wrap=True)
+    console.print(f"Picture and table: {picture.resolve()} and {table.resolve()}", soft_wrap=True)
+    return fits
+
+
+def _fit_all(
+    max_components: int, n_workers: int, options: dict[str, Any], console: Console
+) -> list[MixtureFit]:
+    """Run every mixture in a fresh process, the largest first, and show how far they are."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        n_workers, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker
+    )
+    fits: dict[int, MixtureFit] = {}
+    try:
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("Mixtures", total=max_components, note="")
+            pending: set[Future[MixtureFit]] = {
+                pool.submit(fit_mixture, k, options) for k in range(max_components, 0, -1)
+            }
+            while pending:
+                done, pending = wait(pending, POLL_SECONDS, return_when=FIRST_COMPLETED)
+                for future in done:
+                    fit = future.result()
+                    fits[fit.n_components] = fit
+                    progress.update(task, advance=1, note=_note(fits, max_components))
+    except BrokenProcessPool as error:
+        msg = "A worker process ended before its mixture was done; was there enough memory?"
+        raise TemperingError(msg) from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if len(fits) < max_components:
+            # After an error or Ctrl-C nobody wants the other mixtures any more.
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+    return [fits[k] for k in sorted(fits)]
+
+
+def _prepare_worker() -> None:
+    """Keep a worker from writing into the parent's display."""
+    # Ctrl-C reaches the whole process group; a worker then ends without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    logging.getLogger("pymc").setLevel(logging.WARNING)
+
+
+def _note(fits: dict[int, MixtureFit], max_components: int) -> str:
+    waiting = [str(k) for k in range(1, max_components + 1) if k not in fits]
+    return f"still to come: K = {', '.join(waiting)}" if waiting else "done"

@@ -1,0 +1,299 @@
+"""The command line: what it passes on, what it writes, and how it refuses."""
+
+import csv
+import re
+import sys
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_tempering
+from pymc_tempering import cli
+from pymc_tempering.errors import OptionError, TemperingWarning
+
+GOOD_MODEL = """
+import pymc as pm
+with pm.Model() as model:
+    x = pm.Normal("x")
+    pm.Normal("y", x, 2, observed=[1.0, 3.0])
+"""
+
+
+@dataclass
+class StubEstimate:
+    """What the command line reads of a LogZEstimate."""
+
+    idata: xr.DataTree
+    log_z: float = -12.3456
+    se: float = 0.0789
+    method: str = "pt"
+    per_chain: tuple = (-12.4, -12.2)
+    warnings: tuple = field(default=())
+
+    def interval(self, prob):
+        assert prob == 0.95
+        return self.log_z - 2 * self.se, self.log_z + 2 * self.se
+
+
+def draws(**shapes):
+    """Return a DataTree with a posterior of the given shapes per draw, 2 chains x 50 draws."""
+    rng = np.random.default_rng(3)
+    variables = {
+        name: (("chain", "draw", *(f"{name}_{i}" for i in range(len(shape)))),
+               np.abs(rng.normal(size=(2, 50, *shape))) + 0.1)
+        for name, shape in shapes.items()
+    }  # fmt: skip
+    coords = {"chain": np.arange(2), "draw": np.arange(50)}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables, coords=coords)})
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Replace the sampler by a stub and record what it was called with."""
+    recorded = []
+
+    def estimate_logz(model, **options):
+        recorded.append((model, options))
+        return StubEstimate(draws(x=()))
+
+    monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
+    return recorded
+
+
+def write(folder, text, name="my_model.py"):
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+class TestModelFile:
+    def test_model_is_sampled_and_reported(self, tmp_path, calls, capsys):
+        assert cli.main([write(tmp_path, GOOD_MODEL)]) == 0
+        ((model, options),) = calls
+        assert [v.name for v in model.free_RVs] == ["x"]
+        assert options == {}
+        shown = capsys.readouterr().out
+        assert "-12.346 nats" in shown
+        assert "0.079" in shown
+        assert "-12.503 to -12.188" in shown
+        assert "--output" in shown
+
+    def test_options_are_passed_on(self, tmp_path, calls):
+        options = [
+            "--method",
+            "pt",
+            "--draws",
+            "70",
+            "--tune",
+            "0",
+            "--chains",
+            "3",
+            "--cores",
+            "1",
+            "--seed",
+            "9",
+        ]
+        assert cli.main([write(tmp_path, GOOD_MODEL), *options]) == 0
+        assert calls[0][1] == {
+            "method": "pt", "draws": 70, "tune": 0, "chains": 3, "cores": 1, "random_seed": 9,
+        }  # fmt: skip
+
+    def test_output_is_a_netcdf_file_with_the_draws(self, tmp_path, calls, capsys):
+        target = tmp_path / "run.nc"
+        assert cli.main([write(tmp_path, GOOD_MODEL), "--output", str(target)]) == 0
+        with xr.open_datatree(target, engine="h5netcdf") as stored:
+            np.testing.assert_array_equal(stored["posterior"]["x"], draws(x=())["posterior"]["x"])
+        assert capsys.readouterr().out.strip().splitlines()[-1].endswith(str(target))
+
+    def test_build_model_is_called_and_imports_its_neighbours(self, tmp_path, calls):
+        write(tmp_path, "SCALE = 3.0", "neighbour_of_model.py")
+        text = (
+            "import pymc as pm\nfrom neighbour_of_model import SCALE\n"
+            "def build_model():\n    with pm.Model() as m:\n        pm.Normal('z', 0, SCALE)\n"
+            "    return m\n"
+        )
+        before = list(sys.path)
+        assert cli.main([write(tmp_path, text)]) == 0
+        assert [v.name for v in calls[0][0].free_RVs] == ["z"]
+        assert sys.path == before
+
+    def test_warnings_are_printed_and_do_not_fail_the_run(self, tmp_path, monkeypatch, capsys):
+        import warnings
+
+        def estimate_logz(model, **options):
+            warnings.warn("[no_round_trips] nothing moved", TemperingWarning, stacklevel=2)
+            return StubEstimate(draws(x=()), warnings=("[no_round_trips] nothing moved",))
+
+        monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
+        assert cli.main([write(tmp_path, GOOD_MODEL)]) == 0
+        assert capsys.readouterr().out.count("[no_round_trips] nothing moved") == 1
+
+    def test_long_posterior_is_cut_and_says_so(self):
+        table = cli._posterior_table(draws(x=(40,)))
+        assert table.row_count == cli.MAX_SUMMARY_ROWS
+        assert "of 40" in table.caption
+
+
+class TestRefusals:
+    """Each ends with code 2 and one message on stderr, before any sampling."""
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("x = 1\n", "neither `model` nor `build_model()`"),
+            ("model = 3\n", "`model` of .* is of type int"),
+            ("def build_model():\n    return None\n", "`build_model()` of .* NoneType"),
+            ("x = 1\ny = 2\nraise OSError('no data')\n", "line 3: OSError: no data"),
+            ("x = 1\ny = = 2\n", "line 2: SyntaxError"),
+            ("import no_such_package_at_all\n", "ModuleNotFoundError.*no_such_package_at_all"),
+            ("def build_model():\n    return 1 / 0\n", "line 2: ZeroDivisionError"),
+        ],
+    )  # fmt: skip
+    def test_model_file_that_gives_no_model(self, tmp_path, calls, capsys, text, message):
+        assert cli.main([write(tmp_path, text)]) == cli.EXIT_USAGE
+        captured = capsys.readouterr()
+        pattern = message.replace("()", r"\(\)")
+        assert re.search(pattern, captured.err, re.DOTALL), captured.err
+        assert "Traceback" not in captured.err
+        assert captured.out == ""
+        assert calls == []
+
+    def test_missing_file(self, tmp_path, capsys):
+        assert cli.main([str(tmp_path / "absent.py")]) == cli.EXIT_USAGE
+        assert "There is no file" in capsys.readouterr().err
+
+    def test_file_that_is_not_python(self, tmp_path, capsys):
+        assert cli.main([write(tmp_path, "{}", "model.ipynb")]) == cli.EXIT_USAGE
+        assert "not a Python file" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("target", ["", "absent_folder/run.nc"])
+    def test_output_that_cannot_be_written(self, tmp_path, calls, capsys, target):
+        code = cli.main([write(tmp_path, GOOD_MODEL), "--output", str(tmp_path / target)])
+        assert code == cli.EXIT_USAGE
+        assert "--output" in capsys.readouterr().err
+        assert calls == []
+
+    def test_components_with_a_model_file(self, tmp_path, calls, capsys):
+        assert cli.main([write(tmp_path, GOOD_MODEL), "--components", "2"]) == cli.EXIT_USAGE
+        assert "--components" in capsys.readouterr().err
+        assert calls == []
+
+    def test_galaxies_into_a_file(self, tmp_path, capsys):
+        assert cli.main(["--output", write(tmp_path, "", "taken")]) == cli.EXIT_USAGE
+        assert "need a folder" in capsys.readouterr().err
+
+    def test_error_of_the_library(self, tmp_path, monkeypatch, capsys):
+        def estimate_logz(model, **options):
+            raise OptionError("method='nuts' is unknown; choose 'pt' [or wait].")
+
+        monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
+        assert cli.main([write(tmp_path, GOOD_MODEL), "--method", "nuts"]) == cli.EXIT_USAGE
+        assert "method='nuts' is unknown; choose 'pt' [or wait]." in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "arguments", [["--chains", "0"], ["--draws", "many"], ["--seed", "-1"], ["--no-such"]]
+    )
+    def test_bad_options(self, arguments, capsys):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(arguments)
+        assert stop.value.code == cli.EXIT_USAGE
+        assert arguments[0] in capsys.readouterr().err
+
+    def test_interrupt(self, tmp_path, monkeypatch, capsys):
+        def estimate_logz(model, **options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
+        assert cli.main([write(tmp_path, GOOD_MODEL)]) == cli.EXIT_INTERRUPTED
+        assert "Interrupted" in capsys.readouterr().err
+
+
+class TestHelp:
+    def test_names_every_option(self, capsys):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["--help"])
+        assert stop.value.code == 0
+        shown = capsys.readouterr().out
+        for option in (
+            "--method",
+            "--draws",
+            "--tune",
+            "--chains",
+            "--cores",
+            "--seed",
+            "--output",
+        ):
+            assert option in shown
+
+
+class TestDemo:
+    def test_worker_summarises_its_run(self, monkeypatch):
+        from pymc_tempering import demo
+
+        def estimate_logz(model, **options):
+            assert len(model.coords["component"]) == 3
+            assert options == {"progressbar": False, "draws": 7}
+            tree = draws(mean=(3,), variance=(3,), weight=(3,))
+            tree["posterior"]["weight"] /= tree["posterior"]["weight"].sum("weight_0")
+            tree["posterior"]["mean"] += 20
+            return StubEstimate(tree, warnings=("[few_draws] too few",))
+
+        monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
+        fit = demo.fit_mixture(3, {"draws": 7})
+        assert (fit.n_components, fit.log_z, fit.se) == (3, -12.3456, 0.0789)
+        assert fit.warnings == ("[few_draws] too few",)
+        step = demo.GRID[1] - demo.GRID[0]
+        assert fit.predictive.sum() * step == pytest.approx(1.0, abs=1e-3)
+
+    def test_probabilities_have_the_ratio_of_the_evidences(self):
+        from pymc_tempering.demo_report import model_probabilities
+
+        probabilities = model_probabilities(np.array([-1000.0, -1002.0, -1001.0]))
+        assert probabilities.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(np.diff(np.log(probabilities)), [-2.0, 1.0])
+
+    def test_writes_picture_and_table_and_says_where(self, tmp_path, monkeypatch, capsys):
+        from pymc_tempering import demo
+
+        fits = [
+            demo.MixtureFit(
+                n_components=k, log_z=-230.0 - np.log(k), se=0.02 * k, low=-231.5, high=-229.5,
+                predictive=np.full(demo.GRID.size, 1 / 35), seconds=3.0 * k,
+                warnings=("[low_ess] more draws",) if k == 2 else (),
+            )
+            for k in (1, 2)
+        ]  # fmt: skip
+        asked = {}
+
+        def fit_all(max_components, n_workers, options, console):
+            asked.update(components=max_components, workers=n_workers, options=options)
+            return fits
+
+        monkeypatch.setattr(demo, "_fit_all", fit_all)
+        folder = tmp_path / "deep" / "er"
+        arguments = ["--components", "2", "--cores", "5", "--seed", "4", "--output", str(folder)]
+        assert cli.main(arguments) == 0
+        assert asked == {
+            "components": 2, "workers": 2, "options": {"random_seed": 4, "cores": 2},
+        }  # fmt: skip
+        assert (folder / "galaxies.png").read_bytes().startswith(b"\x89PNG")
+        with (folder / "galaxies.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert [row["n_components"] for row in rows] == ["1", "2"]
+        assert [float(row["probability"]) for row in rows] == pytest.approx([2 / 3, 1 / 3])
+        shown = capsys.readouterr().out
+        assert "0.667" in shown
+        assert "K = 2: [low_ess] more draws" in shown
+        last = shown.strip().splitlines()[-1]
+        assert str(folder / "galaxies.png") in last
+        assert str(folder / "galaxies.csv") in last
+
+    def test_without_matplotlib_it_says_what_to_install(self, tmp_path, monkeypatch, capsys):
+        from pymc_tempering import demo
+
+        monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(demo, "_fit_all", lambda *_: pytest.fail("sampled before checking"))
+        assert cli.main(["--output", str(tmp_path)]) == cli.EXIT_USAGE
+        assert "pip install" in capsys.readouterr().err
