@@ -1,0 +1,110 @@
+"""MBAR against exact ladders, its own equation, and planted errors."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from pymc_tempering.errors import DataError, ScheduleError
+from pymc_tempering.estimators.bar import bar_ladder
+from pymc_tempering.estimators.mbar import mbar, mbar_samples
+
+
+def test_solves_the_self_consistent_equation(rng, ladder, betas):
+    delta = ladder.draw(rng, 3000, betas, phi=0.5)
+    log_z = mbar(delta, betas).log_z
+    exponent = delta.ravel()[:, None] * betas
+    mixture = logsumexp(exponent - log_z + np.log(3000), axis=1)
+    np.testing.assert_allclose(logsumexp(exponent - mixture[:, None], axis=0), log_z, atol=1e-9)
+
+
+def test_two_levels_are_bar(rng, ladder):
+    delta = ladder.draw(rng, 500, [0.0, 1.0])
+    a, b = mbar(delta, [0.0, 1.0]), bar_ladder(delta, [0.0, 1.0])
+    assert a.log_z[-1] == pytest.approx(b.log_z[-1], abs=1e-9)
+    np.testing.assert_allclose(a.influence, b.influence, rtol=1e-6, atol=1e-9)
+
+
+def test_every_level_is_right(rng, ladder, betas, exact):
+    """20 000 independent scans: error of each level about 0.01; 0.05 is 5 of them."""
+    estimate = mbar(ladder.draw(rng, 20_000, betas), betas)
+    np.testing.assert_allclose(estimate.log_z, exact, atol=0.05)
+    assert estimate.log_z[0] == 0.0
+    assert estimate.influence.shape == (20_000,)
+    assert estimate.influence.mean() == pytest.approx(0.0, abs=1e-7)
+
+
+def test_influence_predicts_a_change_of_one_scan(rng, ladder, betas):
+    delta = ladder.draw(rng, 2000, betas)
+    estimate = mbar(delta, betas)
+    best, worst = np.argmax(estimate.influence), np.argmin(estimate.influence)
+    changed = delta.copy()
+    changed[worst] = delta[best]
+    expected = np.ptp(estimate.influence) / 2000
+    moved = mbar(changed, betas).log_z[-1] - estimate.log_z[-1]
+    assert moved == pytest.approx(expected, rel=0.05)
+
+
+def test_reported_error_is_calibrated(assert_calibrated):
+    assert_calibrated(mbar)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 1.05])
+def test_wrong_delta_at_one_level_is_noticed(rng, ladder, betas, exact, factor):
+    delta = ladder.draw(rng, 20_000, betas)
+    delta[:, 3] *= factor
+    estimate = mbar(delta, betas)
+    se = estimate.influence.std() / np.sqrt(20_000)
+    assert not abs(estimate.log_z[-1] - exact[-1]) < 6 * se
+
+
+def test_samples_that_visit_levels_unequally(rng, ladder, betas, exact):
+    """Level 2 is never visited and predicted; 6 reported errors, 1 seed in 10^8."""
+    n_per_level = [4000, 9000, 0, 7000, 2500]
+    level = rng.permutation(np.repeat(np.arange(5), n_per_level))
+    draws = ladder.draw(rng, level.size, betas)
+    estimate = mbar_samples(draws[np.arange(level.size), level], level, betas)
+    se = estimate.influence.std() / np.sqrt(level.size)
+    assert 0.0 < se < 0.05
+    assert abs(estimate.log_z[-1] - exact[-1]) < 6 * se
+    np.testing.assert_allclose(estimate.log_z, exact, atol=0.15)
+
+
+def test_sample_form_agrees_with_the_ladder_form(rng, ladder, betas):
+    delta = ladder.draw(rng, 400, betas)
+    level = np.tile(np.arange(5), 400)
+    a, b = mbar(delta, betas), mbar_samples(delta.ravel(), level, betas)
+    np.testing.assert_allclose(a.log_z, b.log_z, atol=1e-9)
+    per_scan = b.influence.reshape(400, 5).mean(axis=1)
+    np.testing.assert_allclose(a.influence, per_scan, atol=1e-9)
+
+
+def test_target_on_half_of_the_base(rng):
+    """log Z = log 1.5 with half of the base outside the support."""
+    delta = np.where(rng.normal(size=(20_000, 3)) > 0, np.log(3.0), -np.inf)
+    delta[:, 1:] = np.log(3.0)
+    estimate = mbar(delta, [0.0, 0.4, 1.0])
+    assert estimate.log_z[-1] == pytest.approx(np.log(1.5), abs=0.05)
+    assert np.isfinite(estimate.influence).all()
+
+
+def test_levels_without_overlap_have_no_error(rng):
+    delta = rng.normal(size=(200, 3)) + np.array([-4000.0, 0.0, 4000.0])
+    assert np.isnan(mbar(delta, [0.0, 0.5, 1.0]).influence).all()
+
+
+def test_large_offsets_do_not_matter(rng, ladder, betas):
+    delta = ladder.draw(rng, 1000, betas)
+    a, b = mbar(delta, betas), mbar(delta - 1e5, betas)
+    np.testing.assert_allclose(b.log_z + 1e5 * betas, a.log_z, atol=1e-6)
+    np.testing.assert_allclose(a.influence, b.influence, atol=1e-5)
+
+
+def test_invalid_input_is_refused():
+    with pytest.raises(ScheduleError):
+        mbar(np.zeros((3, 2)), [0.0, 0.5])
+    with pytest.raises(DataError, match="one level per delta"):
+        mbar_samples([1.0, 2.0], [0, 1, 1], [0.0, 1.0])
+    with pytest.raises(DataError, match="both ends"):
+        mbar_samples([1.0, 2.0], [1, 1], [0.0, 1.0])
+    with pytest.raises(DataError, match="-inf"):
+        mbar_samples([1.0, -np.inf], [0, 1], [0.0, 1.0])
