@@ -11,18 +11,16 @@ from pymc_tempering.testing.gaussian_targets import (
 )
 from pymc_tempering.testing.invariance import (
     InvarianceResult,
-    detectable_shift,
-    draws_needed,
     invariance_test,
 )
+from pymc_tempering.testing.mixture_targets import asymmetric_bimodal, trimodal_1d
+from pymc_tempering.testing.power import detectable_shift, draws_needed
 from pymc_tempering.testing.statistics import default_statistics
 from pymc_tempering.testing.targets import (
     TARGETS,
-    asymmetric_bimodal,
     banana,
     heavy_tail,
     skewed_gamma,
-    trimodal_1d,
 )
 
 __all__ = [

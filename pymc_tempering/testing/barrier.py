@@ -76,7 +76,7 @@ def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike
 
     The local barrier is :math:`\lambda(\beta) = \frac12 E|\delta(X) - \delta(Y)|` with X and Y
     independent at `beta`, the cumulative barrier its integral (Syed et al. 2022, *Non-reversible
-    parallel tempering*, eq. 17 and 18). For two isotropic Gaussians with one mean,
+    parallel tempering*). For two isotropic Gaussians with one mean,
     delta is a multiple of a chi-square variable whose mean absolute difference is a Beta function:
     ``Lambda(beta) = |log(precision(beta) / precision(0))| / B(D/2, 1/2)``. Other targets use
     quadrature in one or two dimensions (about 4 digits) and 100 000 exact draws per node

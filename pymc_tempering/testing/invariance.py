@@ -14,7 +14,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.testing.statistics import Statistic, default_statistics, evaluate
 from pymc_tempering.types import FloatArray
 
-__all__ = ["InvarianceResult", "detectable_shift", "draws_needed", "invariance_test"]
+__all__ = ["InvarianceResult", "invariance_test"]
 
 _N_REFERENCE = 4096
 _SHOWN = 6
@@ -98,7 +98,7 @@ def invariance_test(
         :func:`default_statistics` of 4096 further exact draws: clipped coordinates, squares,
         cross products, both 5 % tails. Add the event that matters, for instance "in the left mode".
     n : int
-        Number of draws; see :func:`draws_needed` for what it finds.
+        Number of draws; see :func:`pymc_tempering.testing.draws_needed` for what it finds.
     rng : numpy.random.Generator
         The result is a function of the generator's state alone; the kernel gets a spawned child.
     alpha : float
@@ -247,70 +247,3 @@ def _holm(table: pd.DataFrame) -> pd.DataFrame:
     scaled = table["p_value"].to_numpy() * np.arange(m, 0, -1)
     table["p_holm"] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return table
-
-
-def detectable_shift(
-    n: int,
-    n_tests: int,
-    *,
-    alpha: float = 1e-3,
-    power: float = 0.99,
-    correlation: float = 0.0,
-) -> float:
-    """Smallest shift of a mean that :func:`invariance_test` finds with the given probability.
-
-    Parameters
-    ----------
-    n : int
-        Number of draws.
-    n_tests : int
-        Number of rows of the table.
-    alpha : float
-        Total rate of false alarms, default 1e-3.
-    power : float
-        Probability of finding it, default 0.99.
-    correlation : float
-        Between the statistic before and after the kernel, default 0 (an independent draw).
-
-    Returns
-    -------
-    float
-        In standard deviations of the statistic.
-
-    Examples
-    --------
-    >>> round(detectable_shift(1_000_000, 20), 3)
-    0.009
-    """
-    z = stats.norm.isf(0.5 * alpha / n_tests) + stats.norm.ppf(power)
-    return float(z * np.sqrt(2.0 * (1.0 - correlation) / n))
-
-
-def draws_needed(
-    shift: float,
-    n_tests: int,
-    *,
-    alpha: float = 1e-3,
-    power: float = 0.99,
-    correlation: float = 0.0,
-) -> int:
-    """Return the number of draws with which :func:`invariance_test` finds a shift of a mean.
-
-    Parameters
-    ----------
-    shift : float
-        In standard deviations of the statistic.
-    n_tests, alpha, power, correlation
-        As in :func:`detectable_shift`.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> draws_needed(0.05, 20)
-    32584
-    """
-    one = detectable_shift(1, n_tests, alpha=alpha, power=power, correlation=correlation)
-    return int(np.ceil((one / shift) ** 2))

@@ -1,0 +1,45 @@
+"""Shared fixtures: reference cases kept beside the checkout, and the seed of the whole suite."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "cases.py"
+NO_CASES = "shared reference cases absent: no ../shared/cases/cases.py beside the checkout"
+
+
+@pytest.fixture(scope="session")
+def cases():
+    """Functions by name that build reference problems with known log Z; skips without them."""
+    if not CASES.exists():
+        pytest.skip(NO_CASES)
+    spec = importlib.util.spec_from_file_location("pymc_tempering_shared_cases", CASES)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module.CASES
+
+
+@pytest.fixture(scope="session")
+def seed():
+    """Set PYMC_TEMPERING_TEST_SEED to repeat the suite over other seeds."""
+    return int(os.environ.get("PYMC_TEMPERING_TEST_SEED", "20"))
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = [
+        report
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple) and NO_CASES in report.longrepr[2]
+    ]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} tests skipped: {NO_CASES}", yellow=True)

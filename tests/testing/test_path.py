@@ -1,0 +1,174 @@
+"""log z(beta), exact path draws, barrier and swap rates, each against another way to get it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from pymc_tempering import testing
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.testing import TARGETS, path
+
+BETAS = np.array([0.0, 0.1, 0.35, 0.8, 1.0])
+
+
+def wide_base(target):
+    sd = np.sqrt(np.where(np.isfinite(np.diag(target.cov)), np.diag(target.cov), 4.0))
+    factor = np.diag(sd * np.linspace(1.3, 2.0, target.dim))
+    factor[np.tril_indices(target.dim, -1)] = 0.3
+    return SimpleNamespace(mean=target.mean + 0.4 * sd, scale=factor)
+
+
+@pytest.fixture(params=sorted(TARGETS))
+def target(request):
+    return TARGETS[request.param]()
+
+
+def test_base_log_density_for_both_kinds_of_scale(rng):
+    z = rng.normal(size=(4, 5, 3))
+    mean, sd = np.array([0.5, -1.0, 2.0]), np.array([0.3, 2.0, 1.1])
+    factor = np.array([[0.3, 0.0, 0.0], [0.5, 2.0, 0.0], [-0.4, 0.7, 1.1]])
+    for scale, cov in ((sd, np.diag(sd**2)), (factor, factor @ factor.T)):
+        expected = stats.multivariate_normal(mean, cov).logpdf(z)
+        got = path.base_log_density(z, SimpleNamespace(mean=mean, scale=scale))
+        np.testing.assert_allclose(got, expected)
+        np.testing.assert_allclose(
+            path.base_log_density(z[0, 0], GaussianBase(mean, scale)), expected[0, 0]
+        )
+
+
+def test_log_z_path_against_importance_sampling(target, rng):
+    """z(beta) = E_base exp(beta delta); 3 values at 5 standard errors: false alarm 2e-6."""
+    base = wide_base(target)
+    log_z = target.log_z_path(BETAS, base)
+    assert log_z[0] == pytest.approx(0.0, abs=1e-7)
+    assert log_z[-1] == pytest.approx(target.log_z, abs=1e-6)
+    z = target.draw_path(rng, 300_000, 0.0, base)
+    for beta, exact in zip(BETAS[1:-1], log_z[1:-1], strict=True):
+        if target.name == "heavy_tail" and beta > 0.5:
+            continue  # such weights have no variance: that is what this target is for
+        ratio = np.exp(beta * target.delta(z, base) - exact)
+        assert abs(ratio.mean() - 1.0) < 5.0 * ratio.std() / np.sqrt(len(z)), beta
+
+
+def test_draws_along_the_path_have_the_slope_of_log_z(target, rng):
+    """d log z / d beta = E delta (thermodynamic integration); 5 errors: 6e-7 per target."""
+    base = wide_base(target)
+    beta, h = 0.35, 1e-3
+    lower, upper = target.log_z_path([beta - h, beta + h], base)
+    delta = target.delta(target.draw_path(rng, 100_000, beta, base), base)
+    error = delta.mean() - (upper - lower) / (2 * h)
+    assert abs(error) < 5.0 * delta.std() / np.sqrt(len(delta))
+
+
+def test_draws_along_a_gaussian_path_are_those_of_its_gaussian(rng):
+    """KS test per coordinate, 3 at 1e-5: false alarm 3e-5."""
+    target = testing.correlated_gaussian()
+    base = wide_base(target)
+    for beta in (0.2, 0.9):
+        _, mean, cov = path.path_gaussian(target, beta, base)
+        z = target.draw_path(rng, 50_000, beta, base)
+        for i in range(3):
+            law = stats.norm(mean[i], np.sqrt(cov[i, i]))
+            assert stats.kstest(z[:, i], law.cdf).pvalue > 1e-5
+
+
+def test_levels_of_an_ensemble_are_drawn_in_order(rng):
+    target = testing.scaled_normal(dim=2, sd=0.5)
+    base = SimpleNamespace(mean=np.zeros(2), scale=np.full(2, 3.0))
+    states = target.draw_levels(rng, 4_000, [0.0, 0.2, 1.0], base)
+    assert states.shape == (4_000, 3, 2)
+    precision = np.array([1 / 9, 0.8 / 9 + 0.2 * 4, 4.0])
+    np.testing.assert_allclose(states.std(axis=(0, 2)), precision**-0.5, rtol=0.05)
+
+
+def test_hard_edge_path_jumps_at_the_base_and_is_the_base_at_zero(rng):
+    target = testing.hard_edge_gaussian()
+    base = SimpleNamespace(mean=np.zeros(3), scale=np.array([1.0, 2.0, 1.5]))
+    at_zero, just_above = target.log_z_path([0.0, 1e-12], base)
+    assert at_zero == 0.0
+    assert just_above == pytest.approx(stats.norm.logsf(0.8), abs=1e-6)
+    outside = np.array([0.0, 0.0, 0.0])
+    assert np.isfinite(target.log_path(outside, 0.0, base))
+    assert target.log_path(outside, 0.5, base) == -np.inf
+    assert np.mean(target.draw_path(rng, 2_000, 0.0, base)[:, 0] < 0.8) > 0.5
+    assert np.all(target.draw_path(rng, 2_000, 1e-3, base)[:, 0] > 0.8)
+
+
+def test_scaled_normal_barrier_closed_form_and_by_draws_of_chi_squares(rng):
+    """Mean absolute difference of chi-squares by simulation, 5 standard errors: 6e-7."""
+    dim, base_sd, sd, beta = 4, 3.0, 0.5, 0.3
+    target = testing.scaled_normal(dim=dim, sd=sd)
+    base = SimpleNamespace(mean=np.zeros(dim), scale=np.full(dim, base_sd))
+    p0, p1 = base_sd**-2, sd**-2
+    h = 1e-4
+    lower, upper = target.cumulative_barrier([beta - h, beta + h], base)
+    precision = (1 - beta) * p0 + beta * p1
+    x, y = rng.chisquare(dim, size=(2, 400_000))
+    difference = 0.25 * abs(p1 - p0) / precision * np.abs(x - y)
+    se = difference.std() / np.sqrt(len(x))
+    assert abs((upper - lower) / (2 * h) - difference.mean()) < 5.0 * se
+    assert target.global_barrier(base) == pytest.approx(np.log(p1 / p0) / special.beta(2, 0.5))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 4])
+def test_generic_barrier_reproduces_the_closed_form(dim, monkeypatch):
+    from pymc_tempering.testing import barrier
+
+    target = testing.scaled_normal(dim=dim, sd=0.5)
+    base = SimpleNamespace(mean=np.zeros(dim), scale=np.full(dim, 2.0))
+    exact = target.cumulative_barrier(BETAS, base)
+    monkeypatch.setattr(barrier, "_scaled_barrier", lambda *_: None)
+    generic = target.cumulative_barrier(BETAS, base)
+    np.testing.assert_allclose(generic, exact, atol=1e-9, rtol=1e-3 if dim <= 2 else 5e-3)
+
+
+def test_barrier_is_the_sum_of_rejections_on_a_fine_schedule():
+    """Syed et al. 2022: the sum of swap rejection rates tends to the barrier."""
+    target = testing.asymmetric_bimodal()
+    base = SimpleNamespace(mean=np.array([0.5, 0.0]), scale=np.array([4.0, 1.5]))
+    betas = np.linspace(0.0, 1.0, 26) ** 2
+    rejections = 1.0 - target.swap_acceptance_rates(betas, base)
+    np.testing.assert_allclose(
+        np.cumsum(rejections), target.cumulative_barrier(betas[1:], base), rtol=0.01
+    )
+    assert target.global_barrier(base) == pytest.approx(rejections.sum(), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["trimodal_1d", "hard_edge_gaussian", "heavy_tail"])
+def test_swap_rates_against_simulated_swaps(name, rng):
+    """Mean of min(1, ratio) over exact pairs; 3 rates, 5 errors of both: false alarm 2e-6."""
+    target = TARGETS[name]()
+    base = wide_base(target)
+    betas = np.array([0.0, 0.05, 0.4, 1.0])
+    rates = target.swap_acceptance_rates(betas, base)
+    n = 100_000
+    deltas = [target.delta(target.draw_path(rng, n, b, base), base) for b in betas]
+    for i in range(3):
+        with np.errstate(over="ignore"):
+            ratio = np.exp((betas[i + 1] - betas[i]) * (deltas[i] - deltas[i + 1]))
+        accept = np.minimum(1.0, ratio)
+        # the reference may itself come from 1e5 draws: its error counts
+        assert abs(accept.mean() - rates[i]) < 5.0 * np.hypot(accept.std(), 0.5) / np.sqrt(n)
+
+
+def test_edge_has_no_barrier_and_three_dimensions_no_quadrature():
+    target = testing.hard_edge_gaussian()
+    base = SimpleNamespace(mean=np.zeros(3), scale=np.ones(3))
+    with pytest.raises(OptionError, match="edge"):
+        target.cumulative_barrier([1.0], base)
+    three = testing.heavy_tail(dof=(2.0, 3.0, 4.0), loc=(0.0, 1.0, 2.0), scale=(1.0, 2.0, 3.0))
+    with pytest.raises(OptionError, match="one or two"):
+        three.log_z_path([0.5], base)
+
+
+def test_hopeless_bases_are_refused(rng):
+    target = testing.trimodal_1d()
+    with pytest.raises(OptionError, match="quadrature misses"):
+        target.log_z_path([0.5], SimpleNamespace(mean=np.zeros(1), scale=np.full(1, 1e-9)))
+    with pytest.raises(BaseError, match="shape"):
+        target.log_z_path([0.5], SimpleNamespace(mean=np.zeros(2), scale=np.ones(2)))
+    with pytest.raises(OptionError, match="beta"):
+        target.draw_path(rng, 3, 1.2, SimpleNamespace(mean=np.zeros(1), scale=np.ones(1)))
