@@ -29,6 +29,7 @@ GRID.setflags(write=False)
 # differ too, for print.
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2")
 STYLES = ("-", "--", "-.", ":")
+SMALL = 0.01
 HEADINGS = ("K", "log marginal likelihood", "se", "95 % interval", "P(K | data)", "seconds")
 
 
@@ -172,24 +173,33 @@ def write_figure(fits: list[MixtureFit], path: Path) -> None:
     from matplotlib.figure import Figure
 
     # Not through pyplot, whose backend and open figures belong to the caller.
-    figure = Figure(figsize=(11, 4.4), layout="constrained")
-    density, evidence = figure.subplots(1, 2, width_ratios=(1.7, 1))
-    _draw_density(density, fits)
-    _draw_evidence(evidence, fits)
+    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    axes: dict[str, Axes] = figure.subplot_mosaic(
+        [["density", "evidence"], ["density", "probability"]],
+        width_ratios=(1.7, 1),
+        height_ratios=(1.5, 1),
+    )
+    _draw_density(axes["density"], fits)
+    _draw_evidence(axes["evidence"], fits)
+    _draw_probabilities(axes["probability"], fits)
     figure.savefig(path, dpi=150)
 
 
 def _draw_density(axes: "Axes", fits: list[MixtureFit]) -> None:
+    galaxies = velocities()
     axes.hist(
-        velocities(), bins=np.arange(8, 37), density=True, color="0.85", edgecolor="0.6",
-        linewidth=0.5, label="82 galaxies",
-    )  # fmt: skip
-    axes.plot(velocities(), np.full(82, -0.006), "|", color="0.35", markersize=6)
+        galaxies,
+        bins=range(8, 37),
+        density=True,
+        color="0.87",
+        edgecolor="0.6",
+        linewidth=0.5,
+        label="82 galaxies",
+    )
+    axes.plot(galaxies, np.full(galaxies.size, -0.006), "|", color="0.35", markersize=6)
     for i, fit in enumerate(fits):
-        axes.plot(
-            GRID, fit.predictive, STYLES[i % len(STYLES)], color=COLOURS[i % len(COLOURS)],
-            linewidth=2, label=f"K = {fit.n_components}",
-        )  # fmt: skip
+        style, label = STYLES[i % len(STYLES)], f"K = {fit.n_components}"
+        axes.plot(GRID, fit.predictive, style, color=_colour(i), linewidth=2, label=label)
     axes.set(
         xlabel="velocity (1000 km/s)",
         ylabel="density (per 1000 km/s)",
@@ -200,21 +210,45 @@ def _draw_density(axes: "Axes", fits: list[MixtureFit]) -> None:
 
 
 def _draw_evidence(axes: "Axes", fits: list[MixtureFit]) -> None:
+    for i, fit in enumerate(fits):
+        bars = [[fit.log_z - fit.low], [fit.high - fit.log_z]]
+        axes.errorbar(fit.n_components, fit.log_z, bars, fmt="o", capsize=4, color=_colour(i))
+        _label(axes, fit.n_components, fit.log_z, f"{fit.log_z:.2f}\n± {fit.se:.2g}", below=True)
+    axes.margins(y=0.4)
+    axes.set(
+        xlim=(0.4, len(fits) + 0.6),
+        ylabel="log marginal\nlikelihood (nats)",
+        title="Evidence, bars: 95 % interval",
+        xticks=[fit.n_components for fit in fits],
+    )
+
+
+def _draw_probabilities(axes: "Axes", fits: list[MixtureFit]) -> None:
     probabilities = model_probabilities(np.array([fit.log_z for fit in fits]))
     for i, (fit, probability) in enumerate(zip(fits, probabilities, strict=True)):
-        axes.errorbar(
-            fit.n_components, fit.log_z, [[fit.log_z - fit.low], [fit.high - fit.log_z]],
-            fmt="o", capsize=4, color=COLOURS[i % len(COLOURS)],
-        )  # fmt: skip
-        axes.annotate(
-            f"{fit.log_z:.2f} ± {fit.se:.2f}\nP = {probability:.2f}",
-            (fit.n_components, fit.log_z), xytext=(0, -10), textcoords="offset points",
-            ha="center", va="top", fontsize=9,
-        )  # fmt: skip
-    axes.margins(x=0.2, y=0.25)
+        axes.bar(fit.n_components, probability, 0.6, color=_colour(i))
+        text = f"{probability:.2f}" if probability >= SMALL else f"< {SMALL}"
+        _label(axes, fit.n_components, probability, text, below=False)
     axes.set(
+        xlim=(0.4, len(fits) + 0.6),
         xlabel="number of components K",
-        ylabel="log marginal likelihood (nats)",
-        title="Evidence, with 95 % interval",
+        ylabel="P(K | data)",
+        ylim=(0.0, 1.15),
         xticks=[fit.n_components for fit in fits],
+    )
+
+
+def _colour(i: int) -> str:
+    return COLOURS[i % len(COLOURS)]
+
+
+def _label(axes: "Axes", x: float, y: float, text: str, *, below: bool) -> None:
+    axes.annotate(
+        text.replace("-", "\N{MINUS SIGN}"),
+        (x, y),
+        xytext=(0, -7 if below else 3),
+        textcoords="offset points",
+        ha="center",
+        va="top" if below else "bottom",
+        fontsize=9,
     )

@@ -1,0 +1,60 @@
+"""Every notebook runs from top to bottom at small settings, as a plain Python program.
+
+A notebook reads the environment variable ``PYMC_TEMPERING_SMOKE`` and, where it is set, uses few
+draws; numbers are not checked here.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+SECONDS = 240
+
+
+def code_of(notebook):
+    """Return the code cells as one program; magics and shell lines need Jupyter and are dropped."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    lines = [
+        line
+        for cell in cells
+        if cell["cell_type"] == "code"
+        for line in "".join(cell["source"]).splitlines()
+        if not line.lstrip().startswith(("%", "!"))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.skipif(not NOTEBOOKS, reason="there are no notebooks in this checkout")
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(notebook, tmp_path):
+    program = tmp_path / f"{notebook.stem}.py"
+    program.write_text(code_of(notebook), encoding="utf-8")
+    # As in Jupyter, there is no main file that a spawned worker would run again.
+    run_it = f"exec(compile(open({str(program)!r}).read(), {str(program)!r}, 'exec'))"
+    environment = {**os.environ, "PYMC_TEMPERING_SMOKE": "1", "MPLBACKEND": "Agg"}
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", run_it],
+        cwd=notebook.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+
+
+def test_code_of_drops_magics_and_text(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["x = 1"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "y = 2\n", "!ls\n"]},
+        {"cell_type": "code", "source": "z = y % 2"},
+    ]
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    assert code_of(path) == "y = 2\nz = y % 2\n"
