@@ -1,5 +1,8 @@
 """Multistate Bennett acceptance ratio: log z of all levels from the samples of all levels."""
 
+import math
+
+import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -16,8 +19,6 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["mbar", "mbar_samples"]
 
-# Elements of one block of level probabilities: 2 MB, which stays in cache.
-_BLOCK_ELEMENTS = 2**18
 # Samples per level that locate the solution before all of them are used.
 _START_SAMPLES = 2000
 _MAX_ITERATIONS = 100
@@ -144,9 +145,7 @@ def _solve(delta: FloatArray, level: IntArray, betas: FloatArray) -> tuple[Float
     to_last[1:] = cho_solve(curvature, np.eye(visited.size - 1)[-1])
     own = np.zeros(betas.size)
     own[visited] = to_last
-    for rows in _blocks(delta.size, visited.size):
-        probability, _ = _level_probability(delta[rows], b, np.log(n) - c)
-        influence[rows] = probability @ to_last - own[level[rows]]
+    influence = _project(delta, b, np.log(n) - c, to_last) - own[level]
     return log_z, influence * delta.size
 
 
@@ -206,42 +205,90 @@ def _objective(
     delta: FloatArray, betas: FloatArray, n: FloatArray, c: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return objective, ``sum of probabilities - n`` (minus its gradient) and its curvature."""
-    offset = np.log(n) - c
-    value = float(n @ c)
     total = np.zeros(betas.size)
     products = np.zeros((betas.size, betas.size))
-    for rows in _blocks(delta.size, betas.size):
-        probability, log_sum = _level_probability(delta[rows], betas, offset)
-        value += log_sum
-        total += probability.sum(axis=0)
-        products += probability.T @ probability
-    return value, total - n, np.diag(total) - products
+    value = _accumulate(delta, betas, np.log(n) - c, total, products)
+    products += np.tril(products, -1).T
+    return value + float(n @ c), total - n, np.diag(total) - products
 
 
+@numba.njit(cache=True, nogil=True)
 def _level_probability(
-    delta: FloatArray, betas: FloatArray, offset: FloatArray
-) -> tuple[FloatArray, float]:
-    exponent = np.multiply.outer(delta, betas)
-    exponent += offset
-    top = exponent.max(axis=1)
-    exponent -= top[:, None]
-    np.exp(exponent, out=exponent)
-    total = exponent.sum(axis=1)
-    exponent /= total[:, None]
-    return exponent, float(top.sum() + np.log(total).sum())
+    delta: float, betas: FloatArray, offset: FloatArray, probability: FloatArray
+) -> tuple[float, int, int]:
+    """Write the probability of each level; return the log normaliser and the levels that count.
+
+    The exponent is concave along the ladder up to sampling noise, so that few neighbouring levels
+    hold all probability: what is below e^-38 of the largest is left at zero.
+    """
+    n_levels = betas.size
+    top = -np.inf
+    for k in range(n_levels):
+        probability[k] = betas[k] * delta + offset[k]
+        top = max(top, probability[k])
+    first, stop = n_levels, 0
+    total = 0.0
+    for k in range(n_levels):
+        if probability[k] > top - 38.0:
+            first, stop = min(first, k), k + 1
+            probability[k] = math.exp(probability[k] - top)
+            total += probability[k]
+        else:
+            probability[k] = 0.0
+    for k in range(first, stop):
+        probability[k] /= total
+    return top + math.log(total), first, stop
 
 
-def _blocks(n_samples: int, n_levels: int) -> list[slice]:
-    size = max(1, _BLOCK_ELEMENTS // n_levels)
-    return [slice(start, start + size) for start in range(0, n_samples, size)]
+@numba.njit(cache=True, nogil=True)
+def _accumulate(
+    delta: FloatArray,
+    betas: FloatArray,
+    offset: FloatArray,
+    total: FloatArray,
+    products: FloatArray,
+) -> float:
+    """Add up probabilities and the lower triangle of their products; return the log normalisers."""
+    # No BLAS: its threads, started for such narrow blocks, cost twenty times the arithmetic.
+    probability = np.empty(betas.size)
+    value = 0.0
+    for i in range(delta.size):
+        log_sum, first, stop = _level_probability(delta[i], betas, offset, probability)
+        value += log_sum
+        for k in range(first, stop):
+            p = probability[k]
+            total[k] += p
+            for j in range(first, k + 1):
+                products[k, j] += p * probability[j]
+    return value
+
+
+@numba.njit(cache=True, nogil=True)
+def _project(
+    delta: FloatArray, betas: FloatArray, offset: FloatArray, direction: FloatArray
+) -> FloatArray:
+    """Return the mean of `direction` under the level probabilities of every sample."""
+    probability = np.empty(betas.size)
+    out = np.zeros(delta.size)
+    for i in range(delta.size):
+        _, first, stop = _level_probability(delta[i], betas, offset, probability)
+        for k in range(first, stop):
+            out[i] += probability[k] * direction[k]
+    return out
 
 
 def _predict(
     delta: FloatArray, betas: FloatArray, n: FloatArray, c: FloatArray, new_betas: FloatArray
 ) -> FloatArray:
     """Log z of levels without samples: Shirts & Chodera 2008, eq. 11 with n_k = 0."""
-    log_mixture = np.empty(delta.size)
-    for rows in _blocks(delta.size, betas.size):
-        exponent = np.multiply.outer(delta[rows], betas) + (np.log(n) - c)
-        log_mixture[rows] = np.logaddexp.reduce(exponent, axis=1)
+    log_mixture = _log_mixture(delta, betas, np.log(n) - c)
     return np.array([np.logaddexp.reduce(beta * delta - log_mixture) for beta in new_betas])
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_mixture(delta: FloatArray, betas: FloatArray, offset: FloatArray) -> FloatArray:
+    probability = np.empty(betas.size)
+    out = np.empty(delta.size)
+    for i in range(delta.size):
+        out[i], _, _ = _level_probability(delta[i], betas, offset, probability)
+    return out
