@@ -57,12 +57,12 @@ endef
 $(INSTALLED): pyproject.toml | $(PYTHON)
 	$(check_python)
 	@echo "Installing the package and its test tools into $(VENV) (once; a few minutes)"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable ".[tests]"
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check --editable ".[tests]"
 	@touch $@
 
 $(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
 	@echo "Installing the documentation tools into $(VENV) (once)"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check --editable ".[docs]"
 	@touch $@
 
 # --- the two commands ---------------------------------------------------------------------------
@@ -105,7 +105,7 @@ docs: $(INSTALLED_DOCS)
 	@echo "The documentation is docs/_build/html/index.html"
 
 dist: $(INSTALLED)
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check build
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check build
 	@$(PYTHON) -m build
 
 clean:
