@@ -1,0 +1,148 @@
+"""The estimate of log Z that users see: value, error, interval, and what is doubtful about it."""
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student_t
+
+from pymc_tempering.errors import OptionError
+from pymc_tempering.types import FloatArray
+
+__all__ = ["LogZEstimate"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogZEstimate:
+    """Log marginal likelihood with its standard error.
+
+    Parameters
+    ----------
+    log_z : float
+        Estimate in nats, combined over chains.
+    se : float
+        Standard error in nats; ``nan`` where the run cannot support one.
+    method : str
+        Sampler and estimator, as in ``"pt, mbar"``.
+    per_chain : ndarray of shape (n_chains,)
+        Estimate of every chain.
+    warnings : tuple of str, default ()
+        What speaks against the estimate and what to do; empty where nothing does.
+    ess : float, default nan
+        Effective number of independent scans.
+    df : float, default inf
+        Degrees of freedom of the interval; infinite gives the normal one.
+    lower, upper : float, optional
+        Stochastic bounds, below and above log Z in expectation (bidirectional Monte Carlo).
+    per_method : mapping of str to float, optional
+        Estimates by other methods from the same run.
+    idata : DataTree, optional
+        The run. Neither shown nor compared.
+
+    Examples
+    --------
+    >>> LogZEstimate(-1081.02, 0.05, "pt, mbar", np.full(4, -1081.02))
+    log Z = -1081.02 ± 0.05 nats (pt, mbar, 4 chains; 95 % interval [-1081.12, -1080.92])
+    """
+
+    log_z: float
+    se: float
+    method: str
+    per_chain: FloatArray
+    warnings: tuple[str, ...] = ()
+    ess: float = np.nan
+    df: float = np.inf
+    lower: float | None = None
+    upper: float | None = None
+    per_method: Mapping[str, float] = field(default_factory=dict)
+    idata: Any = None
+
+    def interval(self, prob: float = 0.95) -> tuple[float, float]:
+        """Return the central interval that covers log Z with probability `prob`.
+
+        Parameters
+        ----------
+        prob : float, default 0.95
+            Nominal coverage over repeated runs.
+
+        Returns
+        -------
+        tuple of float
+            Student t interval with `df` degrees of freedom, in nats; ``nan`` where `se` is.
+
+        Raises
+        ------
+        OptionError
+            If `prob` is not strictly between 0 and 1.
+
+        Examples
+        --------
+        >>> low, high = LogZEstimate(0.0, 1.0, "pt, mbar", np.zeros(4), df=3).interval(0.95)
+        >>> round(high, 3)
+        3.182
+        """
+        if not 0.0 < prob < 1.0:
+            raise OptionError(
+                f"prob is {prob}; expected a number between 0 and 1. Use 0.95 for a 95 % interval."
+            )
+        half = self.se * float(student_t.ppf(0.5 + 0.5 * prob, self.df))
+        return self.log_z - half, self.log_z + half
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LogZEstimate):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.log_z, self.se, self.method))
+
+    def _key(self) -> tuple[object, ...]:
+        # nan marks a missing value here, and two missing values are the same.
+        numbers = (self.log_z, self.se, self.ess, self.df, self.lower, self.upper)
+        return (
+            *(None if number is None or np.isnan(number) else float(number) for number in numbers),
+            self.method,
+            self.warnings,
+            tuple(map(repr, np.asarray(self.per_chain, dtype=float).tolist())),
+            tuple((name, repr(float(value))) for name, value in sorted(self.per_method.items())),
+        )
+
+    def __repr__(self) -> str:
+        lines = [self._summary()]
+        if self.lower is not None or self.upper is not None:
+            lines.append(f"  bounds [{_or_unknown(self.lower)}, {_or_unknown(self.upper)}]")
+        lines.extend(f"  warning: {warning}" for warning in self.warnings)
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        n_chains = np.size(self.per_chain)
+        chains = f"{n_chains} chain{'s' if n_chains != 1 else ''}"
+        digits = _digits(self.se)
+        if not np.isfinite(self.se):
+            return f"log Z = {self.log_z:.{digits}f}, error unknown ({self.method}, {chains})"
+        low, high = self.interval()
+        return (
+            f"log Z = {self.log_z:.{digits}f} ± {self.se:.{digits}f} nats ({self.method}, "
+            f"{chains}; 95 % interval [{low:.{digits}f}, {high:.{digits}f}])"
+        )
+
+    def _repr_html_(self) -> str:
+        warnings = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
+        bounds = ""
+        if self.lower is not None or self.upper is not None:
+            bounds = f"<br>bounds [{_or_unknown(self.lower)}, {_or_unknown(self.upper)}]"
+        listed = f"<ul>{warnings}</ul>" if warnings else ""
+        return f"<div><b>{html.escape(self._summary())}</b>{bounds}{listed}</div>"
+
+
+def _digits(se: float) -> int:
+    # Two digits of the error below a tenth, never fewer than two decimals in all.
+    if not np.isfinite(se) or se <= 0.0:
+        return 2
+    return int(np.clip(np.ceil(-np.log10(se)), 2, 8))
+
+
+def _or_unknown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
