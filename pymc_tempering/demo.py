@@ -182,7 +182,7 @@ def _prepare_worker() -> None:
     """Keep a worker from writing into the parent's display."""
     # Ctrl-C reaches the whole process group; a worker then ends without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    logging.getLogger("pymc").setLevel(logging.WARNING)
+    logging.getLogger("pymc").setLevel(logging.ERROR)
 
 
 def _note(fits: dict[int, MixtureFit], max_components: int) -> str:
