@@ -212,8 +212,9 @@ def _draw_density(axes: "Axes", fits: list[MixtureFit]) -> None:
 def _draw_evidence(axes: "Axes", fits: list[MixtureFit]) -> None:
     for i, fit in enumerate(fits):
         bars = [[fit.log_z - fit.low], [fit.high - fit.log_z]]
+        error = f"± {fit.se:.2g}" if np.isfinite(fit.se) else "error unknown"
         axes.errorbar(fit.n_components, fit.log_z, bars, fmt="o", capsize=4, color=_colour(i))
-        _label(axes, fit.n_components, fit.log_z, f"{fit.log_z:.2f}\n± {fit.se:.2g}", below=True)
+        _label(axes, fit.n_components, fit.log_z, f"{fit.log_z:.2f}\n{error}", below=True)
     axes.margins(y=0.4)
     axes.set(
         xlim=(0.4, len(fits) + 0.6),
@@ -243,6 +244,8 @@ def _colour(i: int) -> str:
 
 
 def _label(axes: "Axes", x: float, y: float, text: str, *, below: bool) -> None:
+    if not np.isfinite(y):
+        return
     axes.annotate(
         text.replace("-", "\N{MINUS SIGN}"),
         (x, y),

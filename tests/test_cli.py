@@ -290,6 +290,19 @@ class TestDemo:
         assert str(folder / "galaxies.png") in last
         assert str(folder / "galaxies.csv") in last
 
+    @pytest.mark.parametrize(("log_z", "se"), [(-230.0, np.nan), (np.nan, np.nan)])
+    def test_picture_of_a_run_without_an_error(self, tmp_path, recwarn, log_z, se):
+        from pymc_tempering import demo
+
+        flat = np.full(demo.GRID.size, 1 / 35)
+        fits = [
+            demo.MixtureFit(1, -240.0, 0.1, -240.2, -239.8, flat, 1.0, ()),
+            demo.MixtureFit(2, log_z, se, np.nan, np.nan, flat, 1.0, ()),
+        ]
+        demo.write_figure(fits, tmp_path / "galaxies.png")
+        assert (tmp_path / "galaxies.png").stat().st_size > 0
+        assert [str(warning.message) for warning in recwarn] == []
+
     def test_without_matplotlib_it_says_what_to_install(self, tmp_path, monkeypatch, capsys):
         from pymc_tempering import demo
 
