@@ -23,13 +23,13 @@ class GaussianLadder(NamedTuple):
 
     def moments(self, beta):
         precision = 1 - beta + beta / self.s**2
-        return beta * self.m / self.s**2 / precision, 1 / math.sqrt(precision)
+        return beta * self.m / self.s**2 / precision, 1 / np.sqrt(precision)
 
     def log_z(self, beta):
         mean, sd = self.moments(beta)
         # Completing the square in (1-beta) z^2 + beta ((z-m)/s)^2.
         rest = beta * (self.m / self.s) ** 2 - (mean / sd) ** 2
-        return beta * (self.log_scale + 0.5 * math.log(2 * math.pi)) - 0.5 * rest + math.log(sd)
+        return beta * (self.log_scale + 0.5 * math.log(2 * math.pi)) - 0.5 * rest + np.log(sd)
 
     def draw(self, rng, n_scans, betas, phi=0.0, shared=0.0):
         """Deltas of a chain: AR(1) in time, `shared` is the correlation of columns."""

@@ -1,0 +1,223 @@
+"""Continuous tempering: log Z and expectations from positions with beta integrated out.
+
+The joint density over position and beta is ``exp(log_base + beta delta - c(beta))`` with a bias c
+piecewise linear on `knots`. One piece, ``c = beta log_zeta``, is the method of Graham & Storkey
+(2017); their Delta is ``log_zeta - delta``.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymc_tempering.errors import DataError, OptionError, ScheduleError
+from pymc_tempering.estimators.ladder import check_betas
+from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
+from pymc_tempering.types import FloatArray
+
+__all__ = ["ContinuousEstimate", "continuous_tempering", "log_beta_density", "tempered_expectation"]
+
+
+class ContinuousEstimate(NamedTuple):
+    """Estimate of one chain.
+
+    Attributes
+    ----------
+    log_z : ndarray of shape (n_betas,)
+        log z at the betas asked for, in nats, relative to the base; the last is log Z.
+    influence : ndarray of shape (n_scans,)
+        Mean zero, in nats; its mean is the first-order error of ``log_z[-1]``.
+    """
+
+    log_z: FloatArray
+    influence: FloatArray
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
+    """Return the log integral of exp(beta delta - c(beta)) over [0, 1] for every delta."""
+    pieces = np.empty(knots.size - 1)
+    out = np.empty(delta.size)
+    for i in range(delta.size):
+        for j in range(pieces.size):
+            width = knots[j + 1] - knots[j]
+            rise = width * delta[i] - (bias[j + 1] - bias[j])
+            start = knots[j] * delta[i] - bias[j]
+            pieces[j] = np.log(width) + start + log_exprel(rise)
+        out[i] = log_sum_exp(pieces)
+    return out
+
+
+def _check(
+    delta: ArrayLike, knots: ArrayLike, bias: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    try:
+        knots = check_betas(knots)
+    except ScheduleError as error:
+        raise ScheduleError(f"knots are not a schedule: {error}") from error
+    c = np.array(bias, dtype=float)
+    x = np.array(delta, dtype=float)
+    if c.shape != knots.shape or not np.isfinite(c).all():
+        raise DataError(
+            f"bias has shape {c.shape}; expected {knots.size} finite values, one per knot. Pass "
+            "[0, log_zeta] on knots [0, 1] for the method with one slope."
+        )
+    if x.ndim != 1 or np.isnan(x).any() or np.isposinf(x).any() or not np.isfinite(x).any():
+        raise DataError(
+            f"delta has shape {x.shape}; expected (n_scans,) values, finite but for -inf before "
+            "the first valid state. Pass the recorded deltas of one chain."
+        )
+    return x, knots, c
+
+
+def log_beta_density(
+    delta: ArrayLike, knots: ArrayLike, bias: ArrayLike, beta: float
+) -> FloatArray:
+    r"""Return the log density of beta at one value given each position.
+
+    .. math:: p(\beta \mid z) = e^{\beta \delta - c(\beta)} / \int_0^1 e^{b \delta - c(b)} db,
+
+    eq. 18 of Graham & Storkey 2017, a sum over pieces of the bias of terms whose logarithms are
+    stable for slopes of either sign and near zero.
+
+    Parameters
+    ----------
+    delta : array_like of shape (n_scans,)
+        ``log_target - log_base`` in nats.
+    knots : array_like of shape (n_knots,)
+        Increasing from 0 to 1.
+    bias : array_like of shape (n_knots,)
+        c at the knots, in nats.
+    beta : float
+        In [0, 1].
+
+    Returns
+    -------
+    ndarray of shape (n_scans,)
+        ``-inf`` where delta is: such a position has probability zero under the joint density.
+
+    Raises
+    ------
+    DataError, ScheduleError, OptionError
+        If a shape or value is not as above.
+
+    Examples
+    --------
+    >>> log_beta_density([3.0], [0, 1], [0, 3], 0.2).tolist()
+    [0.0]
+    """
+    if not 0.0 <= beta <= 1.0:
+        raise OptionError(f"beta is {beta}; expected a value in [0, 1]. Use 1 for the target.")
+    x, knots, c = _check(delta, knots, bias)
+    out = np.full(x.size, -np.inf)
+    valid = np.isfinite(x)
+    out[valid] = beta * x[valid] - np.interp(beta, knots, c) - _log_normaliser(x[valid], knots, c)
+    return out
+
+
+def continuous_tempering(
+    delta: ArrayLike,
+    knots: ArrayLike = (0.0, 1.0),
+    bias: ArrayLike = (0.0, 0.0),
+    betas: ArrayLike = (0.0, 1.0),
+    log_support_mass: float = 0.0,
+) -> ContinuousEstimate:
+    r"""Estimate log z(beta) from positions of the tempered replica.
+
+    .. math:: \log z(\beta) = c(\beta) - c(0) + \log \overline{p(\beta \mid z)}
+              - \log \overline{p(0 \mid z)} + \log b
+
+    eq. 21 of Graham & Storkey 2017 with their bias ``beta log_zeta`` generalised to c.
+
+    Parameters
+    ----------
+    delta : array_like of shape (n_scans,)
+        Of the tempered replica after each scan, in nats. Scans at ``-inf``, possible only before
+        the first valid state, are left out of the means and have influence 0.
+    knots, bias : array_like of shape (n_knots,), default (0, 1) and (0, 0)
+        Of the bias with which the chain was run; the default is no bias.
+    betas : array_like of shape (n_betas,), default (0, 1)
+        Where log z is wanted, increasing from 0 to 1; knots of the next bias, for example.
+    log_support_mass : float, default 0
+        Log of b, the base's mass on the support of the target, which the joint density never
+        leaves, from `pymc_tempering.estimators.stepping_stone.support_mass`. Its error is not
+        part of ``influence``: add it in quadrature, since its draws are independent.
+
+    Returns
+    -------
+    ContinuousEstimate
+
+    Raises
+    ------
+    DataError, ScheduleError
+        If a shape or value is not as above.
+
+    Examples
+    --------
+    >>> continuous_tempering(np.full(5, -2.0), bias=(0.0, 1.0)).log_z.round(9).tolist()
+    [0.0, -2.0]
+    """
+    x, knots, c = _check(delta, knots, bias)
+    betas = check_betas(betas)
+    valid = np.isfinite(x)
+    normaliser = _log_normaliser(x[valid], knots, c)
+    log_base_weight = -c[0] - normaliser
+    log_p0 = float(log_mean_exp(log_base_weight))
+    log_z = np.zeros(betas.size)
+    for k in range(1, betas.size):
+        c_beta = np.interp(betas[k], knots, c)
+        log_weight = betas[k] * x[valid] - c_beta - normaliser
+        log_p = float(log_mean_exp(log_weight))
+        log_z[k] = c_beta - c[0] + log_p - log_p0 + log_support_mass
+    # The last of the betas is 1, so its weights are those of the target.
+    influence = np.zeros(x.size)
+    influence[valid] = np.exp(log_weight - log_p) - np.exp(log_base_weight - log_p0)
+    return ContinuousEstimate(log_z, influence * (x.size / valid.sum()))
+
+
+def tempered_expectation(
+    values: ArrayLike, delta: ArrayLike, knots: ArrayLike, bias: ArrayLike, beta: float
+) -> FloatArray:
+    r"""Estimate an expectation at one beta from positions of the tempered replica.
+
+    .. math:: E[f \mid \beta] \approx \sum_s p(\beta \mid z_s) f(z_s) / \sum_s p(\beta \mid z_s),
+
+    eq. 22 of Graham & Storkey 2017 for ``beta = 1`` and eq. 23 for ``beta = 0``. Moments of the
+    base are known, so eq. 23 is a necessary check of convergence.
+
+    Parameters
+    ----------
+    values : array_like of shape (n_scans, ...)
+        f at each position.
+    delta : array_like of shape (n_scans,)
+        In nats.
+    knots, bias : array_like of shape (n_knots,)
+        Of the bias with which the chain was run.
+    beta : float
+        In [0, 1].
+
+    Returns
+    -------
+    ndarray of shape (...)
+
+    Raises
+    ------
+    DataError, ScheduleError, OptionError
+        If a shape or value is not as above.
+
+    Examples
+    --------
+    >>> tempered_expectation([1.0, 3.0], [-2.0, -2.0], [0, 1], [0, 0], 1.0).tolist()
+    2.0
+    """
+    log_p = log_beta_density(delta, knots, bias, beta)
+    f = np.asarray(values, dtype=float)
+    if f.shape[:1] != log_p.shape:
+        raise DataError(
+            f"values has shape {f.shape}; expected {log_p.size} rows, one per delta. Pass the "
+            "quantity at the same scans."
+        )
+    weights = np.exp(log_p - log_p.max())
+    used = weights > 0.0
+    return np.asarray(np.tensordot(weights[used], f[used], axes=1) / weights.sum())
