@@ -15,7 +15,7 @@ from pymc_tempering.testing.invariance import (
 )
 from pymc_tempering.testing.mixture_targets import asymmetric_bimodal, trimodal_1d
 from pymc_tempering.testing.power import detectable_shift, draws_needed
-from pymc_tempering.testing.statistics import default_statistics
+from pymc_tempering.testing.statistics import default_statistics, delta_statistics
 from pymc_tempering.testing.targets import (
     TARGETS,
     banana,
@@ -31,6 +31,7 @@ __all__ = [
     "banana",
     "correlated_gaussian",
     "default_statistics",
+    "delta_statistics",
     "detectable_shift",
     "draws_needed",
     "hard_edge_gaussian",

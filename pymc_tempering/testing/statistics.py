@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.types import FloatArray
 
+if TYPE_CHECKING:
+    from pymc_tempering.testing.exact import ExactTarget
+    from pymc_tempering.testing.path import GaussianLike
+
 type Statistic = Callable[[FloatArray], FloatArray]
 
-__all__ = ["Statistic", "default_statistics", "evaluate"]
+__all__ = ["Statistic", "default_statistics", "delta_statistics", "evaluate"]
 
 _CLIP = 8.0
 _TAIL = 0.05
 _MAX_ALL_PAIRS = 12
+_DELTA_BELOW, _DELTA_ABOVE = 30.0, 10.0  # nats around log Z: beyond, a swap is settled anyway
 
 
 def evaluate(name: str, statistic: Statistic, states: FloatArray) -> FloatArray:
@@ -104,3 +110,42 @@ def default_statistics(draws: FloatArray) -> dict[str, Statistic]:
         for j in range(i + 1, last):
             statistics[f"x[{i}] x[{j}]"] = product(i, j)
     return statistics
+
+
+def delta_statistics(
+    target: ExactTarget, base: GaussianLike, n_levels: int
+) -> dict[str, Statistic]:
+    """``delta`` at each level of an ensemble, the statistic that errors of tempering move first.
+
+    Swaps and levels act on a state through delta alone. A swap exponent wrong by a fifth gives
+    p-values near 1e-45 with these where :func:`default_statistics` of the same 50 000 draws stay
+    near 1e-3.
+
+    Parameters
+    ----------
+    target : ExactTarget
+    base : GaussianLike
+    n_levels : int
+        Levels of a state: states are ``(n, n_levels, D)``.
+
+    Returns
+    -------
+    dict of str to callable
+        ``delta[k]``, clipped to at most 30 nats below and 10 above ``log_z``, so that it is finite
+        beyond edges and has moments under heavy tails.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import numpy as np
+    >>> from pymc_tempering.testing import scaled_normal
+    >>> base = SimpleNamespace(mean=np.zeros(4), scale=np.full(4, 3.0))
+    >>> list(delta_statistics(scaled_normal(), base, 3))
+    ['delta[0]', 'delta[1]', 'delta[2]']
+    """
+    low, high = target.log_z - _DELTA_BELOW, target.log_z + _DELTA_ABOVE
+
+    def at(level: int) -> Statistic:
+        return lambda states: np.clip(target.delta(states[:, level], base), low, high)
+
+    return {f"delta[{level}]": at(level) for level in range(n_levels)}
