@@ -1,6 +1,7 @@
 """Mean-field ADVI as one compiled loop over a compiled density."""
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -11,13 +12,14 @@ from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
-__all__ = ["fit_advi"]
+__all__ = ["AdviFit", "fit_advi", "run_advi"]
 
 DECAY_MEAN = 0.9
 DECAY_SQUARE = 0.99
 # Noise gives directions with a standard deviation near 0.2, a far start gives 1.
 ACCELERATE_ABOVE = 0.5
 MAX_ACCELERATION = 1000.0
+MAX_DRIFT = 1.0
 
 
 @numba.njit(nogil=True, cache=True)
@@ -71,6 +73,7 @@ def _run_adam(
     address: int,
     mean: FloatArray,
     log_sd: FloatArray,
+    anchor: FloatArray,
     rng: np.random.Generator,
     n_iterations: int,
     first_rate: float,
@@ -91,7 +94,6 @@ def _run_adam(
     sd = np.exp(log_sd)
     eps = np.empty(dim)
     work = np.empty((2, dim))
-    anchor = mean.copy()
     acceleration = np.ones(dim)
     early = np.zeros(2 * dim)
     late = np.zeros(2 * dim)
@@ -102,7 +104,7 @@ def _run_adam(
     for iteration in range(n_iterations):
         for i in range(dim):
             eps[i] = rng.standard_normal()
-        _add_gradients(address, mean, sd, eps, g, work, anchor)
+        n_rejected = _add_gradients(address, mean, sd, eps, g, work, anchor)
         rate = first_rate * math.exp(decay * iteration)
         limit = 10.0 * math.sqrt(1.0 / (1.0 - bias_v)) if iteration > 10 else np.inf
         bias_m *= DECAY_MEAN
@@ -113,13 +115,20 @@ def _run_adam(
             clipped = min(max(g[i], -bound), bound)
             m[i] = DECAY_MEAN * m[i] + (1.0 - DECAY_MEAN) * clipped
             v[i] = DECAY_SQUARE * v[i] + (1.0 - DECAY_SQUARE) * clipped * clipped
-            direction = m[i] / (1.0 - bias_m) / (math.sqrt(v[i] / (1.0 - bias_v)) + 1e-12)
+            slope = m[i] / (1.0 - bias_m)
+            direction = slope / (math.sqrt(v[i] / (1.0 - bias_v)) + 1e-12)
             if i < dim:
-                if abs(direction) > ACCELERATE_ABOVE:
+                if n_rejected > 0:
+                    acceleration[i] = 1.0
+                elif abs(direction) > ACCELERATE_ABOVE:
                     acceleration[i] = min(1.02 * acceleration[i], MAX_ACCELERATION)
                 else:
                     acceleration[i] = max(0.7 * acceleration[i], 1.0)
-                mean[i] += rate * acceleration[i] * direction * sd[i]
+                # In units of a fitted sd the curvature is 1, so the slope is the Newton step: an
+                # accelerated step goes at most half of it, and overshoots no flat tail.
+                step = acceleration[i] * rate * direction
+                longest = max(rate * abs(direction), 0.5 * abs(slope))
+                mean[i] += min(max(step, -longest), longest) * sd[i]
             else:
                 log_sd[i - dim] += rate * direction
                 sd[i - dim] = math.exp(log_sd[i - dim])
@@ -141,7 +150,52 @@ def _run_adam(
     return drift
 
 
+class AdviFit(NamedTuple):
+    """A local fit and how it was reached.
+
+    Attributes
+    ----------
+    base : GaussianBase
+        Diagonal, ``log_zeta`` is the ELBO in nats.
+    n_gradients : int
+        Evaluations of the density.
+    converged : bool
+        Whether the averaged mean drifted by at most one standard deviation in the last round.
+    """
+
+    base: GaussianBase
+    n_gradients: int
+    converged: bool
+
+
 def fit_advi(
+    address: int,
+    dim: int,
+    start: FloatArray,
+    rng: np.random.Generator,
+    *,
+    n_iterations: int = 3000,
+    learning_rate: float = 0.2,
+) -> tuple[GaussianBase, int]:
+    """Fit a diagonal Gaussian near one mode; :func:`run_advi` without its further options.
+
+    Parameters
+    ----------
+    address, dim, start, rng, n_iterations, learning_rate
+        As for :func:`run_advi`.
+
+    Returns
+    -------
+    base : GaussianBase
+        Diagonal base with ``log_zeta`` the ELBO in nats.
+    n_gradients : int
+        Evaluations of the density that the fit took.
+    """
+    fit = run_advi(address, dim, start, rng, n_iterations=n_iterations, learning_rate=learning_rate)
+    return fit.base, fit.n_gradients
+
+
+def run_advi(
     address: int,
     dim: int,
     start: FloatArray,
@@ -152,7 +206,7 @@ def fit_advi(
     start_scale: float = 0.1,
     max_rounds: int = 5,
     n_elbo_draws: int = 1000,
-) -> tuple[GaussianBase, int]:
+) -> AdviFit:
     """Fit a diagonal Gaussian near one mode by automatic differentiation variational inference.
 
     1. Adam (Kingma & Ba 2015) on the mean and log standard deviations, with the gradient of the
@@ -189,10 +243,8 @@ def fit_advi(
 
     Returns
     -------
-    base : GaussianBase
-        Diagonal base with ``log_zeta`` the ELBO in nats.
-    n_gradients : int
-        Evaluations of the density that the fit took.
+    AdviFit
+        The base and how it was reached.
 
     Raises
     ------
@@ -224,13 +276,15 @@ def fit_advi(
             "Pass a start inside the support, e.g. through the model's initial values."
         )
     log_sd = np.full(dim, math.log(start_scale))
+    anchor = mean.copy()
     n_gradients = 1
+    drift = math.inf
     for _ in range(max_rounds):
         drift = _run_adam(
-            address, mean, log_sd, rng, n_iterations, learning_rate, learning_rate / 20.0
+            address, mean, log_sd, anchor, rng, n_iterations, learning_rate, learning_rate / 20.0
         )
         n_gradients += 2 * n_iterations
-        if drift <= 1.0:
+        if drift <= MAX_DRIFT:
             break
     sd = np.exp(log_sd)
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(sd)) and np.all(sd > 0.0)):
@@ -242,4 +296,4 @@ def fit_advi(
             f"None of {n_elbo_draws} draws of the fitted base has a finite density. "
             "Start elsewhere, or give a base explicitly."
         )
-    return GaussianBase(mean, sd, elbo), n_gradients
+    return AdviFit(GaussianBase(mean, sd, elbo), n_gradients, drift <= MAX_DRIFT)

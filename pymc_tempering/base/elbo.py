@@ -9,7 +9,7 @@ from pymc_tempering.base.gaussian import LOG_2PI, GaussianBase
 from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
-__all__ = ["evaluate_elbo", "has_finite_density"]
+__all__ = ["dip_between", "evaluate_elbo", "has_finite_density"]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -64,6 +64,31 @@ def evaluate_elbo(
     residual = np.where(finite, delta - centre, 0.0).reshape(2, -1).mean(axis=0) / mass
     variance = float(residual.var(ddof=1)) / residual.size + (1.0 - mass) / n_finite
     return centre + math.log(mass), math.sqrt(variance)
+
+
+def dip_between(address: int, a: FloatArray, b: FloatArray, n_points: int = 17) -> float:
+    """Measure how far the log density dips on the straight line between two points.
+
+    Parameters
+    ----------
+    address : int
+        Address of the target's log density.
+    a, b : arrays of shape (D,)
+        Ends of the line.
+    n_points : int, default 17
+        Points evaluated between the ends.
+
+    Returns
+    -------
+    float
+        Lower end minus the lowest point between, in nats, at least 0; ``inf`` outside the support.
+    """
+    t = np.linspace(0.0, 1.0, n_points + 2)[:, None]
+    value = np.empty(n_points + 2)
+    _delta_at(address, np.ascontiguousarray((1.0 - t) * a + t * b), np.zeros_like(value), value)
+    value = np.where(np.isnan(value), -np.inf, value)
+    ends = min(value[0], value[-1])
+    return max(0.0, float(ends - value[1:-1].min())) if np.isfinite(ends) else math.inf
 
 
 def has_finite_density(address: int, z: FloatArray) -> bool:

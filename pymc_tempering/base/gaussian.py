@@ -173,30 +173,12 @@ class GaussianBase:
 
     @classmethod
     def from_draws(cls, draws: FloatArray, *, full: bool | None = None) -> "GaussianBase":
-        """Build a base from posterior draws, with robust scales.
+        """Build a base from draws of shape (n, D), with robust scales.
 
         The same as :func:`pymc_tempering.base.moments.robust_gaussian`, which has more options.
 
-        Parameters
-        ----------
-        draws : array of shape (n, D)
-            Draws of the flat unconstrained vector.
-        full : bool, optional
-            Full covariance or diagonal; by default decided from the number of draws.
-
-        Returns
-        -------
-        GaussianBase
-            The base, always positive definite.
-
-        Raises
-        ------
-        BaseError
-            If fewer than two draws are finite.
-
         Examples
         --------
-        >>> import numpy as np
         >>> draws = np.random.default_rng(1).normal(3.0, 2.0, size=(4000, 2))
         >>> base = GaussianBase.from_draws(draws, full=False)
         >>> bool(np.all(np.abs(base.scale - 2.0) < 0.15))

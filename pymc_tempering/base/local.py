@@ -4,16 +4,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_tempering.base.advi import fit_advi
-from pymc_tempering.base.elbo import has_finite_density
+from pymc_tempering.base.advi import AdviFit, run_advi
+from pymc_tempering.base.elbo import dip_between, has_finite_density
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments, widen
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["combine_local_bases", "dispersed_starts", "drop_duplicates", "fit_local_bases"]
+__all__ = [
+    "combine_local_bases",
+    "dispersed_starts",
+    "drop_duplicates",
+    "fit_each",
+    "fit_local_bases",
+    "select_fits",
+]
 
 START_SCALES = (1.0, 2.0, 5.0)
+MAX_DIP = 1.0
 
 
 def dispersed_starts(
@@ -37,10 +45,11 @@ def dispersed_starts(
     rng : numpy.random.Generator
         Source of randomness.
     n : int
-        Number of starts wanted.
+        Number of starts wanted, in mirrored pairs ``start ± jitter``: a start midway between two
+        modes is common, and then each is reached from its own side.
     scales : sequence of float, default (1, 2, 5)
-        Standard deviations of the jitter, taken in turn: near modes need small jitter, and a far
-        mode is reached only from its own side.
+        Standard deviations of the jitter, taken in turn by the pairs: modes nearby need a small
+        jitter, modes far away a large one.
     units : float or array of shape (D,), default 1
         What ``scales`` are multiples of, per coordinate.
     max_tries : int, default 20
@@ -52,14 +61,16 @@ def dispersed_starts(
         The starts, m <= n.
     """
     start = np.asarray(start, dtype=np.float64)
-    kept = []
-    for i in range(n):
-        scale = scales[i % len(scales)] * np.asarray(units)
-        for attempt in range(max_tries):
-            z = start + 0.5**attempt * scale * rng.standard_normal(start.size)
-            if has_finite_density(address, z):
-                kept.append(z)
-                break
+    units = np.broadcast_to(np.asarray(units, dtype=np.float64), start.shape)
+    kept: list[FloatArray] = []
+    for pair in range((n + 1) // 2):
+        jitter = scales[pair % len(scales)] * units * rng.standard_normal(start.size)
+        for sign in (1.0, -1.0):
+            for attempt in range(max_tries):
+                z = start + sign * 0.5**attempt * jitter
+                if len(kept) < n and has_finite_density(address, z):
+                    kept.append(z)
+                    break
     return np.array(kept).reshape(len(kept), start.size)
 
 
@@ -72,7 +83,10 @@ def fit_local_bases(
     n_iterations: int = 3000,
     distance: float = 1.0,
 ) -> tuple[list[GaussianBase], int]:
-    """Fit one mean-field Gaussian per start and drop duplicates.
+    """Fit one mean-field Gaussian per start, drop duplicates and fits that were still moving.
+
+    A fit that still drifts after all rounds is no mode, but on its way to one, along a ridge; it is
+    kept only if its ELBO is the best.
 
     Parameters
     ----------
@@ -95,49 +109,83 @@ def fit_local_bases(
     BaseError
         If every fit failed; the message of the first is included.
     """
-    fits: list[GaussianBase] = []
+    fits = fit_each(address, dim, starts, rng, n_iterations=n_iterations)
+    n_gradients = sum(fit.n_gradients for fit in fits)
+    return select_fits(address, fits, distance), n_gradients
+
+
+def fit_each(
+    address: int,
+    dim: int,
+    starts: Sequence[FloatArray] | FloatArray,
+    rng: np.random.Generator,
+    *,
+    n_iterations: int = 3000,
+) -> list[AdviFit]:
+    """Fit one mean-field Gaussian per start; parameters and errors of :func:`fit_local_bases`."""
+    fits: list[AdviFit] = []
     failures: list[str] = []
-    n_gradients = 0
     for start in starts:
         try:
-            base, n = fit_advi(address, dim, start, rng, n_iterations=n_iterations)
+            fits.append(run_advi(address, dim, start, rng, n_iterations=n_iterations))
         except BaseError as error:
             failures.append(str(error))
-            continue
-        fits.append(base)
-        n_gradients += n
     if not fits:
         reason = failures[0] if failures else "No starts were given."
         raise BaseError(f"None of {len(failures)} local fits succeeded. {reason}")
-    return drop_duplicates(fits, distance), n_gradients
+    return fits
 
 
-def drop_duplicates(fits: Sequence[GaussianBase], distance: float = 1.0) -> list[GaussianBase]:
+def select_fits(address: int, fits: Sequence[AdviFit], distance: float = 1.0) -> list[GaussianBase]:
+    """Drop fits that were still moving, unless best, and duplicates; the best ELBO first."""
+    best = max(_elbo(fit.base) for fit in fits)
+    bases = [fit.base for fit in fits if fit.converged or _elbo(fit.base) == best]
+    return drop_duplicates(bases, distance, address=address)
+
+
+def drop_duplicates(
+    fits: Sequence[GaussianBase], distance: float = 1.0, *, address: int | None = None
+) -> list[GaussianBase]:
     """Keep, of fits that found the same mode, the one with the best ELBO.
+
+    Two fits are duplicates if no coordinate of their means differs by more than ``distance`` pooled
+    standard deviations, or if the log density has no dip of more than one nat on the straight line
+    between their means: mean-field fits stop at different points of one ridge, many of their own
+    narrow standard deviations apart.
 
     Parameters
     ----------
     fits : sequence of GaussianBase
         Local fits with ``log_zeta``.
     distance : float, default 1
-        Two fits are duplicates if no coordinate of their means differs by more than this many
-        pooled standard deviations; repeated fits of one mode differ by a few tenths.
+        Repeated fits of a mode without a ridge differ by a few tenths.
+    address : int, optional
+        Address of the target's log density; without it only the distance is compared.
 
     Returns
     -------
     list of GaussianBase
         The best ELBO first.
+
+    Raises
+    ------
+    BaseError
+        If a fit has no ``log_zeta``.
     """
     kept: list[GaussianBase] = []
     for fit in sorted(fits, key=_elbo, reverse=True):
-        var = fit.standard_deviation**2
-        if all(
-            np.max(np.abs(fit.mean - b.mean) / np.sqrt(0.5 * (var + b.standard_deviation**2)))
-            > distance
-            for b in kept
+        if not any(
+            _distance(fit, other) <= distance
+            or (address is not None and dip_between(address, fit.mean, other.mean) <= MAX_DIP)
+            for other in kept
         ):
             kept.append(fit)
     return kept
+
+
+def _distance(a: GaussianBase, b: GaussianBase) -> float:
+    pooled = np.sqrt(0.5 * (a.standard_deviation**2 + b.standard_deviation**2))
+    return float(np.max(np.abs(a.mean - b.mean) / pooled))
 
 
 def combine_local_bases(
