@@ -34,8 +34,8 @@ def _add_gradients(
 ) -> int:
     """Gradient of the ELBO from the antithetic pair ``mean ± sd eps``, into ``g``.
 
-    ``g[:D]`` is with respect to the mean in units of ``sd``, ``g[D:]`` to ``log sd``. ``anchor``
-    keeps the last draw inside the support. Returns how many of the two draws were outside.
+    ``g[:D]`` is for the mean in units of ``sd``, ``g[D:]`` for ``log sd``. ``anchor`` keeps
+    the last draw inside the support. Returns how many of the two were outside.
     """
     dim = mean.size
     z = work[0]
@@ -60,11 +60,6 @@ def _add_gradients(
             for i in range(dim):
                 g[i] -= 0.5 * sign * eps[i]
                 g[dim + i] -= 0.5 * (eps[i] * eps[i] - 1.0)
-    if n_rejected == 2:
-        # The pair cancels in that gradient: go back to where the density was finite, and narrow.
-        for i in range(dim):
-            g[i] = (anchor[i] - mean[i]) / sd[i]
-            g[dim + i] = -1.0
     return n_rejected
 
 
@@ -106,6 +101,14 @@ def _run_adam(
             eps[i] = rng.standard_normal()
         n_rejected = _add_gradients(address, mean, sd, eps, g, work, anchor)
         rate = first_rate * math.exp(decay * iteration)
+        if n_rejected == 2:
+            # Such a pair says nothing: go back towards the support, and narrow.
+            for i in range(dim):
+                mean[i] += 0.5 * (anchor[i] - mean[i])
+                log_sd[i] -= rate
+                sd[i] = math.exp(log_sd[i])
+                g[i] = 0.0
+                g[dim + i] = 0.0
         limit = 10.0 * math.sqrt(1.0 / (1.0 - bias_v)) if iteration > 10 else np.inf
         bias_m *= DECAY_MEAN
         bias_v *= DECAY_SQUARE
@@ -228,14 +231,12 @@ def run_advi(
     rng : numpy.random.Generator
         Source of randomness.
     n_iterations : int, default 3000
-        Iterations per round, two gradients each; enough for 92 parameters to come within 0.1 nats
-        of the best mean-field ELBO.
+        Iterations per round, two gradients each; enough for 0.2 nats on 92 parameters.
     learning_rate : float, default 0.2
         First step size, in standard deviations; it decays to a twentieth. Of 0.05, 0.1 and 0.2
         the largest was never worse, and better on multimodal targets.
     start_scale : float, default 0.1
-        First standard deviation of every coordinate: small enough that first draws stay in the
-        support.
+        First standard deviations: small, so that first draws stay in the support.
     max_rounds : int, default 5
         Bound on the rounds of step 3.
     n_elbo_draws : int, default 1000
