@@ -113,6 +113,9 @@ def test_hard_edge_is_minus_infinity_with_zero_gradient_beyond_the_edge():
         assert np.all(grad == 0.0)
         assert target.log_density([first, -1.0, 2.0]) == -np.inf
     assert np.isfinite(target.value_and_grad([0.81, -1.0, 2.0])[0])
+    logp = target.model().compile_logp()
+    assert logp({"x": np.array([0.79, -1.0, 2.0])}) == -np.inf
+    assert np.isfinite(logp({"x": np.array([0.81, -1.0, 2.0])}))
 
 
 def test_skewed_gamma_needs_the_jacobian(rng):
