@@ -273,11 +273,10 @@ class TestDemo:
 
         monkeypatch.setattr(demo, "_fit_all", fit_all)
         folder = tmp_path / "deep" / "er"
-        arguments = ["--components", "2", "--cores", "5", "--seed", "4", "--output", str(folder)]
+        arguments = ["--components=2", "--cores=5", "--seed=4", "--tune=9", f"--output={folder}"]
         assert cli.main(arguments) == 0
-        assert asked == {
-            "components": 2, "workers": 2, "options": {"random_seed": 4, "cores": 2},
-        }  # fmt: skip
+        assert asked["components"] == asked["workers"] == 2
+        assert asked["options"] == demo.DEFAULTS | {"random_seed": 4, "cores": 2, "tune": 9}
         assert (folder / "galaxies.png").read_bytes().startswith(b"\x89PNG")
         with (folder / "galaxies.csv").open() as file:
             rows = list(csv.DictReader(file))
