@@ -35,6 +35,17 @@ def test_fine_ladder_is_right(rng, ladder, corrected):
     assert abs(estimate.log_z[-1] - ladder.log_z(1.0)) < 6 * se + bias
 
 
+def test_influence_is_the_derivative_of_the_estimate(rng, ladder, betas):
+    """Replacing one scan by another moves the estimate by the difference of influences over n."""
+    delta = ladder.draw(rng, 4000, betas)
+    estimate = thermodynamic_integration(delta, betas)
+    best, worst = np.argmax(estimate.influence), np.argmin(estimate.influence)
+    changed = delta.copy()
+    changed[worst] = delta[best]
+    moved = thermodynamic_integration(changed, betas).log_z[-1] - estimate.log_z[-1]
+    assert moved == pytest.approx(np.ptp(estimate.influence) / 4000, rel=0.05)
+
+
 def test_correction_reduces_the_discretisation_error(rng, ladder, betas, exact):
     delta = ladder.draw(rng, 40_000, betas)
     errors = [

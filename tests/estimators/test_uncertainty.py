@@ -57,9 +57,20 @@ def test_disagreement_of_chains_is_in_the_error(rng):
     log_z, influence = as_run(rng.normal(size=(4, 1000)))
     log_z = log_z + np.array([0.0, 5.0, 0.0, -5.0])
     error = uncertainty.log_z_standard_error(log_z, influence)
-    assert error.se > 1.4
+    assert error.se == pytest.approx(log_z.std(ddof=1) / 2, rel=0.05)
     assert error.df == 3
     assert uncertainty.chain_standard_errors(influence).max() < 0.06
+
+
+@pytest.mark.parametrize("n_chains", [2, 3, 8])
+def test_chains_stuck_in_their_modes_count_as_one_draw_each(rng, n_chains):
+    log_z = rng.normal(size=n_chains)
+    for noise in (0.0, 1e-4):
+        influence = noise * rng.normal(size=(n_chains, 300))
+        influence -= influence.mean(axis=1, keepdims=True)
+        error = uncertainty.log_z_standard_error(log_z, influence)
+        assert error.se == pytest.approx(log_z.std(ddof=1) / np.sqrt(n_chains), rel=0.05)
+        assert error.df == n_chains - 1
 
 
 def test_errors_are_equivariant(rng):
