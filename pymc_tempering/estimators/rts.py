@@ -14,7 +14,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import check_betas, finite_floor
-from pymc_tempering.estimators.uncertainty import log_z_standard_error
+from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -74,8 +74,7 @@ def level_log_probability(
     ----------
     delta : array_like of shape (n_scans,)
         ``log_target - log_base`` in nats; ``-inf`` puts all probability on the base.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    betas : array_like of shape (n_levels,), increasing from 0 to 1
     log_level_weights : array_like of shape (n_levels,) or (n_scans, n_levels)
         Level prior over guessed normaliser, in nats, up to a constant.
 
@@ -110,8 +109,7 @@ def rts(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) -> Rts
     ----------
     delta : array_like of shape (n_scans,)
         Of the tempered replica after each scan, whatever its level; in nats.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    betas : array_like of shape (n_levels,), increasing from 0 to 1
     log_level_weights : array_like of shape (n_levels,)
         With which the chain was run, unchanged over these scans (else `rts_mixed`).
 
@@ -132,8 +130,8 @@ def rts(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) -> Rts
     weights = np.asarray(log_level_weights, dtype=float)
     if weights.ndim != 1:
         raise DataError(
-            f"log_level_weights has shape {weights.shape}; expected (n_levels,), the same for all "
-            "scans. Use rts_mixed where they changed during the run."
+            f"log_level_weights has shape {weights.shape}; expected (n_levels,), the same for "
+            "all scans. Use rts_mixed where they changed during the run."
         )
     log_q = level_log_probability(delta, betas, weights)
     log_c = logsumexp(log_q, axis=0) - np.log(len(log_q))
@@ -160,14 +158,13 @@ def rts_bias_and_variance(
     Returns
     -------
     bias : ndarray of shape (n_levels,)
-        In nats, 0 at the base.
     variance : ndarray of shape (n_levels,)
-        In nats squared, 0 at the base.
+        In nats and nats squared, both 0 at the base.
 
     Raises
     ------
     DataError, ScheduleError
-        If a shape or value is not as above.
+        As for `rts`.
 
     Examples
     --------
@@ -177,12 +174,8 @@ def rts_bias_and_variance(
     """
     log_q = level_log_probability(delta, betas, log_level_weights)
     relative = np.exp(log_q - logsumexp(log_q, axis=0) + np.log(len(log_q))) - 1.0
-
-    def variance(series: FloatArray) -> float:
-        return log_z_standard_error(0.0, [series]).se ** 2
-
-    own = np.array([variance(column) for column in relative.T])
-    difference = np.array([variance(column - relative[:, 0]) for column in relative.T])
+    own = chain_standard_errors(relative.T) ** 2
+    difference = chain_standard_errors((relative - relative[:, :1]).T) ** 2
     return 0.5 * (own[0] - own), difference
 
 
@@ -198,10 +191,8 @@ def rts_mixed(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) 
 
     Parameters
     ----------
-    delta : array_like of shape (n_scans,)
-        In nats.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    delta, betas
+        As for `rts`.
     log_level_weights : array_like of shape (n_scans, n_levels)
         In force when each scan drew its level.
 
@@ -233,8 +224,7 @@ def rts_mixed(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) 
     def likelihood(value: FloatArray) -> float:
         return float(share @ value - logsumexp(weights + value, axis=1).mean())
 
-    current = likelihood(log_z)
-    step = np.zeros(n_levels)
+    current, step = likelihood(log_z), np.zeros(n_levels)
     for _ in range(200):
         expected = softmax(weights + log_z, axis=1)
         score = (share - expected.mean(axis=0))[1:]
@@ -263,10 +253,8 @@ def rts_converged(
 
     Parameters
     ----------
-    level_probability : array_like of shape (n_levels,)
-        Of the last short run, from `rts`.
-    level_prior : array_like of shape (n_levels,)
-        Wanted probabilities r.
+    level_probability, level_prior : array_like of shape (n_levels,)
+        Of the last short run, from `rts`, and wanted (the paper's r).
     tolerance : float, default 0.1
         Largest difference in units of ``1 / n_levels``; the paper's value.
 
