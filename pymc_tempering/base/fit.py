@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_tempering.base.full_rank import fit_full_rank
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.local import (
     combine_local_bases,
     dispersed_starts,
+    drop_duplicates,
     fit_each,
     fit_local_bases,
     select_fits,
@@ -138,15 +140,61 @@ def fit_from_dispersed_starts(
     BaseError
         If no fit succeeded.
     """
-    fits = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
+    fits, n_gradients = local_fits(
+        address, dim, start, rng, n_starts, full_rank=False, n_iterations=n_iterations
+    )
+    return combine_local_bases(fits), n_gradients
+
+
+def local_fits(
+    address: int,
+    dim: int,
+    start: FloatArray,
+    rng: np.random.Generator,
+    n_starts: int = 7,
+    *,
+    full_rank: bool = True,
+    n_iterations: int = 3000,
+) -> tuple[list[GaussianBase], int]:
+    """Distinct local fits from dispersed starts.
+
+    Parameters
+    ----------
+    address, dim, start, rng, n_iterations
+        As for :func:`pymc_tempering.base.advi.fit_advi`.
+    n_starts : int, default 7
+        Number of starts, ``start`` included.
+    full_rank : bool, default True
+        Improve each distinct mean-field fit by
+        :func:`pymc_tempering.base.full_rank.fit_full_rank`, after which more of them may turn out
+        to be the same mode.
+
+    Returns
+    -------
+    fits : list of GaussianBase
+        The best ELBO first; never empty.
+    n_gradients : int
+        Evaluations of the density, all fits together.
+
+    Raises
+    ------
+    BaseError
+        If no fit succeeded.
+    """
+    each = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
     if n_starts > 1:
-        units = np.maximum(1.0, fits[0].base.scale)
+        units = np.maximum(1.0, each[0].base.scale)
         starts = dispersed_starts(address, start, rng, n_starts - 1, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
-            fits += fit_each(address, dim, starts, rng, n_iterations=n_iterations)
-    base = combine_local_bases(select_fits(address, fits))
-    return base, sum(fit.n_gradients for fit in fits)
+            each += fit_each(address, dim, starts, rng, n_iterations=n_iterations)
+    n_gradients = sum(fit.n_gradients for fit in each)
+    fits = select_fits(address, each)
+    if full_rank:
+        improved = [fit_full_rank(address, fit, rng) for fit in fits]
+        n_gradients += sum(n for _, n in improved)
+        fits = drop_duplicates([fit for fit, _ in improved], address=address)
+    return fits, n_gradients
 
 
 def base_from_draws(

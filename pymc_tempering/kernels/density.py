@@ -13,9 +13,7 @@ from numba.extending import intrinsic
 
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Scale", "call_density", "evaluate"]
-
-type Scale = FloatArray
+__all__ = ["call_density", "evaluate"]
 
 
 @intrinsic
@@ -43,6 +41,27 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
         return builder.call(function, [z_struct.data, grad_struct.data])
 
     return signature, codegen
+
+
+# sums in any order, so that the compiler can use vector instructions; no other liberties, since
+# infinities and nan must keep their meaning
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    for i in range(x.shape[0]):
+        total = 0.0
+        for j in range(i + 1):
+            total += lower[i, j] * x[j]
+        out[i] = total
+
+
+@numba.njit(nogil=True, cache=True)
+def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    for j in range(x.shape[0]):
+        out[j] = 0.0
+    for i in range(x.shape[0]):
+        factor = x[i]
+        for j in range(i + 1):
+            out[j] += lower[i, j] * factor
 
 
 @numba.njit(nogil=True, cache=True)
@@ -85,11 +104,9 @@ def evaluate(
         for i in range(dim):
             z[i] = mean[i] + scale[0, i] * u[i]
     else:
+        _lower_times(scale, u, z)
         for i in range(dim):
-            total = mean[i]
-            for j in range(i + 1):
-                total += scale[i, j] * u[j]
-            z[i] = total
+            z[i] += mean[i]
     value = call_density(address, z, grad_z)
     check = value
     for i in range(dim):
@@ -102,10 +119,5 @@ def evaluate(
         for i in range(dim):
             grad[i] = scale[0, i] * grad_z[i]
     else:
-        for j in range(dim):
-            grad[j] = 0.0
-        for i in range(dim):
-            g = grad_z[i]
-            for j in range(i + 1):
-                grad[j] += scale[i, j] * g
+        _transposed_times(scale, grad_z, grad)
     return value + log_det_scale

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Schedules of inverse temperatures: numbers only, no densities and no samplers."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""PyMC step methods: thin adapters over the kernels."""

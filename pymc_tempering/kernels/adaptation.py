@@ -1,0 +1,54 @@
+"""Step sizes by dual averaging (Hoffman & Gelman 2014, section 3.2), one row per level."""
+
+import numba
+import numpy as np
+
+from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
+from pymc_tempering.types import FloatArray
+
+__all__ = ["new_dual_averaging", "update_dual_averaging"]
+
+_GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75
+_MIN_LOG_STEP = np.log(1e-6)
+_MAX_LOG_STEP = np.log(MAX_STEP_SIZE)
+
+
+def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
+    """State that starts from given step sizes.
+
+    Parameters
+    ----------
+    step_sizes : ndarray of shape (n_levels,)
+
+    Returns
+    -------
+    ndarray of shape (n_levels, 4)
+        Columns: number of updates, running acceptance error, log of the averaged step size, log of
+        the step size that the search shrinks towards.
+    """
+    state = np.zeros((step_sizes.size, 4))
+    state[:, 2] = np.log(step_sizes)
+    # shrinking towards a slightly larger step keeps the search from creeping upwards
+    state[:, 3] = np.log(2.0 * step_sizes)
+    return state
+
+
+@numba.njit(nogil=True, cache=True)
+def update_dual_averaging(row: FloatArray, acceptance_rate: float, target_accept: float) -> float:
+    """Update one row after one transition and return the step size to try next.
+
+    Parameters
+    ----------
+    row : ndarray of shape (4,)
+        One row of :func:`new_dual_averaging`, overwritten; ``exp(row[2])`` is the averaged result.
+    acceptance_rate, target_accept : float
+    """
+    row[0] += 1.0
+    t = row[0]
+    weight = 1.0 / (t + _T0)
+    row[1] = (1.0 - weight) * row[1] + weight * (target_accept - acceptance_rate)
+    log_step = row[3] - np.sqrt(t) / _GAMMA * row[1]
+    log_step = min(max(log_step, _MIN_LOG_STEP), _MAX_LOG_STEP)
+    decay = t**-_KAPPA
+    row[2] = decay * log_step + (1.0 - decay) * row[2]
+    return np.exp(log_step)

@@ -1,0 +1,90 @@
+"""Which neighbours meet, and whether they exchange places; no density is evaluated here."""
+
+import numba
+import numpy as np
+
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["DEO", "SWAP_SCHEMES", "attempt_swap", "swap_probability", "track_trips"]
+
+SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
+"""Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""
+
+DEO, SEO, SWEEP, ALTERNATING = 0, 1, 2, 3
+
+
+
+@numba.njit(nogil=True, cache=True)
+def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> float:
+    """Metropolis probability of exchanging the replicas of two neighbouring levels.
+
+    ``min(1, exp(-(beta_{i+1} - beta_i) (delta_{i+1} - delta_i)))``, from the density ratio of the
+    two products (Syed et al. 2021, eq. 5).
+
+    Parameters
+    ----------
+    d_beta : float
+        ``beta_{i+1} - beta_i``, positive.
+    delta_lower, delta_upper : float
+        ``log_target - log_base`` in nats; the lower one may be ``-inf``.
+    """
+    if delta_lower == -np.inf:
+        return 0.0
+    exponent = d_beta * (delta_lower - delta_upper)
+    return 1.0 if exponent >= 0.0 else np.exp(exponent)
+
+
+@numba.njit(nogil=True, cache=True)
+def attempt_swap(
+    i: int,
+    betas: FloatArray,
+    delta: FloatArray,
+    replica_at: IntArray,
+    uniform: float,
+) -> bool:
+    """Exchange the replicas of levels ``i`` and ``i + 1`` or leave them.
+
+    Parameters
+    ----------
+    i : int
+    betas : ndarray of shape (n_levels,)
+    delta : ndarray of shape (n_replicas,)
+        By replica, not by level.
+    replica_at : ndarray of int of shape (n_levels,)
+        Replica at each level; overwritten.
+    uniform : float
+        In [0, 1); the decision is a deterministic function of it.
+    """
+    lower, upper = replica_at[i], replica_at[i + 1]
+    if uniform < swap_probability(betas[i + 1] - betas[i], delta[lower], delta[upper]):
+        replica_at[i], replica_at[i + 1] = upper, lower
+        return True
+    return False
+
+
+@numba.njit(nogil=True, cache=True)
+def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> None:
+    """Count round trips and tempered restarts after a round of swaps.
+
+    A tempered restart is an arrival at the target of a replica that visited the base since it was
+    last there; a round trip is such a journey and the way back to the base.
+
+    Parameters
+    ----------
+    replica_at : ndarray of int of shape (n_levels,)
+    last_end : ndarray of int of shape (n_replicas,)
+        0 before any end was visited, 1 after the base, 2 after the target, 3 after the target for
+        a replica that had come from the base; overwritten.
+    counts : ndarray of int of shape (2,)
+        Round trips, tempered restarts; incremented.
+    """
+    base = replica_at[0]
+    if last_end[base] == 3:
+        counts[0] += 1
+    last_end[base] = 1
+    target = replica_at[-1]
+    if last_end[target] == 1:
+        counts[1] += 1
+        last_end[target] = 3
+    elif last_end[target] == 0:
+        last_end[target] = 2

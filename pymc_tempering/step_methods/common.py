@@ -1,0 +1,215 @@
+"""What every tempered step shares: the contract with PyMC, the compiled model, the base."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from threadpoolctl import threadpool_limits
+
+from pymc_tempering.base.fit import local_fits
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.local import combine_local_bases
+from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.path.compile import CompiledDensity, compile_density
+from pymc_tempering.path.freeze import shared_digest
+from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.types import FloatArray
+
+__all__ = ["TemperedStep", "TemperedStepState", "base_id"]
+
+N_STARTS = 12
+"""Local fits from dispersed starts that the first base is made of."""
+
+# An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
+# that leaves a mode out.
+_MIN_MODE_WEIGHT = 0.3
+
+# nats below the best ELBO at which a fit no longer counts as a mode
+_ELBO_WINDOW = 10.0
+
+
+def base_id(base: GaussianBase) -> int:
+    """Identity of a base as a number that a statistic can hold."""
+    return int(base.digest[:13], 16)
+
+
+@dataclass_state
+class TemperedStepState(StepMethodState):
+    """State that all tempered steps share; ``chain`` holds everything that changes."""
+
+    dim: int = field(metadata={"frozen": True})
+    tune: bool
+    chain: dict[str, Any] | None
+
+
+class TemperedStep(BlockedStep):
+    """Base class of the tempered step methods.
+
+    A tempered step owns all free variables of the model: its stored densities would be stale if
+    another step moved some of them. The constructor does nothing random; base fit and tuning
+    happen per chain, from that chain's generator.
+    """
+
+    default_blocked = True
+    _state_class = TemperedStepState
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Find the model before PyMC does, to say what to do where there is none."""
+        resolve_model(kwargs.get("model"), cls.__name__)
+        return super().__new__(cls, *args, **kwargs)
+
+    def _prepare(
+        self,
+        vars: Any,
+        model: pm.Model | None,
+        base: GaussianBase | xr.DataTree | str | None,
+        rng: Any,
+    ) -> None:
+        """Check the arguments that all tempered steps share, and compile the model."""
+        model = resolve_model(model, type(self).__name__)
+        self.vars = _all_value_vars(vars, model, type(self).__name__)
+        self._source_model = model
+        self._source_digest = shared_digest(model)
+        self._density = compile_density(model)
+        self.dim = self._density.dim
+        self._given_base = _check_base(base, self._density)
+        self.rng = get_random_generator(rng)
+        self.tune = True
+
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
+        """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
+
+        Raises
+        ------
+        ModelError
+            If the model's data were changed after the step was built.
+        """
+        if shared_digest(self._source_model) != self._source_digest:
+            raise ModelError(
+                f"The data of the model changed after this {type(self).__name__} was built. Build "
+                "the step again, so that it is compiled with the new data."
+            )
+        self.rng = get_random_generator(rng, copy=False)
+        self.tune = tune > 0
+        self._n_tune = int(tune)
+        self._reset_chain()
+
+    def _reset_chain(self) -> None:
+        raise NotImplementedError
+
+    def _first_base(self, start: FloatArray) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+        """Base to start from, the combined local fits, and their means, shape (n, D).
+
+        Local fits are made also where a base was given: they show whether it leaves out a mode.
+        """
+        # sums of several BLAS threads depend on their number, and draws must not
+        with threadpool_limits(limits=1, user_api="blas"):
+            fits, _ = local_fits(self._density.address, self.dim, start, self.rng, N_STARTS)
+            fits = [fit for fit in fits if fit.log_zeta >= fits[0].log_zeta - _ELBO_WINDOW]
+            anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
+        modes = np.stack([fit.mean for fit in fits])
+        return self._given_base or anchor, anchor, modes
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Any:
+        """Never chosen automatically."""
+        from pymc.step_methods.compound import Competence
+
+        return Competence.INCOMPATIBLE
+
+
+def resolve_model(model: pm.Model | None, caller: str) -> pm.Model:
+    """Return the model, or that of the context.
+
+    Raises
+    ------
+    ModelError
+        Where there is neither.
+    """
+    try:
+        return pm.modelcontext(model)
+    except TypeError as error:
+        raise ModelError(
+            f"{caller} was called without a model outside a model context; write it inside "
+            "`with model:` or pass `model=`."
+        ) from error
+
+
+def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
+    if vars is None:
+        return list(model.value_vars)
+    given = [
+        model.rvs_to_values.get(variable, variable)
+        for variable in (vars if isinstance(vars, list | tuple) else [vars])
+    ]
+    missing = [v.name for v in model.value_vars if v not in given]
+    unknown = [str(v) for v in given if v not in model.value_vars]
+    if missing or unknown:
+        raise ModelError(
+            f"{name} must own all free variables of the model, since its stored densities would be "
+            f"stale if another step moved some of them. Left out: {missing}; not variables of this "
+            f"model: {unknown}. Leave `vars` away."
+        )
+    return list(model.value_vars)
+
+
+def _check_base(
+    base: GaussianBase | xr.DataTree | str | None, density: CompiledDensity
+) -> GaussianBase | None:
+    if base is None or base == "advi":
+        return None
+    if isinstance(base, xr.DataTree):
+        return GaussianBase.from_draws(unconstrained_draws(base, density))
+    if not isinstance(base, GaussianBase):
+        raise OptionError(
+            f"`base` is {base!r}; expected None, 'advi', a GaussianBase (from "
+            "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
+        )
+    if base.dim != density.dim:
+        raise BaseError(
+            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
+            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
+            "the base with `pymc_tempering.fit_base(model)`."
+        )
+    return base
+
+
+def pad(values: FloatArray, length: int) -> FloatArray:
+    """Fill the last axis with nan up to ``length``, so that statistics are rectangular."""
+    if values.shape[-1] == length:
+        return values
+    padded = np.full((*values.shape[:-1], length), np.nan)
+    padded[..., : values.shape[-1]] = values
+    return padded
+
+
+def check_choice(name: str, value: str, valid: Mapping[str, Any] | tuple[str, ...]) -> str:
+    """Refuse an unknown option, with the known ones.
+
+    Raises
+    ------
+    OptionError
+    """
+    if value not in valid:
+        raise OptionError(f"Unknown {name} {value!r}; the known ones are {sorted(valid)}.")
+    return value
+
+
+def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
+    """Refuse a value that is not a positive (whole) number.
+
+    Raises
+    ------
+    OptionError
+    """
+    kind = int | np.integer if integer else int | float | np.integer | np.floating
+    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
+        expected = "a positive whole number" if integer else "a positive number"
+        raise OptionError(f"`{name}` is {value!r}; expected {expected}.")
+    return value

@@ -1,0 +1,326 @@
+"""Parallel tempering as a PyMC step method."""
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.state import dataclass_state
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.kernels.swap import SWAP_SCHEMES
+from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    base_id,
+    check_choice,
+    check_positive,
+    pad,
+)
+from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
+from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
+
+__all__ = ["DEFAULT_SCANS_PER_DRAW", "ParallelTempering"]
+
+DEFAULT_N_LEVELS = 32
+DEFAULT_SCANS_PER_DRAW = 32
+_FIRST_N_LEVELS = 12
+
+
+@dataclass_state
+class ParallelTemperingState(TemperedStepState):
+    """State of :class:`ParallelTempering`."""
+
+    n_levels: int = field(metadata={"frozen": True})
+    scans_per_draw: int = field(metadata={"frozen": True})
+
+
+class ParallelTempering(TemperedStep):
+    r"""Non-reversible parallel tempering with Hamiltonian moves.
+
+    Replicas at inverse temperatures :math:`0 = \beta_0 < \dots < \beta_N = 1` have the densities
+
+    .. math:: \log \pi_k(z) = \log b(z) + \beta_k \, \delta(z) - \log z(\beta_k), \qquad
+              \delta = \log \pi - \log b
+
+    between a Gaussian base *b* and the posterior. Each scan moves every replica (an independent
+    draw at beta = 0, Hamiltonian moves elsewhere) and then proposes to exchange neighbours, even
+    pairs on even scans and odd pairs on odd ones (DEO; Syed et al. 2021, algorithm 1). What
+    ``pm.sample`` records is the replica at beta = 1: ordinary draws from the posterior. The
+    recorded ``delta`` of all replicas give the log marginal likelihood, without new sampling:
+    :func:`pymc_tempering.estimate_logz`.
+
+    During tuning, rounds of doubling length adapt base, number of levels, schedule and step sizes.
+    All of it stops at the end of tuning, after which every scan leaves the target exactly
+    invariant.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model, the default; anything less is refused.
+    n_levels : int, optional
+        Upper bound on the number of levels, base and target included. The number in use follows
+        the barrier, about ``2 Lambda + 1``; statistics of unused levels are nan. Default 32: room
+        for a barrier of 15.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1; it is then not adapted.
+    base : GaussianBase, DataTree or "advi", optional
+        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
+        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
+        moment matching.
+    adapt_base : bool
+        Refine the base from draws at beta = 1 during tuning. Default True.
+    scans_per_draw : int
+        Scans for each recorded draw, default 32: enough that Python's share stays small.
+    target_accept : float
+        Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
+    trajectory_length : float
+        Longest simulated time of a move, in base coordinates, where a quarter of an orbit is pi/2.
+        Default 1.5.
+    max_steps : int
+        Largest number of gradient evaluations of a move, default 64.
+    swap_scheme : {"deo", "seo", "sweep", "alternating_sweep"}
+        Default "deo"; the others are there to be compared with.
+    model : pymc.Model, optional
+        Default: the model of the context.
+    rng : optional
+        Seed or generator; ``pm.sample`` replaces it for every chain.
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError
+        Before any sampling; see :mod:`pymc_tempering.errors`.
+
+    References
+    ----------
+    .. [1] S. Syed, A. Bouchard-Côté, G. Deligiannidis, A. Doucet (2021). Non-reversible parallel
+       tempering: a scalable highly parallel MCMC scheme. JRSS B 84(2).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    ...     step = pm_temper.ParallelTempering(scans_per_draw=8)
+    ...     idata = pm.sample(100, tune=50, step=step, chains=2, cores=1, random_seed=1,
+    ...                       progressbar=False, quiet=True)
+    >>> idata.posterior["x"].shape
+    (2, 100)
+    """
+
+    name = "parallel_tempering"
+    default_tune_steps = 200
+    _state_class = ParallelTemperingState
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        n_levels: int | None = None,
+        betas: Any = None,
+        base: GaussianBase | xr.DataTree | str | None = None,
+        adapt_base: bool = True,
+        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        target_accept: float = 0.8,
+        trajectory_length: float = 1.5,
+        max_steps: int = 64,
+        swap_scheme: str = "deo",
+        model: pm.Model | None = None,
+        rng: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        unknown = set(kwargs) - {"blocked", "initial_point", "compile_kwargs"}
+        if unknown:
+            raise OptionError(f"ParallelTempering does not know the arguments {sorted(unknown)}.")
+        self._fixed_betas = None if betas is None else check_betas(betas)
+        if n_levels is None:
+            n_levels = DEFAULT_N_LEVELS if betas is None else len(self._fixed_betas)
+        self.n_levels = check_n_levels(n_levels)
+        if self._fixed_betas is not None and len(self._fixed_betas) > self.n_levels:
+            raise ScheduleError(
+                f"`betas` has {len(self._fixed_betas)} levels, more than n_levels={n_levels}; "
+                "leave `n_levels` away."
+            )
+        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
+        if not 0.0 < target_accept < 1.0:
+            raise OptionError(f"`target_accept` is {target_accept!r}; expected a number in (0, 1).")
+        self.adapt_base = bool(adapt_base)
+        self._options = {
+            "trajectory_length": float(check_positive("trajectory_length", trajectory_length)),
+            "max_steps": check_positive("max_steps", max_steps, integer=True),
+            "target_accept": float(target_accept),
+            "swap_scheme": SWAP_SCHEMES.index(
+                check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
+            ),
+        }
+        self._prepare(vars, model, base, rng)
+        self._replicas: Replicas | None = None
+        self._tuner: RoundTuner | None = None
+        self._n_tune = self.default_tune_steps
+        self._set_statistics()
+
+    def _set_statistics(self) -> None:
+        n, s = self.n_levels, self.scans_per_draw
+        table: dict[str, tuple[Any, Any]] = {
+            "delta": (np.dtype((np.float64, (s, n))), [s, n]),
+            "betas": (np.dtype((np.float64, (n,))), [n]),
+            "swap_acceptance_rate": (np.dtype((np.float64, (n - 1,))), [n - 1]),
+            "acceptance_rate": (np.dtype((np.float64, (n,))), [n]),
+            "step_size": (np.dtype((np.float64, (n,))), [n]),
+            "replica": (np.dtype((np.int64, (n,))), [n]),
+            "global_barrier": (np.float64, []),
+            "n_round_trips": (np.int64, []),
+            "n_tempered_restarts": (np.int64, []),
+            "round_trips_so_far": (np.int64, []),
+            "n_gradients": (np.int64, []),
+            "n_divergences": (np.int64, []),
+            "n_zero_density": (np.int64, []),
+            "diverging": (np.bool_, []),
+            "base_id": (np.int64, []),
+            "model_logp": (np.float64, []),
+        }
+        self.stats_dtypes_shapes = table
+        self.stats_dtypes = [{name: dtype for name, (dtype, _) in table.items()}]
+
+    def _reset_chain(self) -> None:
+        self._replicas = None
+        self._tuner = None
+
+    def _start_chain(self, point: dict[str, np.ndarray]) -> None:
+        base, anchor, modes = self._first_base(self._density.points.ravel(point))
+        if self._given_base is None:
+            base = overdisperse(base, len(modes))
+        if self._fixed_betas is None:
+            betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_levels))
+        else:
+            betas = self._fixed_betas
+        self._replicas = Replicas(
+            self._density.address, base, betas, modes, self.rng, **self._options
+        )
+        self._tuner = RoundTuner(
+            self._n_tune if self.tune else 0,
+            self.n_levels,
+            anchor,
+            len(modes),
+            adapt_schedule=self._fixed_betas is None,
+            adapt_base=self.adapt_base,
+        )
+        self._round_trips = 0
+        self._barrier_sum, self._barrier_n = 0.0, 0
+
+    def stop_tuning(self) -> None:
+        """Fix base, schedule and step sizes; every later scan is exactly invariant."""
+        self.tune = False
+        if self._replicas is not None:
+            self._replicas.stop_adaptation()
+            self._round_trips = 0
+            self._barrier_sum, self._barrier_n = 0.0, 0
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
+        if self._replicas is None:
+            self._start_chain(point)
+        replicas, tuner = self._replicas, self._tuner
+        adapt = self.tune and not tuner.finished
+        record = replicas.run(
+            self.scans_per_draw,
+            self.rng,
+            adapt=adapt,
+            keep_positions=adapt and tuner.base_may_change,
+        )
+        statistics = self._statistics(replicas, record)
+        position = self._density.points.unravel(replicas.target_position)
+        if adapt:
+            tuner.update(replicas, record)
+        # PyMC's trace reads the values by position, in the order of the point that it passes
+        return {name: position[name] for name in point}, [statistics]
+
+    def _statistics(self, replicas: Replicas, record: ScanRecord) -> dict[str, Any]:
+        n = self.n_levels
+        replica = np.full(n, -1)
+        replica[: replicas.n_levels] = replicas.replica_at
+        self._round_trips += record.n_round_trips
+        self._barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
+        self._barrier_n += 1
+        return {
+            "delta": pad(record.delta, n),
+            "betas": pad(replicas.betas, n),
+            "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
+            "acceptance_rate": pad(record.acceptance_rate, n),
+            "step_size": pad(replicas.step_sizes, n),
+            "replica": replica,
+            "global_barrier": self._barrier_sum / self._barrier_n,
+            "n_round_trips": record.n_round_trips,
+            "n_tempered_restarts": record.n_tempered_restarts,
+            "round_trips_so_far": self._round_trips,
+            "n_gradients": record.n_gradients,
+            "n_divergences": record.n_divergences,
+            "n_zero_density": record.n_zero_density,
+            "diverging": record.n_target_divergences > 0,
+            "base_id": base_id(replicas.base),
+            "model_logp": replicas.target_log_density,
+        }
+
+    @property
+    def chain(self) -> dict[str, Any] | None:
+        """Everything that changes during a chain; None before its first step."""
+        if self._replicas is None:
+            return None
+        return {
+            "replicas": self._replicas.state(),
+            "tuner": self._tuner.state(),
+            "round_trips": self._round_trips,
+            "barrier": [self._barrier_sum, self._barrier_n],
+        }
+
+    @chain.setter
+    def chain(self, state: dict[str, Any] | None) -> None:
+        self._reset_chain()
+        if state is None:
+            return
+        self._replicas = Replicas.from_state(
+            state["replicas"], self._density.address, **self._options
+        )
+        self._tuner = RoundTuner(
+            0,
+            self.n_levels,
+            self._replicas.base,
+            1,
+            adapt_schedule=self._fixed_betas is None,
+            adapt_base=self.adapt_base,
+        )
+        self._tuner.set_state(state["tuner"])
+        self._round_trips = state["round_trips"]
+        self._barrier_sum, self._barrier_n = state["barrier"]
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        columns = [
+            TextColumn("{task.fields[barrier]:.2f}", table_column=Column("Barrier", ratio=1)),
+            TextColumn("{task.fields[round_trips]}", table_column=Column("Round trips", ratio=1)),
+            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
+        ]
+        return columns, {
+            "barrier": [0.0] * n_chains,
+            "round_trips": [0] * n_chains,
+            "divergences": [0] * n_chains,
+        }
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(statistics: dict[str, Any]) -> dict[str, Any]:
+            return {
+                "barrier": statistics["global_barrier"],
+                "round_trips": statistics["round_trips_so_far"],
+                "divergences": statistics["n_divergences"],
+                "failing": bool(statistics["diverging"]),
+            }
+
+        return (update,)
