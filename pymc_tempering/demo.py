@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pymc_tempering.demo_report import GRID, MixtureFit, results_table, write_csv, write_figure
 from pymc_tempering.errors import OptionError, TemperingError, TemperingWarning
@@ -148,29 +148,37 @@ def _fit_all(
 ) -> list[MixtureFit]:
     """Run every mixture in a fresh process, the largest first, and show how far they are."""
     columns = (
+        SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[state]}"),
     )
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         n_workers, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker
     )
     fits: dict[int, MixtureFit] = {}
+    running: dict[Future[MixtureFit], int] = {}
+    waiting = list(range(1, max_components + 1))
     try:
         with Progress(*columns, console=console) as progress:
-            task = progress.add_task("Mixtures", total=max_components, note="")
-            pending: set[Future[MixtureFit]] = {
-                pool.submit(fit_mixture, k, options) for k in range(max_components, 0, -1)
+            tasks = {
+                k: progress.add_task(f"K = {k}", start=False, total=1, state="waiting")
+                for k in waiting
             }
-            while pending:
-                done, pending = wait(pending, POLL_SECONDS, return_when=FIRST_COMPLETED)
+            while waiting or running:
+                # The pool would call a queued mixture running, so it never has one to queue.
+                while waiting and len(running) < n_workers:
+                    k = waiting.pop()
+                    running[pool.submit(fit_mixture, k, options)] = k
+                    progress.start_task(tasks[k])
+                    progress.update(tasks[k], state="compiling and sampling")
+                done, _ = wait(running, POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in done:
-                    fit = future.result()
-                    fits[fit.n_components] = fit
-                    progress.update(task, advance=1, note=_note(fits, max_components))
+                    k = running.pop(future)
+                    fits[k] = future.result()
+                    state = f"log Z = {fits[k].log_z:.2f} ± {fits[k].se:.2f}"
+                    progress.update(tasks[k], completed=1, state=state)
     except BrokenProcessPool as error:
         msg = "A worker process ended before its mixture was done; was there enough memory?"
         raise TemperingError(msg) from error
@@ -187,9 +195,4 @@ def _prepare_worker() -> None:
     """Keep a worker from writing into the parent's display."""
     # Ctrl-C reaches the whole process group; a worker then ends without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    logging.getLogger("pymc").setLevel(logging.ERROR)
-
-
-def _note(fits: dict[int, MixtureFit], max_components: int) -> str:
-    waiting = [str(k) for k in range(1, max_components + 1) if k not in fits]
-    return f"still to come: K = {', '.join(waiting)}" if waiting else "done"
+    logging.getLogger("pymc").setLevel(logging.CRITICAL)
