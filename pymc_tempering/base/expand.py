@@ -41,7 +41,8 @@ def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -
     --------
     >>> rng = np.random.default_rng(1)
     >>> draws = rng.standard_normal((2000, 3)) * [1.0, 4.0, 0.5]
-    >>> expand_to_draws(GaussianBase(np.zeros(3), np.ones(3)), draws, 2000).standard_deviation.round()
+    >>> narrow = GaussianBase(np.zeros(3), np.ones(3))
+    >>> expand_to_draws(narrow, draws, 2000).standard_deviation.round()
     array([1., 4., 1.])
     """
     u = base.to_base(draws[np.isfinite(draws).all(axis=1)])

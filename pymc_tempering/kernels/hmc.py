@@ -70,7 +70,7 @@ def draw_trajectory(
     if rng.random() < SHORT_STEP_PROBABILITY:
         jittered *= np.exp(-rng.random() * LOG_SHORTEST_STEP)
         longest = min(2 * longest, max_steps)
-    return jittered, rng.integers(1, longest + 1)
+    return jittered, int(rng.integers(1, longest + 1))
 
 
 @numba.njit(nogil=True, cache=True)

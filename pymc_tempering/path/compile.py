@@ -82,9 +82,7 @@ class CompiledDensity:
             )
         grad = np.empty(self.dim)
         pointer = ctypes.POINTER(ctypes.c_double)
-        value = self._keep_alive[0].ctypes(
-            z.ctypes.data_as(pointer), grad.ctypes.data_as(pointer)
-        )
+        value = self._keep_alive[0].ctypes(z.ctypes.data_as(pointer), grad.ctypes.data_as(pointer))
         return value, grad
 
 
@@ -124,9 +122,7 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     """
     frozen = freeze(model)
     points = PointMap.from_model(frozen)
-    [log_density], z = join_nonshared_inputs(
-        points.initial, [frozen.logp()], frozen.value_vars, []
-    )
+    [log_density], z = join_nonshared_inputs(points.initial, [frozen.logp()], frozen.value_vars, [])
     log_density = rewrite_pregrad(log_density).astype("float64")
     try:
         gradient = pytensor.gradient.grad(log_density, z)

@@ -13,7 +13,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_STARTS", "check_finite", "data_digest", "freeze", "shared_digest"]
+__all__ = ["N_STARTS", "check_finite", "freeze", "shared_digest"]
 
 N_STARTS = 8
 """Starting points at which the log density is tried before a model is refused."""
@@ -48,11 +48,15 @@ def freeze(model: pm.Model) -> pm.Model:
             "continuous variables: sum the discrete ones out, for instance with "
             "`pymc_extras.marginalize(model, ...)`."
         )
-    random_terms = [
-        rv.name
-        for rv in model.basic_RVs
-        if rv in model.rvs_to_total_sizes and model.rvs_to_total_sizes[rv] is not None
-    ] if hasattr(model, "rvs_to_total_sizes") else []
+    random_terms = (
+        [
+            rv.name
+            for rv in model.basic_RVs
+            if rv in model.rvs_to_total_sizes and model.rvs_to_total_sizes[rv] is not None
+        ]
+        if hasattr(model, "rvs_to_total_sizes")
+        else []
+    )
     try:
         random_graph = bool(collect_default_updates(inputs=[], outputs=[model.logp()]))
     except (ValueError, NotImplementedError) as error:
@@ -110,21 +114,3 @@ def shared_digest(model: pm.Model) -> str:
         if isinstance(length, SharedVariable):
             digest.update(f"{name}={length.get_value()}".encode())
     return digest.hexdigest()
-
-
-def data_digest(model: pm.Model) -> str:
-    """Digest of the observed values of a model: the same for models of the same data.
-
-    Names do not enter, since two models may call the same data differently.
-    """
-    parts = []
-    for rv in model.observed_RVs:
-        value = model.rvs_to_values[rv]
-        data = value.get_value() if isinstance(value, SharedVariable) else None
-        if data is None:
-            data = value.eval() if value.owner is not None else value.data
-        array = np.ascontiguousarray(data, dtype=np.float64)
-        parts.append(f"{array.shape}".encode() + array.tobytes())
-    if not parts:
-        return ""
-    return hashlib.sha256(b"".join(sorted(parts))).hexdigest()[:16]

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Results as ArviZ data: one schema, one place that writes it."""

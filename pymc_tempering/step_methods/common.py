@@ -111,7 +111,8 @@ class TemperedStep(BlockedStep):
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             fits, _ = local_fits(self._density.address, self.dim, start, self.rng, N_STARTS)
-            fits = [fit for fit in fits if fit.log_zeta >= fits[0].log_zeta - _ELBO_WINDOW]
+            elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
+            fits = [fits[i] for i in np.flatnonzero(elbos >= elbos.max() - _ELBO_WINDOW)]
             anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes

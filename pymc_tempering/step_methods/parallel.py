@@ -1,6 +1,6 @@
 """Parallel tempering as a PyMC step method."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,17 @@ __all__ = ["DEFAULT_SCANS_PER_DRAW", "ParallelTempering"]
 DEFAULT_N_LEVELS = 32
 DEFAULT_SCANS_PER_DRAW = 32
 _FIRST_N_LEVELS = 12
+
+
+@dataclass
+class _Run:
+    """One chain: its replicas, what tunes them, and totals since tuning ended."""
+
+    replicas: Replicas
+    tuner: RoundTuner
+    round_trips: int = 0
+    barrier_sum: float = 0.0
+    n_draws: int = 0
 
 
 @dataclass_state
@@ -141,7 +152,7 @@ class ParallelTempering(TemperedStep):
             raise OptionError(f"ParallelTempering does not know the arguments {sorted(unknown)}.")
         self._fixed_betas = None if betas is None else check_betas(betas)
         if n_levels is None:
-            n_levels = DEFAULT_N_LEVELS if betas is None else len(self._fixed_betas)
+            n_levels = DEFAULT_N_LEVELS if self._fixed_betas is None else self._fixed_betas.size
         self.n_levels = check_n_levels(n_levels)
         if self._fixed_betas is not None and len(self._fixed_betas) > self.n_levels:
             raise ScheduleError(
@@ -161,8 +172,7 @@ class ParallelTempering(TemperedStep):
             ),
         }
         self._prepare(vars, model, base, rng)
-        self._replicas: Replicas | None = None
-        self._tuner: RoundTuner | None = None
+        self._run: _Run | None = None
         self._n_tune = self.default_tune_steps
         self._set_statistics()
 
@@ -190,10 +200,9 @@ class ParallelTempering(TemperedStep):
         self.stats_dtypes = [{name: dtype for name, (dtype, _) in table.items()}]
 
     def _reset_chain(self) -> None:
-        self._replicas = None
-        self._tuner = None
+        self._run = None
 
-    def _start_chain(self, point: dict[str, np.ndarray]) -> None:
+    def _start_chain(self, point: dict[str, np.ndarray]) -> "_Run":
         base, anchor, modes = self._first_base(self._density.points.ravel(point))
         if self._given_base is None:
             base = overdisperse(base, len(modes))
@@ -201,54 +210,52 @@ class ParallelTempering(TemperedStep):
             betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_levels))
         else:
             betas = self._fixed_betas
-        self._replicas = Replicas(
-            self._density.address, base, betas, modes, self.rng, **self._options
-        )
-        self._tuner = RoundTuner(
-            self._n_tune if self.tune else 0,
+        replicas = Replicas(self._density.address, base, betas, modes, self.rng, **self._options)
+        tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))
+        self._run = _Run(replicas, tuner)
+        return self._run
+
+    def _new_tuner(self, n_steps: int, anchor: GaussianBase, n_modes: int) -> RoundTuner:
+        return RoundTuner(
+            n_steps,
             self.n_levels,
             anchor,
-            len(modes),
+            n_modes,
             adapt_schedule=self._fixed_betas is None,
             adapt_base=self.adapt_base,
         )
-        self._round_trips = 0
-        self._barrier_sum, self._barrier_n = 0.0, 0
 
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False
-        if self._replicas is not None:
-            self._replicas.stop_adaptation()
-            self._round_trips = 0
-            self._barrier_sum, self._barrier_n = 0.0, 0
+        if self._run is not None:
+            self._run.replicas.stop_adaptation()
+            self._run = _Run(self._run.replicas, self._run.tuner)
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
-        if self._replicas is None:
-            self._start_chain(point)
-        replicas, tuner = self._replicas, self._tuner
-        adapt = self.tune and not tuner.finished
-        record = replicas.run(
+        run = self._run or self._start_chain(point)
+        adapt = self.tune and not run.tuner.finished
+        record = run.replicas.run(
             self.scans_per_draw,
             self.rng,
             adapt=adapt,
-            keep_positions=adapt and tuner.base_may_change,
+            keep_positions=adapt and run.tuner.base_may_change,
         )
-        statistics = self._statistics(replicas, record)
-        position = self._density.points.unravel(replicas.target_position)
+        statistics = self._statistics(run, record)
+        position = self._density.points.unravel(run.replicas.target_position)
         if adapt:
-            tuner.update(replicas, record)
+            run.tuner.update(run.replicas, record)
         # PyMC's trace reads the values by position, in the order of the point that it passes
         return {name: position[name] for name in point}, [statistics]
 
-    def _statistics(self, replicas: Replicas, record: ScanRecord) -> dict[str, Any]:
-        n = self.n_levels
+    def _statistics(self, run: "_Run", record: ScanRecord) -> dict[str, Any]:
+        n, replicas = self.n_levels, run.replicas
         replica = np.full(n, -1)
         replica[: replicas.n_levels] = replicas.replica_at
-        self._round_trips += record.n_round_trips
-        self._barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
-        self._barrier_n += 1
+        run.round_trips += record.n_round_trips
+        run.barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
+        run.n_draws += 1
         return {
             "delta": pad(record.delta, n),
             "betas": pad(replicas.betas, n),
@@ -256,10 +263,10 @@ class ParallelTempering(TemperedStep):
             "acceptance_rate": pad(record.acceptance_rate, n),
             "step_size": pad(replicas.step_sizes, n),
             "replica": replica,
-            "global_barrier": self._barrier_sum / self._barrier_n,
+            "global_barrier": run.barrier_sum / run.n_draws,
             "n_round_trips": record.n_round_trips,
             "n_tempered_restarts": record.n_tempered_restarts,
-            "round_trips_so_far": self._round_trips,
+            "round_trips_so_far": run.round_trips,
             "n_gradients": record.n_gradients,
             "n_divergences": record.n_divergences,
             "n_zero_density": record.n_zero_density,
@@ -271,13 +278,13 @@ class ParallelTempering(TemperedStep):
     @property
     def chain(self) -> dict[str, Any] | None:
         """Everything that changes during a chain; None before its first step."""
-        if self._replicas is None:
+        if self._run is None:
             return None
+        run = self._run
         return {
-            "replicas": self._replicas.state(),
-            "tuner": self._tuner.state(),
-            "round_trips": self._round_trips,
-            "barrier": [self._barrier_sum, self._barrier_n],
+            "replicas": run.replicas.state(),
+            "tuner": run.tuner.state(),
+            "totals": [run.round_trips, run.barrier_sum, run.n_draws],
         }
 
     @chain.setter
@@ -285,20 +292,10 @@ class ParallelTempering(TemperedStep):
         self._reset_chain()
         if state is None:
             return
-        self._replicas = Replicas.from_state(
-            state["replicas"], self._density.address, **self._options
-        )
-        self._tuner = RoundTuner(
-            0,
-            self.n_levels,
-            self._replicas.base,
-            1,
-            adapt_schedule=self._fixed_betas is None,
-            adapt_base=self.adapt_base,
-        )
-        self._tuner.set_state(state["tuner"])
-        self._round_trips = state["round_trips"]
-        self._barrier_sum, self._barrier_n = state["barrier"]
+        replicas = Replicas.from_state(state["replicas"], self._density.address, **self._options)
+        tuner = self._new_tuner(0, replicas.base, 1)
+        tuner.set_state(state["tuner"])
+        self._run = _Run(replicas, tuner, *state["totals"])
 
     @staticmethod
     def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:

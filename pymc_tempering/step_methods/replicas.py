@@ -197,12 +197,18 @@ class Replicas:
             self.dual_averaging if adapt else np.empty((0, 4)), self.target_accept, positions, rng,
         )  # fmt: skip
         self.scan += n_scans
+        trips, restarts, gradients, divergences, at_target, zero = counts.tolist()
         return ScanRecord(
-            delta,
-            swaps / n_scans,
-            acceptance / n_scans,
-            *(int(c) for c in counts),
-            self.base.from_base(positions) if keep_positions else positions,
+            delta=delta,
+            swap_acceptance_rate=swaps / n_scans,
+            acceptance_rate=acceptance / n_scans,
+            n_round_trips=trips,
+            n_tempered_restarts=restarts,
+            n_gradients=gradients,
+            n_divergences=divergences,
+            n_target_divergences=at_target,
+            n_zero_density=zero,
+            target_positions=self.base.from_base(positions) if keep_positions else positions,
         )
 
     def change_base(self, base: GaussianBase) -> None:

@@ -167,9 +167,10 @@ class RoundTuner:
         """Base from the draws at beta = 1 of this round, weighed against the local fits.
 
         Each tempered restart counts as one observation of the target, the anchor as
-        ``_RESTARTS_PER_MODE`` of them for each mode that the local fits found. A base from a chain that saw one mode confirms itself: only
-        arrivals from the base are evidence of having looked elsewhere, and since the local fits
-        enter afresh each time, narrowing does not compound from round to round.
+        ``_RESTARTS_PER_MODE`` of them for each mode that the local fits found. A base from a chain
+        that saw one mode confirms itself: only arrivals from the base are evidence of having
+        looked elsewhere, and since the local fits enter afresh each time, narrowing does not
+        compound from round to round.
         """
         if self.n_restarts < _MIN_RESTARTS:
             return None

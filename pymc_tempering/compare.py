@@ -1,0 +1,170 @@
+"""Comparing models by their evidence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.types import FloatArray
+
+__all__ = ["compare", "model_probabilities"]
+
+_N_ERROR_DRAWS = 4000
+
+
+def compare(
+    models: Mapping[str, pm.Model | xr.DataTree | LogZEstimate],
+    prior_probs: Mapping[str, float] | None = None,
+    *,
+    prob: float = 0.95,
+    random_seed: Any = None,
+    **kwargs: Any,
+) -> pd.DataFrame:
+    """Rank models by their log marginal likelihood.
+
+    Parameters
+    ----------
+    models : mapping of str to Model, DataTree or LogZEstimate
+        At least two. Models are sampled; runs and estimates are used as they are.
+    prior_probs : mapping of str to float, optional
+        Prior probability of each model; equal by default. Scaled to sum to one.
+    prob : float
+        Coverage of the intervals of model probabilities, default 0.95.
+    random_seed : optional
+        For models that have to be sampled.
+    **kwargs
+        Passed to :func:`pymc_tempering.estimate_logz` for models.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Best first, one row per model. ``log_marginal_likelihood`` and ``se``; ``log_bayes_factor``
+        against the best (0 for itself, negative for the others) with ``log_bayes_factor_se``;
+        ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors
+        of log Z; ``rank_stability``, the probability over those errors that the row would keep its
+        rank; ``warning``, whether the estimate has any. All in nats.
+
+    Raises
+    ------
+    DataError
+        If the models were fitted to different data.
+    OptionError
+        If there are fewer than two models, or ``prior_probs`` does not match them.
+
+    Examples
+    --------
+    >>> a = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
+    >>> b = LogZEstimate(-12.0, 0.1, "pt, mbar", np.full(4, -12.0))
+    >>> table = compare({"a": a, "b": b})
+    >>> table.index.tolist(), table["probability"].round(2).tolist()
+    (['a', 'b'], [0.88, 0.12])
+    """
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise OptionError(
+            "compare needs a mapping of at least two names to models, runs or estimates, for "
+            'instance compare({"linear": linear, "quadratic": quadratic}).'
+        )
+    prior = _check_prior(prior_probs, list(models))
+    for name, model in models.items():
+        if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
+            raise OptionError(
+                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree or a "
+                "LogZEstimate."
+            )
+    _check_same_data(models)
+    seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
+    estimates = {
+        name: model
+        if isinstance(model, LogZEstimate)
+        else estimate_logz(model, random_seed=int(seed), **kwargs)
+        if isinstance(model, pm.Model)
+        else estimate_logz(model)
+        for (name, model), seed in zip(models.items(), seeds, strict=True)
+    }
+    return _table(estimates, prior, prob)
+
+
+def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
+    """Posterior model probabilities, softmax of ``log_z + log prior`` over the last axis."""
+    with np.errstate(divide="ignore"):
+        score = log_z + np.log(prior)
+    score = score - score.max(axis=-1, keepdims=True)
+    weights = np.exp(score)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -> pd.DataFrame:
+    names = list(estimates)
+    log_z = np.array([e.log_z for e in estimates.values()])
+    se = np.array([e.se for e in estimates.values()])
+    df = np.array([e.df for e in estimates.values()])
+    order = np.argsort(-np.where(np.isfinite(log_z), log_z, -np.inf), kind="stable")
+    # fixed: the table is a function of the estimates
+    rng = np.random.default_rng(20160101)
+    errors = rng.standard_normal((_N_ERROR_DRAWS, len(names)))
+    finite_df = np.where(np.isfinite(df), df, 1e9)
+    errors /= np.sqrt(rng.chisquare(finite_df, errors.shape) / finite_df)
+    simulated = log_z + np.nan_to_num(se) * errors
+    tail = 0.5 * (1.0 - prob)
+    low, high = np.quantile(model_probabilities(simulated, prior), [tail, 1.0 - tail], axis=0)
+    ranks = np.argsort(np.argsort(-simulated, axis=1), axis=1)
+    best = order[0]
+    table = pd.DataFrame(
+        {
+            "rank": np.argsort(order),
+            "log_marginal_likelihood": log_z,
+            "se": se,
+            "log_bayes_factor": log_z - log_z[best],
+            "log_bayes_factor_se": np.where(
+                np.arange(len(names)) == best, 0.0, np.hypot(se, se[best])
+            ),
+            "probability": model_probabilities(log_z, prior),
+            "probability_low": low,
+            "probability_high": high,
+            "rank_stability": (ranks == np.argsort(order)).mean(axis=0),
+            "warning": [bool(e.warnings) for e in estimates.values()],
+        },
+        index=pd.Index(names, name="model"),
+    )
+    return table.iloc[order]
+
+
+def _check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
+    if prior_probs is None:
+        return np.full(len(names), 1.0 / len(names))
+    if set(prior_probs) != set(names):
+        raise OptionError(
+            f"`prior_probs` has the names {sorted(prior_probs)}, the models are {sorted(names)}; "
+            "give each model one probability."
+        )
+    values = np.array([prior_probs[name] for name in names], dtype=np.float64)
+    if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
+        raise OptionError(f"`prior_probs` are {values.tolist()}; expected non-negative numbers.")
+    return values / values.sum()
+
+
+def _check_same_data(models: Mapping[str, Any]) -> None:
+    digests = {name: observed_digest(model) for name, model in models.items()}
+    known = {name: digest for name, digest in digests.items() if digest is not None}
+    if len(set(known.values())) > 1:
+        groups: dict[str, list[str]] = {}
+        for name, digest in known.items():
+            groups.setdefault(digest, []).append(name)
+        raise DataError(
+            f"The models were fitted to different data: {list(groups.values())} each share theirs. "
+            "Evidences of different data cannot be compared; fit all models to the same "
+            "observations."
+        )
+
+
+def _entropy(random_seed: Any) -> int | None:
+    if random_seed is None or isinstance(random_seed, int | np.integer):
+        return None if random_seed is None else int(random_seed)
+    return int(np.random.default_rng(random_seed).integers(2**62))

@@ -1,0 +1,125 @@
+"""The evidence of a parallel tempering run, from its recorded statistics."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.bar import bar_ladder
+from pymc_tempering.estimators.mbar import mbar
+from pymc_tempering.estimators.stepping_stone import (
+    stepping_stone,
+    stepping_stone_reverse,
+    support_mass,
+)
+from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.types import FloatArray
+
+__all__ = ["collect"]
+
+MIN_ROUND_TRIPS = 1
+MIN_SWAP_RATE = 0.05
+MAX_PARETO_K = 0.7
+FULL_SUPPORT = 0.99
+
+
+def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z of each chain by MBAR, others beside it, and say what is doubtful.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``delta`` (chain, draw, scan, level), ``betas`` (chain, draw, level),
+        ``swap_acceptance_rate``, ``n_round_trips``, ``n_tempered_restarts``; unused levels are
+        nan.
+
+    Raises
+    ------
+    DataError
+        If a chain has draws from more than one schedule, as those of tuning are.
+    """
+    betas_all = statistics["betas"]
+    n_chains, _, n_most = betas_all.shape
+    shape = (n_chains, n_most)
+    arrays = {
+        "betas": betas_all[:, 0],
+        "log_z_levels": np.full(shape, np.nan),
+        "swap_acceptance_rate": statistics["swap_acceptance_rate"].mean(axis=1),
+        "cumulative_barrier": np.full(shape, np.nan),
+        "pareto_k_forward": np.full((n_chains, n_most - 1), np.nan),
+        "pareto_k_reverse": np.full((n_chains, n_most - 1), np.nan),
+        "support_mass": np.full(n_chains, np.nan),
+        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
+        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+    }
+    log_z, influences = np.empty(n_chains), []
+    others: dict[str, list[float]] = {name: [] for name in ("bar", "forward", "reverse")}
+    warnings: list[str] = []
+    for chain in range(n_chains):
+        betas = _schedule(betas_all[chain], chain)
+        n = betas.size
+        delta = statistics["delta"][chain, ..., :n].reshape(-1, n)
+        estimate = mbar(delta, betas)
+        forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
+        log_z[chain] = estimate.log_z[-1]
+        influences.append(estimate.influence)
+        others["bar"].append(float(bar_ladder(delta, betas).log_z[-1]))
+        others["forward"].append(float(forward.log_z[-1]))
+        others["reverse"].append(float(reverse.log_z[-1]))
+        arrays["log_z_levels"][chain, :n] = estimate.log_z
+        rejection = 1.0 - arrays["swap_acceptance_rate"][chain, : n - 1]
+        arrays["cumulative_barrier"][chain, :n] = np.concatenate([[0.0], np.cumsum(rejection)])
+        arrays["pareto_k_forward"][chain, : n - 1] = forward.pareto_k
+        arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
+        arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
+    arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
+    warnings += _doubts(arrays)
+    names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
+    per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
+    return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
+                          warnings=warnings, arrays=arrays)  # fmt: skip
+
+
+def _schedule(betas: FloatArray, chain: int) -> FloatArray:
+    if not np.array_equal(betas.min(axis=0), betas.max(axis=0), equal_nan=True):
+        raise DataError(
+            f"Chain {chain} has draws from more than one schedule, so it mixes tuning with "
+            "sampling. Pass the draws after tuning only."
+        )
+    return betas[0][np.isfinite(betas[0])]
+
+
+def _doubts(arrays: Mapping[str, FloatArray]) -> list[str]:
+    warnings = []
+    idle = np.flatnonzero(arrays["n_round_trips"] < MIN_ROUND_TRIPS).tolist()
+    if idle:
+        warnings.append(
+            f"no round trips: in chains {idle} no replica went from base to target and back, so "
+            "nothing says that every mode was found. Raise `tune` and `draws`, or `n_levels`."
+        )
+    rates = arrays["swap_acceptance_rate"]
+    chain, pair = np.unravel_index(np.nanargmin(rates), rates.shape)
+    if rates[chain, pair] < MIN_SWAP_RATE:
+        low, high = arrays["betas"][chain, pair : pair + 2]
+        warnings.append(
+            f"swap rate near zero: {rates[chain, pair]:.3f} between beta = {low:.3g} and "
+            f"{high:.3g} in chain {chain}. Raise `tune`, so that the schedule adapts, or "
+            "`n_levels`."
+        )
+    # an estimate that weighs both sides, as MBAR does, fails only where both have heavy tails
+    k = np.fmin(arrays["pareto_k_forward"], arrays["pareto_k_reverse"])
+    if np.isfinite(k).any() and np.nanmax(k) > MAX_PARETO_K:
+        warnings.append(
+            f"Pareto k above {MAX_PARETO_K}: the weights between two levels have heavy tails in "
+            f"both directions (k = {np.nanmax(k):.2f}), so the error of log Z may be too small. "
+            "Raise `n_levels`."
+        )
+    mass = arrays["support_mass"]
+    if np.nanmin(mass) < FULL_SUPPORT:
+        warnings.append(
+            f"target is zero on part of the base: {100 * (1 - np.nanmin(mass)):.1f} % of the "
+            "base's draws have no density under the model. MBAR, BAR and the forward estimate "
+            "account for it; the reverse one was corrected by the log of the base's mass on the "
+            "support. With a small mass, choose a transform that keeps the sampler inside."
+        )
+    return warnings

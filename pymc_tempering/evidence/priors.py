@@ -1,0 +1,61 @@
+"""Priors that the evidence depends on more than on the data: improper or extremely wide ones."""
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+
+__all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
+
+MAX_WIDTH_RATIO = 1e3
+"""Prior sd over posterior sd beyond which log Z is mostly about the prior's width."""
+
+_N_DRAWS = 500
+
+
+def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
+    """Warnings about priors that determine the evidence.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    idata : xarray.DataTree
+        Posterior draws of the model.
+
+    Returns
+    -------
+    list of str
+        Each names the variables and says what to do.
+    """
+    improper = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    # in a model of potentials alone a flat variable is how an unnormalised density is written
+    is_posterior = bool(model.observed_RVs) or len(improper) < len(model.free_RVs)
+    warnings = []
+    if improper and is_posterior:
+        warnings.append(
+            f"improper priors: {improper} have no normalised prior, so log Z is the log integral "
+            "of the model's density and not a marginal likelihood; ratios with models of other "
+            "priors mean nothing. Give them proper priors."
+        )
+    posterior = idata["posterior"].dataset
+    wide = []
+    for rv in model.free_RVs:
+        if rv.name in improper or rv.name not in posterior:
+            continue
+        try:
+            draws = pm.draw(rv, _N_DRAWS, random_seed=0)
+        except (NotImplementedError, ValueError):
+            continue
+        low, high = np.quantile(draws, [0.25, 0.75], axis=0)
+        values = posterior[rv.name].stack(sample=("chain", "draw")).values
+        lower, upper = np.quantile(values, [0.25, 0.75], axis=-1)
+        ratio = np.max((high - low) / np.maximum(upper - lower, 1e-300))
+        if ratio > MAX_WIDTH_RATIO:
+            wide.append(f"{rv.name} ({ratio:.1g} times the posterior's width)")
+    if wide:
+        warnings.append(
+            f"extremely wide priors: {', '.join(wide)}. Each factor of ten in such a width takes "
+            "2.3 nats off log Z and leaves the posterior as it is. Compare models only if these "
+            "widths are meant, and look at the sensitivity."
+        )
+    return warnings

@@ -1,0 +1,66 @@
+"""The evidence of a stored run: which method it was, and what its statistics say."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+
+import xarray as xr
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.common import Collector, combine
+from pymc_tempering.results.datatree import attach_estimate, read_statistics
+from pymc_tempering.types import FloatArray
+
+__all__ = ["COLLECTORS", "estimate_from_idata", "recognise"]
+
+COLLECTORS: dict[str, tuple[str, str, str]] = {
+    "pt": ("pymc_tempering.evidence.parallel", "pt, mbar", "swap_acceptance_rate"),
+}
+"""For each method: module of its ``collect``, what users read, a statistic only it records."""
+
+
+def recognise(statistics: Mapping[str, FloatArray]) -> str:
+    """Name the method that recorded these statistics.
+
+    Raises
+    ------
+    DataError
+        For a run of another sampler, NUTS by name.
+    """
+    for method, (_, _, mark) in COLLECTORS.items():
+        if mark in statistics and "base_id" in statistics:
+            return method
+    found = sorted(statistics)
+    sampler = "NUTS" if "tree_depth" in statistics else "a sampler without tempering"
+    raise DataError(
+        f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
+        "log Z. Sample with a tempered step, for instance "
+        "`pm.sample(step=pymc_tempering.ParallelTempering(base=idata))`, which takes its base "
+        "from these draws."
+    )
+
+
+def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
+    """Estimate log Z from the statistics that a tempered run recorded, without sampling.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+
+    Returns
+    -------
+    LogZEstimate
+        Its ``idata`` is a copy of the run with the estimate attached.
+
+    Raises
+    ------
+    DataError
+        If the statistics are not there.
+    """
+    statistics = read_statistics(idata)
+    module, label, _ = COLLECTORS[recognise(statistics)]
+    collect: Collector = import_module(module).collect
+    parts = collect(statistics)
+    estimate = combine(parts, label)
+    return replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))

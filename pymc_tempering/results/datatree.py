@@ -1,0 +1,155 @@
+"""Reading recorded statistics from a DataTree and writing estimates into it."""
+
+import warnings
+
+import numpy as np
+import xarray as xr
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
+from pymc_tempering.types import FloatArray
+
+__all__ = ["attach_estimate", "concat_chains", "label_dimensions", "read_statistics"]
+
+
+def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
+    """Give the statistics of a tempered step their dimension names.
+
+    PyMC numbers the dimensions of vector statistics; here ``delta_dim_0`` becomes ``scan`` and so
+    on, by the schema.
+    """
+    idata = idata.copy()
+    for group in ("sample_stats", "warmup_sample_stats"):
+        if group not in idata.children:
+            continue
+        dataset = idata[group].dataset
+        renamed = {}
+        for name in dataset.data_vars:
+            entry = SAMPLE_STATS.get(str(name))
+            if entry is None:
+                continue
+            variable = dataset[name]
+            if variable.dims[2:] != entry.dims and variable.ndim == 2 + len(entry.dims):
+                # numbered coordinates say nothing and would keep the dimensions apart
+                variable = variable.drop_vars(
+                    [d for d in variable.dims[2:] if d in variable.coords]
+                )
+                variable = variable.rename(dict(zip(variable.dims[2:], entry.dims, strict=True)))
+            renamed[name] = variable.assign_attrs(
+                {k: v for k, v in (("units", entry.unit), ("long_name", entry.meaning)) if v}
+            )
+        keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
+        idata[group] = xr.DataTree(xr.Dataset(keep | renamed, attrs=dataset.attrs))
+    return idata
+
+
+def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
+    """Arrays of ``sample_stats`` with leading dimensions (chain, draw).
+
+    Raises
+    ------
+    DataError
+        If the group is missing.
+    """
+    if "sample_stats" not in idata.children:
+        raise DataError(
+            f"The DataTree has the groups {sorted(map(str, idata.children))} but no "
+            "`sample_stats`, which hold what the estimate is made of. Pass the result of "
+            "`pm.sample` with a tempered step, whole."
+        )
+    dataset = idata["sample_stats"].dataset
+    return {
+        str(name): variable.transpose("chain", "draw", ...).values
+        for name, variable in dataset.data_vars.items()
+        if {"chain", "draw"} <= set(variable.dims)
+    }
+
+
+def attach_estimate(
+    idata: xr.DataTree, estimate: LogZEstimate, arrays: dict[str, FloatArray]
+) -> xr.DataTree:
+    """Add an estimate to a run: the group ``tempering`` and one statistic per chain.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        Not changed.
+    estimate : LogZEstimate
+    arrays : dict of ndarray
+        See :class:`pymc_tempering.evidence.common.MethodEstimate`.
+
+    Returns
+    -------
+    xarray.DataTree
+        A copy that shares the draws.
+    """
+    idata = label_dimensions(idata)
+    chain = idata["posterior"].dataset["chain"].values
+    values = {
+        "log_marginal_likelihood": estimate.log_z,
+        "log_marginal_likelihood_se": estimate.se,
+        "log_marginal_likelihood_df": estimate.df,
+        "log_marginal_likelihood_ess": estimate.ess,
+        "log_marginal_likelihood_lower": np.nan if estimate.lower is None else estimate.lower,
+        "log_marginal_likelihood_upper": np.nan if estimate.upper is None else estimate.upper,
+        "log_z_chain": estimate.per_chain,
+        **arrays,
+    }
+    variables = {}
+    for name, value in values.items():
+        entry = TEMPERING.get(name)
+        array = np.asarray(value, dtype=np.float64)
+        dims = entry.dims if entry is not None else ("chain",)
+        if entry is None or len(dims) != array.ndim:
+            dims = ("chain", *(f"{name}_dim_{i}" for i in range(array.ndim - 1)))[: array.ndim]
+        attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
+        variables[name] = (dims, array, attrs)
+    dataset = xr.Dataset(
+        variables,
+        coords={"chain": chain},
+        attrs={"method": estimate.method, "warnings": "\n".join(estimate.warnings)},
+    )
+    idata["tempering"] = xr.DataTree(dataset)
+    per_chain = xr.DataArray(
+        np.array(estimate.per_chain), dims=("chain",), coords={"chain": chain},
+        attrs={"units": "nats", "long_name": TEMPERING["log_z_chain"].meaning},
+    )  # fmt: skip
+    if "sample_stats" in idata.children:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            idata["sample_stats"] = xr.DataTree(
+                idata["sample_stats"].to_dataset().assign(log_marginal_likelihood=per_chain)
+            )
+    return idata
+
+
+def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
+    """Put the chains of several runs of one model together, numbered afresh.
+
+    Parameters
+    ----------
+    runs : list of xarray.DataTree
+        With equal numbers of draws.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups without chains are taken from the first run; estimates are left out, since they
+        belong to each run alone.
+    """
+    groups = {}
+    for name, node in runs[0].children.items():
+        if name == "tempering":
+            continue
+        if "chain" not in node.dataset.dims:
+            groups[f"/{name}"] = node.to_dataset()
+            continue
+        parts, first = [], 0
+        for run in runs:
+            part = run[name].to_dataset()
+            part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
+            first += part.sizes["chain"]
+            parts.append(part)
+        groups[f"/{name}"] = xr.concat(parts, dim="chain", combine_attrs="override")
+    return xr.DataTree.from_dict(groups)

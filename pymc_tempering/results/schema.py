@@ -1,0 +1,67 @@
+"""The table of what the package adds to a DataTree, in one place.
+
+Storage, labels and the documentation of results are made from it.
+"""
+
+from typing import NamedTuple
+
+__all__ = ["SAMPLE_STATS", "TEMPERING", "Entry"]
+
+
+class Entry(NamedTuple):
+    """One variable of a result.
+
+    Attributes
+    ----------
+    dims : tuple of str
+        Dimensions after chain (and draw, in ``sample_stats``).
+    unit : str
+    meaning : str
+    """
+
+    dims: tuple[str, ...]
+    unit: str
+    meaning: str
+
+
+SAMPLE_STATS: dict[str, Entry] = {
+    "delta": Entry(("scan", "level"), "nats", "log_target - log_base of the replica at each level"),
+    "betas": Entry(("level",), "", "inverse temperatures; nan beyond the levels in use"),
+    "swap_acceptance_rate": Entry(("pair",), "", "mean swap probability of neighbouring levels"),
+    "acceptance_rate": Entry(("level",), "", "mean acceptance probability of the moves"),
+    "step_size": Entry(("level",), "base sd", "step size of the moves"),
+    "replica": Entry(("level",), "", "replica at each level after the draw; -1 beyond"),
+    "global_barrier": Entry((), "", "sum of the swap rejection rates so far"),
+    "n_round_trips": Entry((), "", "journeys base to target and back completed in the draw"),
+    "n_tempered_restarts": Entry((), "", "arrivals at the target from the base in the draw"),
+    "round_trips_so_far": Entry((), "", "round trips since tuning ended"),
+    "n_gradients": Entry((), "", "evaluations of the density and its gradient"),
+    "n_divergences": Entry((), "", "trajectories with an energy error above 1000 nats"),
+    "n_zero_density": Entry((), "", "trajectories that ran into zero density"),
+    "diverging": Entry((), "", "whether a trajectory at beta = 1 diverged"),
+    "base_id": Entry((), "", "identity of the base in use"),
+    "lp": Entry((), "nats", "log density of the recorded draw, Jacobian included"),
+    "log_marginal_likelihood": Entry((), "nats", "estimate of each chain; no draw dimension"),
+}
+"""Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw."""
+
+TEMPERING: dict[str, Entry] = {
+    "log_marginal_likelihood": Entry((), "nats", "estimate, all chains together"),
+    "log_marginal_likelihood_se": Entry((), "nats", "its standard error"),
+    "log_marginal_likelihood_df": Entry((), "", "degrees of freedom of its interval"),
+    "log_marginal_likelihood_ess": Entry((), "", "effective number of independent scans"),
+    "log_marginal_likelihood_lower": Entry((), "nats", "stochastic lower bound, nan if none"),
+    "log_marginal_likelihood_upper": Entry((), "nats", "stochastic upper bound, nan if none"),
+    "log_z_chain": Entry(("chain",), "nats", "estimate of each chain"),
+    "log_z_levels": Entry(("chain", "level"), "nats", "log z(beta) at every level"),
+    "betas": Entry(("chain", "level"), "", "schedule of each chain"),
+    "swap_acceptance_rate": Entry(("chain", "pair"), "", "mean swap probability of neighbours"),
+    "cumulative_barrier": Entry(("chain", "level"), "", "communication barrier from the base"),
+    "global_barrier": Entry(("chain",), "", "communication barrier from base to target"),
+    "pareto_k_forward": Entry(("chain", "pair"), "", "Pareto k of the forward weights"),
+    "pareto_k_reverse": Entry(("chain", "pair"), "", "Pareto k of the reverse weights"),
+    "support_mass": Entry(("chain",), "", "mass of the base where the target is positive"),
+    "n_round_trips": Entry(("chain",), "", "round trips after tuning"),
+    "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
+}
+"""Variables of the group ``tempering``."""
