@@ -1,0 +1,159 @@
+"""The evidence of a HAIS run, from the weights of its forward and reverse annealing runs."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.annealed import (
+    annealed_forward,
+    annealed_reverse,
+    bidirectional,
+)
+from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.types import FloatArray
+
+__all__ = ["annealing_doubts", "collect"]
+
+MAX_PARETO_K = 0.7
+MIN_WEIGHT_ESS = 20.0
+MAX_GAP = 3.0
+MIN_ACCEPTED = 0.02
+FULL_SUPPORT = 0.99
+
+
+def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z of each chain from both directions by Bennett's ratio, with bounds.
+
+    Every proposed particle counts, accepted or not. Where the target is zero on part of the base,
+    its mass there is the share of forward particles of weight zero: no later move leaves the
+    support.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``log_weight_forward``, ``log_weight_reverse``, ``accepted`` (chain, draw, scan), ``betas``
+        (chain, draw, knot), ``n_levels`` (chain, draw).
+
+    Returns
+    -------
+    MethodEstimate
+        ``lower`` and ``upper`` are those of all chains together, stochastic bounds each: in
+        expectation, and by more than a nats on the wrong side with probability at most
+        ``exp(-a)``.
+
+    Raises
+    ------
+    DataError
+        If a chain has draws from more than one schedule, as those of tuning are.
+    """
+    forward_all = statistics["log_weight_forward"]
+    reverse_all = statistics["log_weight_reverse"]
+    betas = statistics["betas"]
+    n_chains = len(forward_all)
+    for chain in range(n_chains):
+        if np.isnan(forward_all[chain]).any() or np.ptp(statistics["n_levels"][chain]) > 0:
+            raise DataError(
+                f"Chain {chain} has draws of more than one schedule, or of the pilot run, so it "
+                "mixes tuning with sampling. Pass the draws after tuning only."
+            )
+    names = ("support_mass", "weight_ess", "pareto_k_weights_forward", "pareto_k_weights_reverse",
+             "log_z_forward", "log_z_reverse")  # fmt: skip
+    arrays = {name: np.full(n_chains, np.nan) for name in names}
+    arrays["betas"] = betas[:, 0]
+    arrays["n_levels"] = statistics["n_levels"][:, 0].astype(float)
+    arrays["acceptance_rate_particles"] = statistics["accepted"].mean(axis=(1, 2))
+    log_z, influences = np.empty(n_chains), []
+    for chain in range(n_chains):
+        forward, reverse = forward_all[chain].ravel(), reverse_all[chain].ravel()
+        mass = float(np.mean(np.isfinite(forward)))
+        log_mass = np.log(mass) if mass > 0 else -np.inf
+        up, down = annealed_forward(forward), annealed_reverse(reverse, log_mass)
+        pair = bidirectional(forward, reverse, log_mass)
+        log_z[chain] = pair.log_z
+        influences.append(pair.forward_influence + pair.reverse_influence)
+        for name, value in zip(
+            names,
+            (mass, up.weight_ess, up.pareto_k, down.pareto_k, pair.lower, pair.upper),
+            strict=True,
+        ):
+            arrays[name][chain] = value
+    lower = annealed_forward(forward_all.ravel()).log_z
+    mass = float(np.mean(np.isfinite(forward_all)))
+    upper = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf).log_z
+    warnings = annealing_doubts(
+        weight_ess=float(arrays["weight_ess"].sum()),
+        # one direction of sound weights is enough for an estimate that weighs both
+        pareto_k=float(
+            np.nanmin(
+                [
+                    np.max(arrays["pareto_k_weights_forward"]),
+                    np.max(arrays["pareto_k_weights_reverse"]),
+                ]
+            )
+        ),
+        gap=upper - lower,
+        support_mass=mass,
+    )
+    idle = np.flatnonzero(arrays["acceptance_rate_particles"] < MIN_ACCEPTED).tolist()
+    if idle:
+        warnings.append(
+            f"particles hardly accepted: in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % "
+            "of the new particles replaced the current one, so draws and upper bound rest on few "
+            "of them. Raise `n_levels` or `tune`."
+        )
+    return MethodEstimate(
+        log_z=log_z,
+        influences=influences,
+        per_method={
+            "bar": float(log_z.mean()),
+            "ais forward": float(lower),
+            "ais reverse": float(upper),
+        },
+        lower=float(lower),
+        upper=float(upper),
+        warnings=warnings,
+        arrays=arrays,
+    )
+
+
+def annealing_doubts(
+    *, weight_ess: float, pareto_k: float, gap: float, support_mass: float
+) -> list[str]:
+    """What speaks against an estimate from annealing runs, each with a remedy.
+
+    Parameters
+    ----------
+    weight_ess : float
+        Effective number of forward particles.
+    pareto_k : float
+        Tail index of the weights, the better one of two directions.
+    gap : float
+        Upper minus lower bound, in nats; nan where only one direction was run.
+    support_mass : float
+        Share of the base on the support of the target.
+    """
+    warnings = []
+    if weight_ess < MIN_WEIGHT_ESS:
+        warnings.append(
+            f"few particles hold the weight: the effective number of forward particles is "
+            f"{weight_ess:.1f}. Raise `n_levels`, or the number of draws or particles."
+        )
+    if pareto_k > MAX_PARETO_K:
+        warnings.append(
+            f"Pareto k above {MAX_PARETO_K}: the annealing weights have heavy tails "
+            f"(k = {pareto_k:.2f}), so the error of log Z may be too small. Raise `n_levels`."
+        )
+    if abs(gap) > MAX_GAP:
+        warnings.append(
+            f"bounds far apart: forward and reverse annealing differ by {gap:.1f} nats, so one of "
+            "them has not seen what the other has. Raise `n_levels` or `tune`."
+        )
+    if support_mass < FULL_SUPPORT:
+        warnings.append(
+            f"target is zero on part of the base: {100 * (1 - support_mass):.1f} % of the "
+            "particles started where there is no density under the model. The forward and the "
+            "combined estimate account for it; the reverse one was corrected by the log of the "
+            "base's mass on the support."
+        )
+    return warnings

@@ -1,0 +1,215 @@
+r"""One annealing run, forward or exactly reversed, with its log weight, in base coordinates.
+
+Forward, transition *k* leaves :math:`\pi_k \propto b \exp(\beta_k \delta)` invariant: Hamiltonian
+steps at :math:`\beta_k`, accepted or rejected, the momentum reversed on rejection, then refreshed
+in part. With *F* the reversal of momentum, the Hamiltonian part is *F M*, where *M* is in detailed
+balance, and the refreshment *R* is in detailed balance by itself, so that the reversal of
+*R F M* is *M F R*. Seen with momentum of the opposite sign that is *F M R*: first the refreshment,
+then the forward move itself. The momentum that a reverse run starts from is drawn afresh and has no
+sign, so a reverse run makes exactly these moves, from the last transition to the first
+(Sohl-Dickstein & Culpepper 2012, eq. 14).
+"""
+
+import numba
+import numpy as np
+
+from pymc_tempering.kernels.annealing_moves import annealing_transition
+from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.hmc import log_base
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["anneal_ensemble", "anneal_forward", "anneal_reverse"]
+
+
+@numba.njit(nogil=True, cache=True)
+def anneal_forward(
+    address: int,
+    mean: FloatArray,
+    scale: FloatArray,
+    log_det_scale: float,
+    betas: FloatArray,
+    step_sizes: FloatArray,
+    n_leapfrog: int,
+    kind: int,
+    short_steps: bool,
+    u: FloatArray,
+    grad: FloatArray,
+    momentum: FloatArray,
+    work: FloatArray,
+    acceptance_sums: FloatArray,
+    counts: IntArray,
+    dual_averaging: FloatArray,
+    target_accept: float,
+    rng: np.random.Generator,
+) -> tuple[float, float]:
+    r"""Anneal one particle from the base to the target; the mean of its weight is Z.
+
+    Position and momentum are drawn from N(0, I). For k = 1, ..., N the log weight grows by
+    :math:`(\beta_k - \beta_{k-1})\,\delta(u)`, and then transition k moves the particle; the last
+    one is at beta = 1 (Sohl-Dickstein & Culpepper 2012, eq. 25; increments as in Neal 2001).
+
+    Parameters
+    ----------
+    address, mean, scale, log_det_scale
+        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    betas : ndarray of shape (n_levels,)
+        From 0 to 1.
+    step_sizes : ndarray of shape (n_levels,)
+        By level; that of level 0 is not used.
+    n_leapfrog : int
+        Steps in each transition.
+    kind : int
+        Position in :data:`pymc_tempering.kernels.annealing_moves.TRANSITIONS`.
+    short_steps : bool
+        Make one step in five up to 20 times shorter, for necks of funnels.
+    u, grad, momentum : ndarray of shape (D,)
+        Overwritten with the end of the run.
+    work : ndarray of shape (5, D)
+    acceptance_sums : ndarray of shape (n_levels,)
+        Acceptance probabilities are added up.
+    counts : ndarray of int of shape (4,)
+        Incremented; see :data:`pymc_tempering.kernels.annealing_moves.N_COUNTS`.
+    dual_averaging : ndarray of shape (n_rows, 5) or (0, 5)
+        With rows, each adapts the step size of an equal share of the levels; its last column is
+        the step size to try next. Such runs are for tuning.
+    target_accept : float
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    log_weight : float
+        In nats; ``-inf`` for a particle that started where the target has no density.
+    log_target : float
+        At the end, in base coordinates.
+    """
+    for i in range(u.shape[0]):
+        u[i] = rng.standard_normal()
+        momentum[i] = rng.standard_normal()
+    log_target = evaluate(address, mean, scale, log_det_scale, u, grad, work)
+    counts[0] += 1
+    if log_target == -np.inf:
+        return -np.inf, -np.inf
+    log_weight = 0.0
+    for level in range(1, betas.shape[0]):
+        log_weight += (betas[level] - betas[level - 1]) * (log_target - log_base(u))
+        log_target = annealing_transition(
+            False, level, address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog,
+            kind, short_steps, u, grad, momentum, log_target, work, acceptance_sums, counts,
+            dual_averaging, target_accept, rng,
+        )  # fmt: skip
+    return log_weight, log_target
+
+
+@numba.njit(nogil=True, cache=True)
+def anneal_reverse(
+    address: int,
+    mean: FloatArray,
+    scale: FloatArray,
+    log_det_scale: float,
+    betas: FloatArray,
+    step_sizes: FloatArray,
+    n_leapfrog: int,
+    kind: int,
+    short_steps: bool,
+    u: FloatArray,
+    grad: FloatArray,
+    momentum: FloatArray,
+    log_target: float,
+    work: FloatArray,
+    acceptance_sums: FloatArray,
+    counts: IntArray,
+    dual_averaging: FloatArray,
+    target_accept: float,
+    rng: np.random.Generator,
+) -> float:
+    r"""Run from a draw of the target back to the base: the exact reversal of a forward run.
+
+    Momentum is drawn from N(0, I). For k = N, ..., 1 the reversal of transition k moves the
+    particle, and then the log weight grows by :math:`(\beta_k - \beta_{k-1})\,\delta(u)`: the same
+    increments at the same states as forward. The mean of 1 / W is b / Z, where b is the base's
+    mass on the support of the target.
+
+    Parameters
+    ----------
+    u, grad : ndarray of shape (D,)
+        The draw and the gradient there; overwritten with the end of the run.
+    log_target : float
+        At the draw, in base coordinates; finite.
+    address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps, \
+momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rng
+        As for :func:`anneal_forward`.
+
+    Returns
+    -------
+    float
+        Log weight with the sign of the forward run, in nats; finite.
+    """
+    for i in range(u.shape[0]):
+        momentum[i] = rng.standard_normal()
+    log_weight = 0.0
+    for level in range(betas.shape[0] - 1, 0, -1):
+        log_target = annealing_transition(
+            True, level, address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog,
+            kind, short_steps, u, grad, momentum, log_target, work, acceptance_sums, counts,
+            dual_averaging, target_accept, rng,
+        )  # fmt: skip
+        log_weight += (betas[level] - betas[level - 1]) * (log_target - log_base(u))
+    return log_weight
+
+
+@numba.njit(nogil=True, cache=True)
+def anneal_ensemble(
+    reverse: bool,
+    address: int,
+    mean: FloatArray,
+    scale: FloatArray,
+    log_det_scale: float,
+    betas: FloatArray,
+    step_sizes: FloatArray,
+    n_leapfrog: int,
+    kind: int,
+    short_steps: bool,
+    positions: FloatArray,
+    log_weights: FloatArray,
+    acceptance_sums: FloatArray,
+    counts: IntArray,
+    dual_averaging: FloatArray,
+    target_accept: float,
+    rng: np.random.Generator,
+) -> None:
+    """Anneal independent particles, one after another.
+
+    Parameters
+    ----------
+    reverse : bool
+        Start from ``positions``, draws of the target, instead of the base.
+    positions : ndarray of shape (n_particles, D)
+        In base coordinates; overwritten with the ends of the runs.
+    log_weights : ndarray of shape (n_particles,)
+        Overwritten; see :func:`anneal_forward` and :func:`anneal_reverse`. A reverse particle that
+        starts where the density is zero gets nan.
+    address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps, \
+acceptance_sums, counts, dual_averaging, target_accept, rng
+        As for :func:`anneal_forward`.
+    """
+    n, dim = positions.shape
+    grad, momentum, work = np.empty(dim), np.empty(dim), np.empty((5, dim))
+    for particle in range(n):
+        u = positions[particle]
+        if reverse:
+            log_target = evaluate(address, mean, scale, log_det_scale, u, grad, work)
+            counts[0] += 1
+            if log_target == -np.inf:
+                log_weights[particle] = np.nan
+                continue
+            log_weights[particle] = anneal_reverse(
+                address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind,
+                short_steps, u, grad, momentum, log_target, work, acceptance_sums, counts,
+                dual_averaging, target_accept, rng,
+            )  # fmt: skip
+        else:
+            log_weights[particle], _ = anneal_forward(
+                address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind,
+                short_steps, u, grad, momentum, work, acceptance_sums, counts, dual_averaging,
+                target_accept, rng,
+            )  # fmt: skip

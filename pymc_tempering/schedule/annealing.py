@@ -1,0 +1,197 @@
+"""Schedules of annealing runs: many levels, placed by what a pilot run with few levels measured."""
+
+import numpy as np
+
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.numerics import log_mean_exp
+from pymc_tempering.schedule.adapt import equal_barrier_schedule
+from pymc_tempering.schedule.grid import SCHEDULES, make_schedule
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "ANNEALING_SCHEDULES",
+    "annealing_schedule",
+    "constant_ess_schedule",
+    "n_levels_for_gap",
+    "schedule_knots",
+]
+
+ANNEALING_SCHEDULES = ("barrier", "ess", *sorted(SCHEDULES))
+"""Equal barrier; constant conditional ESS; shapes that need no pilot."""
+
+# small enough that the step is where the quadratic expansion holds, large enough for few draws
+_REFERENCE_ESS = 0.98
+_N_BISECTIONS = 60
+_N_GRID = 64
+
+
+def _conditional_ess(delta: FloatArray, d_beta: float) -> float:
+    """Conditional ESS of equally weighted draws for a step, as a fraction (Zhou et al. 2016)."""
+    return float(np.exp(2.0 * log_mean_exp(d_beta * delta) - log_mean_exp(2.0 * d_beta * delta)))
+
+
+def _reference_step(delta: FloatArray, sign: float) -> float:
+    """Largest step in beta whose conditional ESS is the reference; at most 1."""
+    finite = delta[np.isfinite(delta)]
+    # draws outside the support have no weight whatever the step, so they say nothing about it
+    if finite.size < 2 or _conditional_ess(finite, sign) >= _REFERENCE_ESS:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_N_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if _conditional_ess(finite, sign * middle) >= _REFERENCE_ESS:
+            low = middle
+        else:
+            high = middle
+    return max(low, 1e-12)
+
+
+def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -> FloatArray:
+    r"""Schedule with equal conditional effective sample size at every step.
+
+    The conditional ESS of a step from :math:`\beta` by *h* is
+    :math:`E[e^{h \delta}]^2 / E[e^{2 h \delta}]` under :math:`\pi_\beta` (Zhou, Johansen & Aston
+    2016, Toward automatic model comparison, eq. 7). At each level of the pilot the step that gives
+    0.98 is found, upwards and downwards. Its inverse is the density of levels wanted there.
+
+    Parameters
+    ----------
+    betas : ndarray of shape (n_pilot,)
+        Schedule of the pilot run.
+    delta : ndarray of shape (n_draws, n_pilot)
+        ``log_target - log_base`` in nats at draws of each level.
+    n_levels : int
+        Of the new schedule, as many as wanted.
+
+    Returns
+    -------
+    ndarray of shape (n_levels,)
+
+    Raises
+    ------
+    ScheduleError
+        If shapes disagree.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> delta = rng.normal(size=(2000, 3)) * [4.0, 1.0, 1.0]
+    >>> schedule = constant_ess_schedule(np.array([0.0, 0.5, 1.0]), delta, 5)
+    >>> bool(schedule[1] < 0.15 and schedule[-1] == 1.0)
+    True
+    """
+    if delta.ndim != 2 or delta.shape[1] != betas.size:
+        raise ScheduleError(
+            f"`delta` has shape {delta.shape} for a schedule of {betas.size} levels; expected "
+            "(n_draws, n_levels). Pass the pilot's own deltas."
+        )
+    n = betas.size
+    steps = np.empty(n)
+    for level in range(n):
+        sides = [
+            _reference_step(delta[:, level], sign)
+            for sign, inside in ((1.0, level < n - 1), (-1.0, level > 0))
+            if inside
+        ]
+        steps[level] = np.exp(np.mean(np.log(sides)))
+    fine = np.concatenate(
+        [np.linspace(betas[i], betas[i + 1], _N_GRID, endpoint=False) for i in range(n - 1)]
+        + [[1.0]]
+    )
+    density = np.exp(np.interp(fine, betas, -np.log(steps)))
+    cells = 0.5 * (density[1:] + density[:-1]) * np.diff(fine)
+    cumulative = np.concatenate([[0.0], np.cumsum(cells)])
+    schedule = np.interp(np.linspace(0.0, cumulative[-1], n_levels), cumulative, fine)
+    schedule[0], schedule[-1] = 0.0, 1.0
+    return schedule
+
+
+def annealing_schedule(
+    kind: str,
+    n_levels: int,
+    betas: FloatArray,
+    rejection_rates: FloatArray,
+    delta: FloatArray,
+) -> FloatArray:
+    """Schedule of an annealing run from what a pilot measured.
+
+    Parameters
+    ----------
+    kind : {"barrier", "ess", "geometric", "linear", "sigmoidal"}
+        Equal communication barrier between neighbours; constant conditional ESS; or a named shape,
+        for which the pilot is not used.
+    n_levels : int
+        At least 2.
+    betas : ndarray of shape (n_pilot,)
+    rejection_rates : ndarray of shape (n_pilot - 1,)
+        Swap rejection rates of the pilot's neighbours.
+    delta : ndarray of shape (n_draws, n_pilot)
+
+    Returns
+    -------
+    ndarray of shape (n_levels,)
+
+    Raises
+    ------
+    OptionError
+        For an unknown kind; the message lists the known ones.
+
+    Examples
+    --------
+    >>> pilot = np.array([0.0, 0.5, 1.0])
+    >>> annealing_schedule("barrier", 5, pilot, np.array([0.2, 0.2]), np.zeros((4, 3)))
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    if kind == "barrier":
+        return equal_barrier_schedule(betas, rejection_rates, n_levels)
+    if kind == "ess":
+        return constant_ess_schedule(betas, delta, n_levels)
+    if kind not in SCHEDULES:
+        raise OptionError(
+            f"Unknown schedule {kind!r}; the known ones are {sorted(ANNEALING_SCHEDULES)}, or an "
+            "array of inverse temperatures."
+        )
+    return make_schedule(kind, n_levels)
+
+
+def schedule_knots(betas: FloatArray, n_knots: int) -> FloatArray:
+    """Thin a long schedule to at most ``n_knots`` of its levels, both ends included.
+
+    Parameters
+    ----------
+    betas : ndarray of shape (n_levels,)
+    n_knots : int
+
+    Examples
+    --------
+    >>> schedule_knots(np.linspace(0, 1, 101), 3)
+    array([0. , 0.5, 1. ])
+    """
+    if betas.size <= n_knots:
+        return betas
+    return betas[np.round(np.linspace(0, betas.size - 1, n_knots)).astype(np.int64)]
+
+
+def n_levels_for_gap(n_levels: int, gap: float, target_gap: float, least: int, most: int) -> int:
+    """Number of levels that brings the gap between reverse and forward log weights to a target.
+
+    For slow annealing the gap is the variance of the log weight and falls as one over the number of
+    levels (Neal 2001, section 4).
+
+    Parameters
+    ----------
+    n_levels : int
+        Of the run that measured the gap.
+    gap : float
+        Median reverse minus median forward log weight, in nats; not finite counts as large.
+    target_gap : float
+    least, most : int
+
+    Examples
+    --------
+    >>> n_levels_for_gap(50, 4.0, 2.0, 16, 1000)
+    100
+    """
+    ratio = gap / target_gap if np.isfinite(gap) else 4.0
+    # one noisy round must not throw the number far off
+    return int(np.clip(round(n_levels * np.clip(ratio, 0.25, 4.0)), least, most))
