@@ -1,0 +1,98 @@
+"""The evidence by joint continuous tempering: temper, sample with any NUTS, untemper."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.transform import temper, untemper
+from pymc_tempering.transform.analysis import analyse
+
+__all__ = ["run"]
+
+
+def run(
+    model: pm.Model,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+    cores: int | None,
+    random_seed: int | np.random.Generator | None,
+    progressbar: bool,
+    nuts_sampler: str | None = None,
+) -> tuple[xr.DataTree, MethodEstimate]:
+    """Sample the tempered model and return posterior draws with the parts of the estimate.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    draws, tune, chains, cores, progressbar
+        As for ``pm.sample``. About 3000 draws in each of two chains reach an error of 0.05 nats on
+        problems in ten dimensions.
+    random_seed : int or numpy.random.Generator, optional
+    nuts_sampler : {"pymc", "nutpie", "numpyro", "blackjax"}, optional
+        Default "pymc": nutpie samples faster, but compiles every model afresh, for most of a
+        minute.
+
+    Returns
+    -------
+    idata : xarray.DataTree
+        As :func:`pymc_tempering.transform.untemper` returns it.
+    estimate : MethodEstimate
+
+    Raises
+    ------
+    ModelError
+        If the model cannot be tempered.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> idata, estimate = run(model, draws=500, tune=500, chains=2, cores=1, random_seed=1,
+    ...                       progressbar=False)
+    >>> bool(abs(estimate.log_z.mean() + 1.4305) < 0.1)
+    True
+    """
+    rng = np.random.default_rng(random_seed)
+    seeds = rng.integers(2**31, size=chains)
+    options: dict[str, Any] = {} if cores is None else {"cores": cores}
+    with temper(model, random_seed=rng):
+        tempered = pm.sample(
+            draws,
+            tune=tune,
+            chains=chains,
+            random_seed=[int(seed) for seed in seeds],
+            progressbar=progressbar,
+            quiet=True,
+            nuts_sampler=nuts_sampler or "pymc",
+            # R-hat of tempered states says nothing about posterior draws
+            compute_convergence_checks=False,
+            **options,
+        )
+    parts = analyse(tempered)
+    with warnings.catch_warnings():
+        # they are part of the estimate
+        warnings.simplefilter("ignore", TemperingWarning)
+        idata = untemper(tempered, random_seed=rng)
+    estimate = MethodEstimate(
+        log_z=parts.log_z,
+        influences=parts.influences,
+        per_method={
+            "bridge": float(parts.log_z.mean()),
+            "continuous tempering": float(parts.log_z_continuous.mean()),
+        },
+        warnings=parts.warnings,
+        arrays=dict(parts.arrays)
+        | {
+            name: np.broadcast_to(values, (len(parts.log_z), *values.shape)).copy()
+            for name, values in parts.constants.items()
+        },
+    )
+    return idata, estimate

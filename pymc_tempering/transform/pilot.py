@@ -1,0 +1,184 @@
+"""A short parallel tempering run that supplies the base and the bias of a tempered model."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from threadpoolctl import threadpool_limits
+
+from pymc_tempering.base.fit import local_fits
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.local import combine_local_bases
+from pymc_tempering.errors import ModelError
+from pymc_tempering.estimators.bar import bar_ladder
+from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
+from pymc_tempering.schedule.grid import make_schedule
+from pymc_tempering.step_methods.replicas import Replicas
+from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
+from pymc_tempering.transform.bias import Bias
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Pilot", "bias_from_levels", "fit_modes", "run_pilot"]
+
+# blocks of scans: enough for the tuner to settle on a base and a schedule
+_SCANS = 32
+_N_TUNE = 150
+_N_DRAWS = 100
+_FIRST_N_LEVELS = 12
+_MAX_LEVELS = 32
+_MIN_KNOTS = 9
+
+# More starts than a step method makes per chain: a base without one of the modes is never
+# corrected later, 12 starts missed a mode six standard deviations away in one run of eight, and a
+# start costs milliseconds.
+_N_STARTS = 32
+
+# An ELBO says little about the weight of a mode, see step_methods.common.
+_ELBO_WINDOW = 10.0
+_MIN_MODE_WEIGHT = 0.3
+
+# share of beta's marginal density that is uniform; the rest follows the barrier
+_UNIFORM_SHARE = 0.5
+
+
+class Pilot(NamedTuple):
+    """What a pilot run leaves behind.
+
+    Attributes
+    ----------
+    base : GaussianBase
+    bias : Bias
+    position : ndarray of shape (D,)
+        A draw ``z`` at beta = 1, to start from.
+    """
+
+    base: GaussianBase
+    bias: Bias
+    position: FloatArray
+
+
+def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: FloatArray) -> Bias:
+    r"""Choose the bias under which beta spends its time where moving is hard.
+
+    .. math:: c(\beta) = \log z(\beta) - \log\rho(\beta), \quad
+              \rho(\beta) = \tfrac12 + \tfrac12\, \Lambda'(\beta) / \Lambda(1)
+
+    with the cumulative barrier Lambda. A flat marginal (rho = 1) leaves a share of 1e-3 for what
+    happens below beta = 1e-3, which from an over-dispersed base is a good part of the barrier, and
+    eq. 21 of Graham & Storkey (2017) needs draws from there.
+
+    Parameters
+    ----------
+    betas : ndarray of shape (n_levels,)
+    log_z : ndarray of shape (n_levels,)
+        At the levels, in nats.
+    rejection_rates : ndarray of shape (n_levels - 1,)
+        Of swaps between neighbours.
+
+    Returns
+    -------
+    Bias
+
+    Examples
+    --------
+    >>> bias = bias_from_levels(np.array([0, 0.5, 1]), np.array([0, -1.0, -2]), np.ones(2) / 4)
+    >>> bias.values.tolist()
+    [0.0, -1.0, -2.0]
+    """
+    barrier = cumulative_barrier(np.maximum(rejection_rates, 1e-6))
+    density = PchipInterpolator(betas, barrier).derivative()(betas) / barrier[-1]
+    rho = _UNIFORM_SHARE + (1.0 - _UNIFORM_SHARE) * np.maximum(density, 0.0)
+    values = log_z - np.log(rho)
+    return Bias(betas, values - values[0])
+
+
+def run_pilot(
+    density: CompiledDensity, base: GaussianBase | None, rng: np.random.Generator
+) -> Pilot:
+    """Run parallel tempering for a moment, and take base and bias from it.
+
+    Parameters
+    ----------
+    density : CompiledDensity
+        Of the model, or any object with ``address``, ``dim`` and ``start``.
+    base : GaussianBase, optional
+        Kept as it is; by default local fits from dispersed starts, over-dispersed, refined during
+        the run.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Pilot
+
+    Raises
+    ------
+    ModelError
+        If the run has no draws in common between two neighbouring levels.
+    """
+    # sums of several BLAS threads depend on their number, and draws must not
+    with threadpool_limits(limits=1, user_api="blas"):
+        anchor, modes = fit_modes(density, rng)
+        replicas = Replicas(
+            density.address,
+            base or overdisperse(anchor, len(modes)),
+            make_schedule("geometric", _FIRST_N_LEVELS),
+            modes,
+            rng,
+            trajectory_length=1.5,
+            max_steps=64,
+            target_accept=0.8,
+        )
+        tuner = RoundTuner(
+            _N_TUNE, _MAX_LEVELS, anchor, len(modes), adapt_schedule=True, adapt_base=base is None
+        )
+        while not tuner.finished:
+            tuner.update(
+                replicas,
+                replicas.run(_SCANS, rng, adapt=True, keep_positions=tuner.base_may_change),
+            )
+        record = replicas.run(_SCANS * _N_DRAWS // 4, rng)
+        rejection = 1.0 - record.swap_acceptance_rate
+        # a smooth curve wants more points than the exchanges do
+        n_levels = max(_MIN_KNOTS, 2 * replicas.n_levels - 1)
+        replicas.change_schedule(equal_barrier_schedule(replicas.betas, rejection, n_levels))
+        replicas.run(_SCANS * _N_DRAWS // 4, rng, adapt=True)
+        replicas.stop_adaptation()
+        record = replicas.run(_SCANS * _N_DRAWS, rng)
+        log_z = bar_ladder(record.delta, replicas.betas).log_z
+    if not np.isfinite(log_z).all():
+        raise ModelError(
+            "The pilot run found no overlap between neighbouring levels: log z is "
+            f"{np.round(log_z, 2).tolist()} at beta {np.round(replicas.betas, 4).tolist()}. Pass "
+            "`base=` wide enough for the posterior, and `bias=` or `log_zeta=`."
+        )
+    return Pilot(
+        GaussianBase(replicas.base.mean, replicas.base.scale, float(log_z[-1])),
+        bias_from_levels(replicas.betas, log_z, 1.0 - record.swap_acceptance_rate),
+        replicas.target_position,
+    )
+
+
+def fit_modes(
+    density: CompiledDensity, rng: np.random.Generator
+) -> tuple[GaussianBase, FloatArray]:
+    """Fit every mode that dispersed starts find.
+
+    Parameters
+    ----------
+    density : CompiledDensity
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    anchor : GaussianBase
+        The fits combined; not yet over-dispersed.
+    modes : ndarray of shape (n_modes, D)
+        Their means.
+    """
+    fits, _ = local_fits(density.address, density.dim, density.start, rng, _N_STARTS)
+    elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
+    kept = elbos >= elbos[0] - _ELBO_WINDOW
+    fits = [fit for fit, keep in zip(fits, kept, strict=True) if keep]
+    anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
+    return anchor, np.stack([fit.mean for fit in fits])

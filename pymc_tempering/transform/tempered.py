@@ -1,0 +1,246 @@
+"""From a PyMC model to one with an inverse temperature among its variables."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.replace import graph_replace
+
+from pymc_tempering.base.fit import base_from_draws
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.path.compile import CompiledDensity, compile_density
+from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.step_methods.common import resolve_model
+from pymc_tempering.step_methods.tuning import overdisperse
+from pymc_tempering.transform.bias import Bias
+from pymc_tempering.transform.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
+from pymc_tempering.transform.pilot import fit_modes, run_pilot
+from pymc_tempering.transform.safe import finite_gradient
+from pymc_tempering.types import FloatArray
+
+__all__ = ["temper"]
+
+# of the base, for its end of log Z; a few hundredths of a nat at the overlap of a usual bias
+_N_BASE_DRAWS = 10_000
+
+
+def temper(
+    model: pm.Model | None = None,
+    base: GaussianBase | xr.DataTree | None = None,
+    log_zeta: float | None = None,
+    bias: Bias | tuple[Any, Any] | None = None,
+    *,
+    random_seed: int | np.random.Generator | None = None,
+) -> pm.Model:
+    r"""Return a new model whose variables include the inverse temperature beta.
+
+    Joint continuous tempering (Graham & Storkey 2017, eq. 15 to 17). The new model has the log
+    density
+
+    .. math:: \log b(z) + \beta\, \delta(z) - c(\beta), \qquad \delta = \log\pi - \log b
+
+    of the original's unconstrained values z and of beta in (0, 1), with a normalised Gaussian base
+    b, and any sampler of PyMC's draws from it: ``pm.sample()``, nutpie, NumPyro or BlackJAX.
+    :func:`untemper` turns its draws into those of the posterior, and into log Z.
+
+    1. The model is copied with its data and dims frozen.
+    2. A short compiled run of parallel tempering supplies base and bias, as far as they are not
+       given.
+    3. The sampler moves base coordinates ``tempering_u``, ``z = mean + scale u``, in which the base
+       is N(0, I) and the mass matrix that NUTS has to find is close to the identity. The original
+       variables and deterministics follow as deterministics, under their own names and dims.
+    4. All terms of the original, potentials included, are multiplied by beta in one potential.
+       The new model therefore has no observed variables; for predictions pass the result of
+       :func:`untemper` to ``pm.sample_posterior_predictive`` with the *original* model.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Not changed. Default: the model of the context.
+    base : GaussianBase or DataTree, optional
+        From :func:`pymc_tempering.fit_base`, or posterior draws of an earlier run. Should be wider
+        than the posterior: one that leaves out a mode finds it no better than NUTS would. Default:
+        local fits from dispersed starts, over-dispersed, and refined by the pilot run.
+    log_zeta : float, optional
+        The published form ``c(beta) = beta log_zeta``, in nats.
+    bias : Bias or (knots, values), optional
+        A smooth c through the values, in nats. Default: from the pilot run,
+        :func:`pymc_tempering.transform.pilot.bias_from_levels`; one slope is not enough on harder
+        problems.
+    random_seed : int or numpy.random.Generator, optional
+        Of fits, pilot run and the base's mass on the support.
+
+    Returns
+    -------
+    pymc.Model
+        With ``beta`` (``tempering_beta`` where the model has a variable of that name), uniform
+        under the log-odds transform, whose Jacobian is the :math:`|\partial\beta/\partial u|` of
+        eq. 15. Where the target is zero the log density is ``-inf`` and its gradient finite.
+
+    Raises
+    ------
+    ModelError
+        What :func:`pymc_tempering.path.compile.compile_density` refuses; a model that is already
+        tempered; a pilot run without overlap.
+    BaseError
+        If the base is of another type or dimension.
+    OptionError
+        If ``log_zeta`` is no finite number, ``bias`` no bias, or both are given.
+    ScheduleError
+        If the knots of the bias are no schedule.
+
+    References
+    ----------
+    M. M. Graham, A. J. Storkey (2017). Continuously tempered Hamiltonian Monte Carlo. UAI.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> tempered = temper(model, base=GaussianBase([0.8], [0.7]), log_zeta=-1.4, random_seed=1)
+    >>> [variable.name for variable in tempered.free_RVs]
+    ['tempering_u', 'beta']
+    """
+    model = resolve_model(model, "temper")
+    taken = [name for name in model.named_vars if name.startswith(PREFIX)]
+    if taken:
+        raise ModelError(
+            f"The model has variables named {taken}, as tempered models do. Temper the original "
+            "model, or rename these variables."
+        )
+    if log_zeta is not None and bias is not None:
+        raise OptionError(
+            "Both `log_zeta` and `bias` were given, but `log_zeta` is the bias with one slope. "
+            "Pass one of them."
+        )
+    given = _check_bias(log_zeta, bias)
+    density = compile_density(model)
+    base = _check_base(base, density)
+    rng = np.random.default_rng(random_seed)
+    position = density.start
+    if given is None:
+        pilot = run_pilot(density, base, rng)
+        base, given, position = pilot.base, pilot.bias, pilot.position
+    elif base is None:
+        anchor, modes = fit_modes(density, rng)
+        base = overdisperse(anchor, len(modes))
+        position = modes[0]
+    return _build(model, density, base, given, position, rng)
+
+
+def _check_bias(log_zeta: Any, bias: Any) -> Bias | None:
+    if log_zeta is not None:
+        number = isinstance(log_zeta, int | float | np.integer | np.floating)
+        if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
+            raise OptionError(
+                f"`log_zeta` is {log_zeta!r}; expected a finite number of nats, a guess of log Z. "
+                "Leave it away to have the bias found by a pilot run."
+            )
+        return Bias.linear(float(log_zeta))
+    if bias is None or isinstance(bias, Bias):
+        return bias
+    if not isinstance(bias, tuple | list) or len(bias) != 2:
+        raise OptionError(
+            f"`bias` is of type {type(bias).__name__}; expected a Bias or a pair (knots, values). "
+            "Leave it away to have it found by a pilot run."
+        )
+    return Bias(*bias)
+
+
+def _check_base(base: Any, density: CompiledDensity) -> GaussianBase | None:
+    if base is None:
+        return None
+    if isinstance(base, xr.DataTree):
+        return overdisperse(base_from_draws(unconstrained_draws(base, density)), 2)
+    if not isinstance(base, GaussianBase):
+        raise BaseError(
+            f"`base` is of type {type(base).__name__}; expected a GaussianBase (from "
+            "`pymc_tempering.fit_base`), a DataTree with posterior draws of this model, or None."
+        )
+    if base.dim != density.dim:
+        raise BaseError(
+            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
+            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
+            "the base with `pymc_tempering.fit_base(model)`."
+        )
+    return base
+
+
+def _build(
+    model: pm.Model,
+    density: CompiledDensity,
+    base: GaussianBase,
+    bias: Bias,
+    position: FloatArray,
+    rng: np.random.Generator,
+) -> pm.Model:
+    frozen, points = density.model, density.points
+    draws = base.draw(rng, _N_BASE_DRAWS)
+    log_targets = np.array([density.value_and_grad(z)[0] for z in draws])
+    inside = np.isfinite(log_targets)
+    if not inside.any():
+        raise BaseError(
+            f"None of {_N_BASE_DRAWS} draws from the base lies where the target has density. Fit "
+            "the base with `pymc_tempering.fit_base(model)`."
+        )
+    delta_base = np.where(inside, log_targets - base.log_density(draws), -np.inf)
+    shown = [*frozen.free_RVs, *frozen.deterministics]
+    outputs, z_input = join_nonshared_inputs(
+        points.initial,
+        [frozen.logp(), *frozen.replace_rvs_by_values(shown)],
+        frozen.value_vars,
+        [],
+    )
+    with pm.Model() as tempered:
+        _copy_coords(frozen, tempered)
+        u = pm.Normal(POSITION, shape=density.dim, initval=base.to_base(position))
+        beta = pm.Uniform(beta_name(model.named_vars), 0.0, 1.0, initval=0.5)
+        scale = pt.constant(np.array(base.scale))
+        z = pt.constant(np.array(base.mean)) + (scale * u if base.is_diagonal else scale @ u)
+        log_target, *values = graph_replace(outputs, {z_input: finite_gradient(z)})
+        # u, not z: the base's own log density is that of N(0, I) less a constant
+        log_base = (
+            -0.5 * (u**2).sum() - 0.5 * density.dim * np.log(2.0 * np.pi) - base.log_det_scale
+        )
+        valid = pt.and_(pt.lt(log_target, np.inf), pt.gt(log_target, -np.inf))
+        delta = pt.switch(valid, log_target, -np.inf) - log_base
+        tempering = beta * (pt.switch(valid, log_target, 0.0) - log_base) - bias.graph(beta)
+        pm.Potential(PREFIX + "density", pt.switch(valid, tempering, -np.inf))
+        pm.Deterministic(DELTA, delta)
+        for variable, value in zip(shown, values, strict=True):
+            dims = frozen.named_vars_to_dims.get(variable.name)
+            pm.Deterministic(variable.name, value, dims=dims)
+        _record(model, frozen, base, bias, delta_base)
+    return tempered
+
+
+def _copy_coords(source: pm.Model, target: pm.Model) -> None:
+    for dim, length in source.dim_lengths.items():
+        target.add_coord(dim, source.coords.get(dim), length=int(length.eval()))
+
+
+def _record(
+    model: pm.Model,
+    frozen: pm.Model,
+    base: GaussianBase,
+    bias: Bias,
+    delta_base: FloatArray,
+) -> None:
+    """Put what `untemper` needs where every sampler copies it: the model's constant data."""
+    values = (bias.knots, bias.values, base.mean, base.scale, delta_base)
+    for name, value in zip(RECORDS, values, strict=True):
+        pm.Data(name, np.array(value))
+    for variable in model.data_vars:
+        if isinstance(variable, SharedVariable):
+            dims = model.named_vars_to_dims.get(variable.name)
+            pm.Data(variable.name, variable.get_value(), dims=dims)
+    for variable in frozen.observed_RVs:
+        dims = frozen.named_vars_to_dims.get(variable.name)
+        pm.Data(OBSERVED + variable.name, frozen.rvs_to_values[variable].eval(), dims=dims)
