@@ -153,6 +153,7 @@ def local_fits(
     rng: np.random.Generator,
     n_starts: int = 7,
     *,
+    most_starts: int | None = None,
     full_rank: bool = True,
     n_iterations: int = 3000,
 ) -> tuple[list[GaussianBase], int]:
@@ -164,6 +165,8 @@ def local_fits(
         As for :func:`pymc_tempering.base.advi.fit_advi`.
     n_starts : int, default 7
         Number of starts, ``start`` included.
+    most_starts : int, optional
+        Go on in batches of ``n_starts - 1`` up to this number while each batch finds a new mode.
     full_rank : bool, default True
         Improve each distinct mean-field fit by
         :func:`pymc_tempering.base.full_rank.fit_full_rank`, after which more of them may turn out
@@ -182,14 +185,24 @@ def local_fits(
         If no fit succeeded.
     """
     each = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
-    if n_starts > 1:
-        units = np.maximum(1.0, each[0].base.scale)
-        starts = dispersed_starts(address, start, rng, n_starts - 1, units=units)
+    fits = select_fits(address, each)
+    units = np.maximum(1.0, each[0].base.scale)
+    wanted = n_starts
+    while len(each) < wanted:
+        n_known = len(fits)
+        n_new = min(max(n_starts - 1, 1), wanted - len(each))
+        starts = dispersed_starts(address, start, rng, n_new, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
             each += fit_each(address, dim, starts, rng, n_iterations=n_iterations)
+        fits = select_fits(address, each)
+        if len(starts) < n_new:
+            break
+        if len(fits) > n_known:
+            wanted = max(n_starts, most_starts or 0)
+        elif len(each) >= n_starts:
+            break
     n_gradients = sum(fit.n_gradients for fit in each)
-    fits = select_fits(address, each)
     if full_rank:
         improved = [fit_full_rank(address, fit, rng) for fit in fits]
         n_gradients += sum(n for _, n in improved)

@@ -23,8 +23,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 
-N_STARTS = 12
-"""Local fits from dispersed starts that the first base is made of."""
+N_STARTS, MOST_STARTS = 7, 43
+"""Local fits from dispersed starts that the first base is made of: at least, and at most while
+each batch of six finds a new mode."""
 
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
@@ -110,7 +111,9 @@ class TemperedStep(BlockedStep):
         """
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
-            fits, _ = local_fits(self._density.address, self.dim, start, self.rng, N_STARTS)
+            fits, _ = local_fits(
+                self._density.address, self.dim, start, self.rng, N_STARTS, most_starts=MOST_STARTS
+            )
             elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
             fits = [fits[i] for i in np.flatnonzero(elbos >= elbos.max() - _ELBO_WINDOW)]
             anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)

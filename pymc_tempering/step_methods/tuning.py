@@ -22,6 +22,7 @@ __all__ = ["RoundTuner", "overdisperse", "round_lengths"]
 
 _N_ROUNDS = 8
 _RESTARTS_PER_MODE = 10.0
+_MOST_ANCHOR_RESTARTS = 100.0
 _UNIMODAL_RESTARTS = 2.0
 _DRAWS_PER_RESTART = 4
 _MIN_RESTARTS = 8
@@ -176,7 +177,9 @@ class RoundTuner:
             return None
         positions = np.concatenate(self.positions)
         observed = base_from_draws(positions)
-        anchored = _RESTARTS_PER_MODE * self.n_modes if self.n_modes > 1 else _UNIMODAL_RESTARTS
+        anchored = _UNIMODAL_RESTARTS
+        if self.n_modes > 1:
+            anchored = min(_RESTARTS_PER_MODE * self.n_modes, _MOST_ANCHOR_RESTARTS)
         weights = np.array([anchored, float(self.n_restarts)])
         if self.n_modes == 1 and not self.anchor.is_diagonal:
             # a full-rank fit of the only mode knows its narrow directions better than draws do

@@ -1,0 +1,139 @@
+"""Accuracy and cost of log Z on reference problems with exact answers.
+
+For every case: error of log Z over seeds, the median reported error, seconds for base, tuning and
+sampling, gradient evaluations, and the measure of the design, seconds x (RMSE / 0.1)^2: the time
+to reach an error of 0.1 nats. One core, after compilation. Prints a table and writes JSON.
+
+    python benchmarks/bench.py --cases bimodal_gmm,radon --seeds 10 --method pt
+"""
+
+import argparse
+import importlib.util
+import json
+import logging
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import pymc_tempering as pm_temper
+
+CASES_FILE = Path(__file__).resolve().parents[2] / "shared" / "cases" / "cases.py"
+ACCURACY = {
+    "bimodal_gmm": 0.05,
+    "linear_gaussian": 0.05,
+    "conjugate_regression": 0.05,
+    "label_switching": 0.05,
+    **{f"bmr_{i}": 0.15 for i in range(5)},
+    "radon": 0.25,
+}
+ALSO = ("bimodal_gmm_30", "hard_edge", "poe_student", "poe_laplace")
+
+
+def load_cases():
+    if not CASES_FILE.exists():
+        return None
+    spec = importlib.util.spec_from_file_location("cases", CASES_FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["cases"] = module
+    spec.loader.exec_module(module)
+    return module.CASES
+
+
+def run_case(case, method, seeds, options):
+    """Errors, reported errors, seconds and gradients of repeated runs of one case."""
+    warm = dict(options, draws=2, tune=2, chains=1)
+    pm_temper.estimate_logz(case.model, method=method, random_seed=0, **warm)
+    rows = []
+    for seed in range(seeds):
+        started = time.perf_counter()
+        estimate = pm_temper.estimate_logz(case.model, method=method, random_seed=seed, **options)
+        seconds = time.perf_counter() - started
+        stats = estimate.idata["sample_stats"].dataset
+        rows.append(
+            {
+                "seed": seed,
+                "error": estimate.log_z - case.log_z,
+                "se": estimate.se,
+                "df": estimate.df,
+                "seconds": seconds,
+                "sampling_seconds": float(estimate.idata["posterior"].attrs["sampling_time"]),
+                "n_gradients": int(stats["n_gradients"].sum()),
+                "covered": bool(estimate.interval()[0] <= case.log_z <= estimate.interval()[1]),
+                "warnings": [text.split(":")[0] for text in estimate.warnings],
+            }
+        )
+    return rows
+
+
+def summarise(name, rows):
+    error = np.array([row["error"] for row in rows])
+    rmse = float(np.sqrt(np.mean(error**2)))
+    seconds = float(np.median([row["seconds"] for row in rows]))
+    se = float(np.median([row["se"] for row in rows]))
+    return {
+        "case": name,
+        "rmse": rmse,
+        "bias": float(error.mean()),
+        "median_se": se,
+        "se_ratio": se / rmse,
+        "coverage": float(np.mean([row["covered"] for row in rows])),
+        "seconds": seconds,
+        "gradients": int(np.median([row["n_gradients"] for row in rows])),
+        "measure": seconds * (rmse / 0.1) ** 2,
+        "target_rmse": ACCURACY.get(name),
+        "n_warned": sum(bool(row["warnings"]) for row in rows),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", default=",".join([*ACCURACY, *ALSO]))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--method", default="pt")
+    parser.add_argument("--draws", type=int, default=None)
+    parser.add_argument("--tune", type=int, default=None)
+    parser.add_argument("--chains", type=int, default=None)
+    parser.add_argument("--output", default="out/bench.json")
+    arguments = parser.parse_args()
+    console = Console(width=150)
+    cases = load_cases()
+    if cases is None:
+        console.print("The reference problems (shared/cases) are not here: nothing to measure.")
+        return
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    options = {"cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
+    for name in ("draws", "tune", "chains"):
+        if getattr(arguments, name) is not None:
+            options[name] = getattr(arguments, name)
+    table = Table(title=f"log Z by {arguments.method}, {arguments.seeds} seeds, one core")
+    columns = ["case", "RMSE", "target", "bias", "median se", "se/RMSE", "coverage", "seconds",
+               "gradients", "s x (RMSE/0.1)^2", "warned"]  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="left" if column == "case" else "right")
+    results = []
+    for name in arguments.cases.split(","):
+        rows = run_case(cases[name](), arguments.method, arguments.seeds, options)
+        s = summarise(name, rows)
+        results.append(s | {"runs": rows})
+        target = "" if s["target_rmse"] is None else f"{s['target_rmse']:.2f}"
+        table.add_row(
+            name, f"{s['rmse']:.4f}", target, f"{s['bias']:+.4f}", f"{s['median_se']:.4f}",
+            f"{s['se_ratio']:.2f}", f"{s['coverage']:.2f}", f"{s['seconds']:.2f}",
+            f"{s['gradients']:,}", f"{s['measure']:.3f}", str(s["n_warned"]),
+        )  # fmt: skip
+        console.print(f"{name}: RMSE {s['rmse']:.4f}, {s['seconds']:.2f} s", highlight=False)
+    console.print(table)
+    path = Path(arguments.output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"method": arguments.method, "cases": results}, indent=1))
+    console.print(f"written to {path}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()
