@@ -1,0 +1,146 @@
+"""The evidence of a run of Gibbs continuous tempering, from its recorded statistics."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
+from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.numerics import pareto_k
+from pymc_tempering.types import FloatArray
+
+__all__ = ["collect"]
+
+MIN_RESTARTS = 10
+MIN_OCCUPANCY = 0.05
+FULL_SUPPORT = 0.99
+
+
+def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    r"""Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
+
+    Where the target is zero on part of the base, the tempered replica never goes there, and the log
+    of the base's mass on the support is added; it comes from the draws from the base that every
+    scan makes.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``delta`` and ``beta`` (chain, draw, scan), ``knots`` and ``bias`` (chain, draw, knot),
+        ``n_base_draws``, ``n_base_support``, ``n_round_trips``, ``n_tempered_restarts`` and
+        ``exchange_rate`` (chain, draw).
+
+    Returns
+    -------
+    MethodEstimate
+
+    Raises
+    ------
+    DataError
+        If a chain has draws from more than one bias, as those of tuning are.
+    """
+    knots, bias = (one_setting(statistics[name], name) for name in ("knots", "bias"))
+    delta = statistics["delta"]
+    n_chains = len(delta)
+    log_z, influences = np.empty(n_chains), []
+    log_z_levels = np.empty(knots.shape)
+    mass = statistics["n_base_support"].sum(axis=1) / statistics["n_base_draws"].sum(axis=1)
+    occupancy, tail = np.empty(n_chains), np.empty(n_chains)
+    for chain in range(n_chains):
+        x = delta[chain].ravel()
+        with np.errstate(divide="ignore"):
+            log_mass = float(np.log(mass[chain]))
+        estimate = continuous_tempering(
+            x, knots[chain], bias[chain], knots[chain], log_support_mass=log_mass
+        )
+        log_z[chain] = estimate.log_z[-1]
+        log_z_levels[chain] = estimate.log_z
+        influences.append(estimate.influence + _support_influence(statistics, chain, mass[chain]))
+        ends = np.stack([log_beta_density(x, knots[chain], bias[chain], b) for b in (0.0, 1.0)])
+        tail[chain] = pareto_k(ends[0])
+        occupancy[chain] = _lowest_share(statistics["beta"][chain].ravel(), knots[chain])
+    arrays = {
+        "betas": knots,
+        "bias": bias,
+        "log_z_levels": log_z_levels,
+        "support_mass": mass,
+        "pareto_k_base": tail,
+        "lowest_occupancy": occupancy,
+        "exchange_rate": statistics["exchange_rate"].mean(axis=1),
+        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
+        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+    }
+    return MethodEstimate(
+        log_z,
+        influences,
+        {"continuous tempering": float(log_z.mean())},
+        warnings=restart_doubts(arrays["n_tempered_restarts"]) + _doubts(arrays),
+        arrays=arrays,
+    )
+
+
+def one_setting(values: FloatArray, name: str) -> FloatArray:
+    """Value of an adapted statistic in each chain, shape (chain, ...).
+
+    Raises
+    ------
+    DataError
+        If it changed during a chain, as it does in tuning.
+    """
+    for chain, own in enumerate(values):
+        if not np.array_equal(own.min(axis=0), own.max(axis=0), equal_nan=True):
+            raise DataError(
+                f"`{name}` changes during chain {chain}, so it mixes tuning with sampling. Pass "
+                "the draws after tuning only."
+            )
+    return values[:, 0]
+
+
+def restart_doubts(restarts: FloatArray) -> list[str]:
+    """Warning about chains whose target replica was hardly ever renewed from the base."""
+    idle = np.flatnonzero(restarts < MIN_RESTARTS).tolist()
+    if not idle:
+        return []
+    counts = restarts[idle].astype(int).tolist()
+    doubt = (
+        f"few tempered restarts: in chains {idle} the recorded replica was renewed from the base "
+        f"{counts} times, fewer than {MIN_RESTARTS}, so little says that every mode was found. "
+        "Raise `tune` and `draws`."
+    )
+    return [doubt]
+
+
+def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: float) -> FloatArray:
+    # the draws of a block share its mean, which keeps the variance of the chain's mean
+    draws = statistics["n_base_draws"][chain].astype(float)
+    share = statistics["n_base_support"][chain] / draws
+    weight = draws / draws.mean()
+    n_scans = statistics["delta"].shape[2]
+    return np.repeat(weight * (share / mass - 1.0), n_scans)
+
+
+def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
+    counts, _ = np.histogram(beta, knots)
+    return float(counts.min() * counts.size / beta.size)
+
+
+def _doubts(arrays: Mapping[str, FloatArray]) -> list[str]:
+    warnings = []
+    # one piece has all of the time by definition, so its ends are looked at instead
+    low = np.flatnonzero(arrays["lowest_occupancy"] < MIN_OCCUPANCY).tolist()
+    if low:
+        warnings.append(
+            f"beta hardly visits part of its range: in chains {low} one piece of the bias has less "
+            f"than {100 * MIN_OCCUPANCY:.0f} % of its share. Raise `tune`, or leave `log_zeta` at "
+            "'adapt'."
+        )
+    mass = arrays["support_mass"]
+    if np.nanmin(mass) < FULL_SUPPORT:
+        warnings.append(
+            f"target is zero on part of the base: {100 * (1 - np.nanmin(mass)):.1f} % of the "
+            "base's draws have no density under the model. The estimate was corrected by the log "
+            "of the base's mass on the support. With a small mass, choose a transform that keeps "
+            "the sampler inside."
+        )
+    return warnings

@@ -1,0 +1,96 @@
+"""The evidence of a run of simulated tempering, from its recorded statistics."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
+from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
+from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.evidence.gibbs_ct import FULL_SUPPORT, one_setting, restart_doubts
+from pymc_tempering.types import FloatArray
+
+__all__ = ["collect"]
+
+MIN_OCCUPANCY = 0.05
+
+
+def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z of each chain by Rao-Blackwellised tempered sampling, others beside it.
+
+    Eq. 12, 15, 16 and 21 of Carlson et al. (2016).
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``delta`` (chain, draw, scan), ``betas`` and ``log_level_weights`` (chain, draw, level),
+        ``n_base_draws``, ``n_base_support``, ``n_round_trips``, ``n_tempered_restarts`` and
+        ``exchange_rate`` (chain, draw); unused levels are nan.
+
+    Returns
+    -------
+    MethodEstimate
+
+    Raises
+    ------
+    DataError
+        If a chain has draws from more than one schedule, as those of tuning are.
+    """
+    betas, weights = (one_setting(statistics[n], n) for n in ("betas", "log_level_weights"))
+    delta = statistics["delta"]
+    n_chains = len(delta)
+    log_z, influences = np.empty(n_chains), []
+    ti_rb = np.full(n_chains, np.nan)
+    by_level = ("log_z_levels", "level_probability", "log_z_bias", "log_z_variance")
+    draws = statistics["n_base_draws"].sum(axis=1)
+    arrays = {name: np.full(betas.shape, np.nan) for name in by_level} | {
+        "betas": betas,
+        "log_level_weights": weights,
+        "support_mass": statistics["n_base_support"].sum(axis=1) / np.maximum(draws, 1),
+        "exchange_rate": statistics["exchange_rate"].mean(axis=1),
+        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
+        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+    }
+    for chain in range(n_chains):
+        used = np.isfinite(betas[chain])
+        ladder = delta[chain].ravel(), betas[chain][used], weights[chain][used]
+        estimate = rts(*ladder)
+        log_z[chain] = estimate.log_z[-1]
+        influences.append(estimate.influence)
+        bias, variance = rts_bias_and_variance(*ladder)
+        for name, values in zip(
+            by_level, (estimate.log_z, estimate.level_probability, bias, variance), strict=True
+        ):
+            arrays[name][chain, used] = values
+        if np.isfinite(ladder[0]).all():
+            ti_rb[chain] = thermodynamic_integration_rb(*ladder).log_z[-1]
+    per_method = {"rts": float(log_z.mean())}
+    if np.isfinite(ti_rb).all():
+        per_method["ti-rb"] = float(ti_rb.mean())
+    return MethodEstimate(
+        log_z,
+        influences,
+        per_method,
+        warnings=restart_doubts(arrays["n_tempered_restarts"]) + _doubts(arrays),
+        arrays=arrays,
+    )
+
+
+def _doubts(arrays: Mapping[str, FloatArray]) -> list[str]:
+    warnings = []
+    share = arrays["level_probability"]
+    relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)
+    low = np.flatnonzero(relative < MIN_OCCUPANCY).tolist()
+    if low:
+        warnings.append(
+            f"levels hardly visited: in chains {low} one level has less than "
+            f"{100 * MIN_OCCUPANCY:.0f} % of its share. Raise `tune`, or leave "
+            "`log_level_weights` at 'adapt'."
+        )
+    if arrays["support_mass"].min() < FULL_SUPPORT:
+        warnings.append(
+            f"target is zero on part of the base: {100 * (1 - arrays['support_mass'].min()):.1f} % "
+            "of the base's draws have no density under the model. RTS accounts for it; "
+            "thermodynamic integration has no value here and was left out."
+        )
+    return warnings

@@ -1,0 +1,206 @@
+"""Exact draws of the inverse temperature given the position, and the exchange that goes with them.
+
+With beta integrated out, a position z of the tempered replica has the density
+``b(z) N(delta(z))``, where N is the integral (or the sum over levels) of ``exp(beta delta - c)``.
+"""
+
+import numba
+import numpy as np
+
+from pymc_tempering.numerics import log_exprel, log_sum_exp, truncated_exponential_icdf
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "draw_beta",
+    "draw_level",
+    "exchange_probability",
+    "level_masses",
+    "neighbour_level",
+    "piece_masses",
+]
+
+
+@numba.njit(nogil=True, cache=True)
+def piece_masses(
+    delta: float, knots: FloatArray, bias: FloatArray, log_masses: FloatArray
+) -> float:
+    r"""Log integral of ``exp(beta delta - c(beta))`` over every piece of the bias.
+
+    The integral over a piece of width h from ``beta_j`` is
+    :math:`h e^{\beta_j \delta - c_j} (e^s - 1) / s` with :math:`s = h \delta - (c_{j+1} - c_j)`;
+    for one piece it is the normaliser of eq. 18 of Graham & Storkey (2017).
+
+    Parameters
+    ----------
+    delta : float
+        ``log_target - log_base`` in nats.
+    knots, bias : ndarray of shape (n_pieces + 1,)
+        Piecewise linear c, in nats.
+    log_masses : ndarray of shape (n_pieces,)
+        Overwritten.
+
+    Returns
+    -------
+    float
+        Log of their sum, log N; ``-inf`` where delta is.
+
+    Examples
+    --------
+    >>> masses = np.empty(2)
+    >>> float(piece_masses(0.0, np.array([0.0, 0.25, 1.0]), np.zeros(3), masses))
+    0.0
+    >>> np.exp(masses).round(2).tolist()
+    [0.25, 0.75]
+    """
+    if delta == -np.inf:
+        log_masses[:] = -np.inf
+        return -np.inf
+    for j in range(log_masses.shape[0]):
+        width = knots[j + 1] - knots[j]
+        rise = width * delta - (bias[j + 1] - bias[j])
+        log_masses[j] = np.log(width) + knots[j] * delta - bias[j] + log_exprel(rise)
+    return log_sum_exp(log_masses)
+
+
+@numba.njit(nogil=True, cache=True)
+def _draw_category(log_masses: FloatArray, log_total: float, uniform: float) -> int:
+    total = 0.0
+    last = 0
+    for j in range(log_masses.shape[0]):
+        mass = np.exp(log_masses[j] - log_total)
+        if mass > 0.0:
+            last = j
+        total += mass
+        if uniform < total:
+            return j
+    # rounding may leave the sum below the uniform; a category without mass is never drawn
+    return last
+
+
+@numba.njit(nogil=True, cache=True)
+def draw_beta(
+    delta: float,
+    knots: FloatArray,
+    bias: FloatArray,
+    log_masses: FloatArray,
+    log_total: float,
+    rng: np.random.Generator,
+) -> float:
+    r"""Draw beta from :math:`p(\beta \mid z) \propto e^{\beta \delta - c(\beta)}` on [0, 1].
+
+    A mixture over pieces of truncated exponentials, each by inverse transform (Graham & Storkey
+    2017, eq. 18 and the text below it, for one piece); no iteration, no rejection.
+
+    Parameters
+    ----------
+    delta : float
+        Finite, in nats.
+    knots, bias : ndarray of shape (n_pieces + 1,)
+    log_masses, log_total
+        From :func:`piece_masses` at the same delta.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    float
+    """
+    j = _draw_category(log_masses, log_total, rng.random())
+    width = knots[j + 1] - knots[j]
+    slope = width * delta - (bias[j + 1] - bias[j])
+    return knots[j] + width * truncated_exponential_icdf(rng.random(), slope)
+
+
+@numba.njit(nogil=True, cache=True)
+def level_masses(
+    delta: float, betas: FloatArray, log_level_weights: FloatArray, log_masses: FloatArray
+) -> float:
+    """Log of ``exp(beta_k delta + log_level_weights[k])`` for every level.
+
+    Eq. 7 of Carlson et al. (2016) before normalising.
+
+    Parameters
+    ----------
+    delta : float
+        In nats; ``-inf`` leaves only the base.
+    betas, log_level_weights : ndarray of shape (n_levels,)
+    log_masses : ndarray of shape (n_levels,)
+        Overwritten.
+
+    Returns
+    -------
+    float
+        Log of their sum, log N.
+
+    Examples
+    --------
+    >>> masses = np.empty(2)
+    >>> float(level_masses(-np.inf, np.array([0.0, 1.0]), np.array([0.5, 9.0]), masses))
+    0.5
+    """
+    log_masses[0] = log_level_weights[0]
+    for k in range(1, betas.shape[0]):
+        log_masses[k] = betas[k] * delta + log_level_weights[k]
+    return log_sum_exp(log_masses)
+
+
+@numba.njit(nogil=True, cache=True)
+def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generator) -> int:
+    """Draw a level from its conditional given the position, independently of the present one.
+
+    Parameters
+    ----------
+    log_masses, log_total
+        From :func:`level_masses`.
+    rng : numpy.random.Generator
+    """
+    return _draw_category(log_masses, log_total, rng.random())
+
+
+@numba.njit(nogil=True, cache=True)
+def neighbour_level(level: int, log_masses: FloatArray, rng: np.random.Generator) -> int:
+    """Metropolis step to one of the two neighbouring levels, up or down with equal probability.
+
+    A proposal beyond either end is refused. Invariant for the conditional of the level given the
+    position, but no draw from it: a move with the level integrated out must not come before it.
+
+    Parameters
+    ----------
+    level : int
+    log_masses : ndarray of shape (n_levels,)
+        From :func:`level_masses`.
+    rng : numpy.random.Generator
+    """
+    proposal = level + 1 if rng.random() < 0.5 else level - 1
+    uniform = rng.random()
+    if proposal < 0 or proposal >= log_masses.shape[0]:
+        return level
+    if np.log1p(-uniform) < log_masses[proposal] - log_masses[level]:
+        return proposal
+    return level
+
+
+@numba.njit(nogil=True, cache=True)
+def exchange_probability(
+    delta: float, log_total: float, target_delta: float, target_log_total: float
+) -> float:
+    """Probability of exchanging the tempered position z with the target's position y.
+
+    ``min(1, w(z) / w(y))`` with ``w = p(beta = 1 | .) = exp(delta - c(1)) / N(delta)``: the density
+    ratio of ``b(z) N(delta(z))`` times the posterior of y. Beta has to be redrawn right after.
+
+    Parameters
+    ----------
+    delta, log_total : float
+        Of z, with log N from :func:`piece_masses` or :func:`level_masses`.
+    target_delta, target_log_total : float
+        Of y.
+
+    Examples
+    --------
+    >>> exchange_probability(1.0, 0.5, 0.0, 0.5)
+    1.0
+    """
+    if delta == -np.inf:
+        return 0.0
+    exponent = (delta - log_total) - (target_delta - target_log_total)
+    return 1.0 if exponent >= 0.0 else np.exp(exponent)

@@ -1,0 +1,331 @@
+"""What continuous and simulated tempering share as PyMC steps: the pilot, the pair, the target."""
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.state import dataclass_state
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError
+from pymc_tempering.schedule.weights import BiasAdapter
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    base_id,
+    check_positive,
+)
+from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
+from pymc_tempering.step_methods.pilot import Pilot, PilotResult
+from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
+from pymc_tempering.step_methods.tuning import overdisperse
+from pymc_tempering.types import FloatArray
+
+__all__ = ["CoupledStep", "CoupledStepState"]
+
+_PILOT_SHARE = 2
+
+
+@dataclass_state
+class CoupledStepState(TemperedStepState):
+    """State of the steps that carry a target replica."""
+
+    n_entries: int = field(metadata={"frozen": True})
+    scans_per_draw: int = field(metadata={"frozen": True})
+
+
+class CoupledStep(TemperedStep):
+    """Base class of the steps with one tempered replica z and one replica y at beta = 1.
+
+    What ``pm.sample`` records is y. The first half of tuning is a short parallel tempering run
+    where something has to be found that a single replica learns slowly: the base, the schedule,
+    log z(beta). The second half adapts bias and step sizes of the pair itself.
+    """
+
+    _state_class = CoupledStepState
+    default_tune_steps = 200
+    _pair_class: type[TemperedPair]
+
+    def _configure(
+        self,
+        vars: Any,
+        base: GaussianBase | xr.DataTree | str | None,
+        adapt_base: bool,
+        scans_per_draw: int,
+        options: dict[str, Any],
+        model: pm.Model | None,
+        rng: Any,
+        unknown: dict[str, Any],
+    ) -> None:
+        """Check and keep what both steps take, and compile the model."""
+        strange = set(unknown) - {"blocked", "initial_point", "compile_kwargs"}
+        if strange:
+            raise OptionError(
+                f"{type(self).__name__} does not know the arguments {sorted(strange)}."
+            )
+        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
+        target_accept = options["target_accept"]
+        if not 0.0 < target_accept < 1.0:
+            raise OptionError(f"`target_accept` is {target_accept!r}; expected a number in (0, 1).")
+        self.adapt_base = bool(adapt_base)
+        self._options = {
+            "trajectory_length": float(
+                check_positive("trajectory_length", options["trajectory_length"])
+            ),
+            "max_steps": check_positive("max_steps", options["max_steps"], integer=True),
+            "target_accept": float(target_accept),
+        }
+        self._prepare(vars, model, base, rng)
+        self._n_tune = self.default_tune_steps
+        self._reset_chain()
+        table = self._own_table() | _shared_table(self.scans_per_draw)
+        self.stats_dtypes_shapes = {
+            name: (np.dtype((kind, tuple(shape))) if shape else kind, shape)
+            for name, (kind, shape) in table.items()
+        }
+        self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
+
+    # What a subclass says
+
+    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
+        raise NotImplementedError
+
+    def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @property
+    def _pair_options(self) -> dict[str, Any]:
+        return self._options
+
+    @property
+    def _pilot_betas(self) -> FloatArray | None:
+        """Schedule that the pilot has to keep; None if it adapts."""
+        return None
+
+    @property
+    def _needs_pilot(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def _adapts_bias(self) -> bool:
+        raise NotImplementedError
+
+    def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
+        """Knots or levels, bias, and the grid of step sizes, to start from."""
+        raise NotImplementedError
+
+    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _wanted(self, n: int) -> FloatArray:
+        raise NotImplementedError
+
+    # One chain
+
+    def _reset_chain(self) -> None:
+        self._pilot: Pilot | None = None
+        self._pair: TemperedPair | None = None
+        self._adapter: BiasAdapter | None = None
+        self._restarts = 0
+
+    def _start_chain(self, point: dict[str, np.ndarray]) -> None:
+        start = self._density.points.ravel(point)
+        base, anchor, modes = self._first_base(start)
+        if self._given_base is None:
+            base = overdisperse(base, len(modes))
+        n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
+        if n_pilot > 0:
+            self._pilot = Pilot(
+                self._density.address, base, anchor, modes,
+                betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
+                options=self._options, rng=self.rng,
+            )  # fmt: skip
+            return
+        inside = [m for m in modes if np.isfinite(self._density.value_and_grad(m)[0])] or [start]
+        self._start_pair(base, None, inside[-1], inside[0], self._n_tune)
+
+    def _start_pair(
+        self,
+        base: GaussianBase,
+        pilot: PilotResult | None,
+        z: FloatArray,
+        y: FloatArray,
+        n_blocks: int,
+    ) -> None:
+        betas, bias, grid = self._ladder(base, pilot)
+        if pilot is None:
+            step_sizes = np.full(grid.size, 0.2)
+        else:
+            step_sizes = np.exp(np.interp(grid, pilot.step_betas, np.log(pilot.step_sizes)))
+        self._pair = self._pair_class(
+            self._density.address, base, betas, bias, grid, step_sizes, z, y, **self._pair_options
+        )
+        self._adapter = None
+        if self.tune and self._adapts_bias:
+            self._adapter = BiasAdapter(
+                bias, self._wanted(betas.size), n_blocks, known=pilot is not None
+            )
+
+    def _end_pilot(self, pilot: Pilot) -> None:
+        found = pilot.result()
+        n_blocks = self._n_tune - self._n_tune // _PILOT_SHARE
+        middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
+        self._start_pair(found.base, found, middle, top, n_blocks)
+        self._pilot = None
+
+    def stop_tuning(self) -> None:
+        """Fix base, bias and step sizes; every later scan is exactly invariant."""
+        self.tune = False
+        if self._pilot is not None and self._pilot.deltas:
+            self._end_pilot(self._pilot)
+        if self._pair is not None:
+            self._pair.stop_adaptation()
+        self._adapter = None
+        self._restarts = 0
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
+        if self._pair is None and self._pilot is None:
+            self._start_chain(point)
+        if self._pilot is not None and self._pilot.finished:
+            self._end_pilot(self._pilot)
+        if self._pair is None:
+            target, statistics = self._step_pilot(self._pilot)
+        else:
+            target, statistics = self._step_pair(self._pair)
+        position = self._density.points.unravel(target)
+        # PyMC's trace reads the values by position, in the order of the point that it passes
+        return {name: position[name] for name in point}, [statistics]
+
+    def _step_pilot(self, pilot: Any) -> tuple[FloatArray, dict[str, Any]]:
+        record = pilot.run(self.scans_per_draw, self.rng)
+        return pilot.replicas.target_position, self._pilot_statistics(pilot.replicas, record)
+
+    def _step_pair(self, pair: TemperedPair) -> tuple[FloatArray, dict[str, Any]]:
+        record = pair.run(self.scans_per_draw, self.rng, adapt=self.tune)
+        statistics = self._statistics(pair, record)
+        if self._adapter is not None:
+            log_occupancy = self._log_occupancy(pair, record.delta)
+            ended = self._adapter.update(log_occupancy, record.delta.size)
+            pair.set_bias(self._adapter.bias)
+            if ended:
+                pair.redraw(self.rng)
+        return pair.target_position, statistics
+
+    def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        trips, restarts, gradients, divergences, at_target, zero, draws, support = record.counts
+        self._restarts += restarts
+        return self._own_statistics(pair, record) | {
+            "delta": record.delta,
+            "target_delta": record.target_delta,
+            "beta": record.beta,
+            "target_acceptance_rate": record.target_acceptance_rate,
+            "exchange_rate": record.exchange_rate,
+            "n_round_trips": trips,
+            "n_tempered_restarts": restarts,
+            "restarts_so_far": self._restarts,
+            "n_gradients": gradients,
+            "n_divergences": divergences,
+            "n_zero_density": zero,
+            "n_base_draws": draws,
+            "n_base_support": support,
+            "diverging": at_target > 0,
+            "base_id": base_id(pair.base),
+            "model_logp": pair.target_log_density,
+        }
+
+    def _pilot_statistics(self, replicas: Replicas, record: ScanRecord) -> dict[str, Any]:
+        """Of a draw during the pilot, where there is no tempered replica yet."""
+        statistics: dict[str, Any] = {}
+        for name, (kind, shape) in (self._own_table() | _shared_table(self.scans_per_draw)).items():
+            empty = np.nan if kind is np.float64 else -1
+            statistics[name] = np.full(shape, empty, dtype=kind) if shape else empty
+        return statistics | {
+            "target_delta": record.delta[:, -1],
+            "target_acceptance_rate": float(record.acceptance_rate[-1]),
+            "n_round_trips": record.n_round_trips,
+            "n_tempered_restarts": record.n_tempered_restarts,
+            "restarts_so_far": 0,
+            "n_gradients": record.n_gradients,
+            "n_divergences": record.n_divergences,
+            "n_zero_density": record.n_zero_density,
+            "n_base_draws": len(record.delta),
+            "n_base_support": int(np.isfinite(record.delta[:, 0]).sum()),
+            "diverging": record.n_target_divergences > 0,
+            "base_id": base_id(replicas.base),
+            "model_logp": replicas.target_log_density,
+        }
+
+    @property
+    def chain(self) -> dict[str, Any] | None:
+        """Everything that changes during a chain; None before its first step."""
+        if self._pair is None and self._pilot is None:
+            return None
+        parts = {"pilot": self._pilot, "pair": self._pair, "adapter": self._adapter}
+        state = {name: part.state() for name, part in parts.items() if part is not None}
+        return state | {"n_tune": self._n_tune, "restarts": self._restarts}
+
+    @chain.setter
+    def chain(self, state: dict[str, Any] | None) -> None:
+        self._reset_chain()
+        if state is None:
+            return
+        self._n_tune, self._restarts = state["n_tune"], state["restarts"]
+        if "pilot" in state:
+            self._pilot = Pilot.from_state(
+                state["pilot"],
+                self._density.address,
+                adapt_schedule=self._pilot_betas is None,
+                adapt_base=self.adapt_base,
+                options=self._options,
+            )
+        if "pair" in state:
+            self._pair = self._pair_class.from_state(
+                state["pair"], self._density.address, **self._pair_options
+            )
+        if "adapter" in state:
+            self._adapter = BiasAdapter.from_state(state["adapter"])
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        columns = [
+            TextColumn("{task.fields[exchange]:.2f}", table_column=Column("Exchange", ratio=1)),
+            TextColumn("{task.fields[restarts]}", table_column=Column("Restarts", ratio=1)),
+            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
+        ]
+        return columns, {
+            "exchange": [0.0] * n_chains,
+            "restarts": [0] * n_chains,
+            "divergences": [0] * n_chains,
+        }
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(statistics: dict[str, Any]) -> dict[str, Any]:
+            return {
+                "exchange": statistics["exchange_rate"],
+                "restarts": statistics["restarts_so_far"],
+                "divergences": statistics["n_divergences"],
+                "failing": bool(statistics["diverging"]),
+            }
+
+        return (update,)
+
+
+def _shared_table(n_scans: int) -> dict[str, tuple[Any, list[int]]]:
+    whole = ("n_round_trips", "n_tempered_restarts", "restarts_so_far", "n_gradients",
+             "n_divergences", "n_zero_density", "n_base_draws", "n_base_support",
+             "base_id")  # fmt: skip
+    return {
+        "delta": (np.float64, [n_scans]),
+        "target_delta": (np.float64, [n_scans]),
+        "beta": (np.float64, [n_scans]),
+        "target_acceptance_rate": (np.float64, []),
+        "exchange_rate": (np.float64, []),
+        "diverging": (np.bool_, []),
+        "model_logp": (np.float64, []),
+    } | {name: (np.int64, []) for name in whole}
