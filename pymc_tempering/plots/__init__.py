@@ -1,1 +1,24 @@
-"""TODO."""
+"""Pictures of tempered runs; every function returns the axes that it drew on.
+
+matplotlib is imported when the first picture is drawn, and needed only then.
+"""
+
+from pymc_tempering.plots.barrier import plot_barrier
+from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
+from pymc_tempering.plots.evidence import plot_evidence
+from pymc_tempering.plots.index_process import plot_index_process
+from pymc_tempering.plots.log_weights import plot_log_weights
+from pymc_tempering.plots.logz_curve import plot_logz_curve
+from pymc_tempering.plots.logz_trace import plot_logz_trace
+from pymc_tempering.plots.overview import plot_report
+
+__all__ = [
+    "plot_barrier",
+    "plot_beta_occupancy",
+    "plot_evidence",
+    "plot_index_process",
+    "plot_log_weights",
+    "plot_logz_curve",
+    "plot_logz_trace",
+    "plot_report",
+]

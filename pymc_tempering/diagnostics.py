@@ -1,0 +1,185 @@
+"""What a stored run says about its sampler, as arrays; nothing here draws."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.evidence.reading import check_tree
+from pymc_tempering.results.datatree import read_statistics
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = [
+    "RoundTrip",
+    "annealing_weights",
+    "beta_density",
+    "level_occupancy",
+    "levels_of_replicas",
+    "read_statistic",
+    "visible_round_trips",
+]
+
+
+class RoundTrip(NamedTuple):
+    """One journey of a replica from base to target and back; indices of recorded draws."""
+
+    replica: int
+    start: int
+    target: int
+    end: int
+
+
+def read_statistic(idata: Any, name: str, *, recorded_by: str) -> FloatArray:
+    """Array of one statistic with leading dimensions (chain, draw).
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    name : str
+    recorded_by : str
+        Which samplers record it, for the message.
+
+    Raises
+    ------
+    DataError
+        If `idata` is no DataTree or does not have the statistic.
+    """
+    statistics = read_statistics(check_tree(idata))
+    if name not in statistics:
+        raise DataError(
+            f"`sample_stats` has {sorted(statistics)} but not `{name}`, which {recorded_by} "
+            "records. Pass the DataTree of such a run."
+        )
+    return statistics[name]
+
+
+def levels_of_replicas(replica: ArrayLike) -> IntArray:
+    """Level of every replica, from the replica at every level.
+
+    Parameters
+    ----------
+    replica : array_like of int of shape (n_draws, n_most)
+        Of one chain; -1 beyond the levels in use.
+
+    Returns
+    -------
+    ndarray of int of shape (n_draws, n_levels)
+
+    Examples
+    --------
+    >>> levels_of_replicas([[2, 0, 1, -1]]).tolist()
+    [[1, 2, 0]]
+    """
+    replica = np.asarray(replica, dtype=np.int64)
+    n_levels = int((replica[0] >= 0).sum())
+    return np.argsort(replica[:, :n_levels], axis=1, kind="stable")
+
+
+def visible_round_trips(levels: IntArray) -> list[RoundTrip]:
+    """Round trips that show in the recorded draws.
+
+    A trip leaves the base (level 0) for the last time before it reaches the target (the highest
+    level), and ends at its next visit to the base. Several scans lie between two draws, so the
+    sampler's own count, ``n_round_trips``, is larger.
+
+    Parameters
+    ----------
+    levels : ndarray of int of shape (n_draws, n_levels)
+        Of :func:`levels_of_replicas`.
+
+    Returns
+    -------
+    list of RoundTrip
+        In the order of their ends.
+
+    Examples
+    --------
+    >>> visible_round_trips(np.array([[0, 1], [0, 1], [1, 0], [0, 1]]))
+    [RoundTrip(replica=0, start=1, target=2, end=3)]
+    """
+    n_draws, n_levels = levels.shape
+    trips = []
+    for replica in range(n_levels):
+        start = target = -1
+        for draw in range(n_draws):
+            level = levels[draw, replica]
+            if level == 0:
+                if target >= 0:
+                    trips.append(RoundTrip(replica, start, target, draw))
+                start, target = draw, -1
+            elif level == n_levels - 1 and start >= 0 and target < 0:
+                target = draw
+    return sorted(trips, key=lambda trip: (trip.end, trip.replica))
+
+
+def level_occupancy(levels: ArrayLike, n_levels: int) -> FloatArray:
+    """Share of scans that each chain spent at each level.
+
+    Parameters
+    ----------
+    levels : array_like of int of shape (n_chains, ...)
+    n_levels : int
+
+    Returns
+    -------
+    ndarray of shape (n_chains, n_levels)
+
+    Examples
+    --------
+    >>> level_occupancy([[0, 0, 1, 2]], 3).tolist()
+    [[0.5, 0.25, 0.25]]
+    """
+    rows = np.asarray(levels, dtype=np.int64).reshape(np.shape(levels)[0], -1)
+    return np.stack([np.bincount(row, minlength=n_levels) / row.size for row in rows])
+
+
+def beta_density(beta: ArrayLike, n_bins: int) -> tuple[FloatArray, FloatArray]:
+    """Histogram of the inverse temperatures of each chain, as a density on [0, 1].
+
+    Parameters
+    ----------
+    beta : array_like of shape (n_chains, ...)
+    n_bins : int
+
+    Returns
+    -------
+    tuple of ndarray, shapes (n_chains, n_bins) and (n_bins + 1,)
+        Density and edges.
+
+    Examples
+    --------
+    >>> density, edges = beta_density([[0.1, 0.2, 0.3, 0.9]], 2)
+    >>> density.tolist(), edges.tolist()
+    ([[1.5, 0.5]], [0.0, 0.5, 1.0])
+    """
+    rows = np.asarray(beta, dtype=np.float64).reshape(np.shape(beta)[0], -1)
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    return np.stack([np.histogram(row, edges)[0] * n_bins / row.size for row in rows]), edges
+
+
+def annealing_weights(idata: Any) -> dict[str, FloatArray]:
+    """Log weights of a run of HAIS, by direction, all chains together.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+
+    Returns
+    -------
+    dict of ndarray
+        ``forward`` and, where reverse runs were made, ``reverse``; in nats, ``-inf`` for a weight
+        of zero.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    """
+    forward = read_statistic(idata, "log_weight_forward", recorded_by="HAIS")
+    weights = {"forward": forward.ravel()}
+    reverse = read_statistics(idata).get("log_weight_reverse")
+    # a run of one direction may record the other as nan
+    if reverse is not None and not np.isnan(reverse).all():
+        weights["reverse"] = reverse.ravel()
+    return {name: values[~np.isnan(values)] for name, values in weights.items()}

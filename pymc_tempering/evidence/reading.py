@@ -1,0 +1,158 @@
+"""Estimates that runs carry, and tables of them; nothing is sampled."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.stored import estimate_from_idata
+
+__all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate", "with_estimate"]
+
+
+def check_tree(idata: Any) -> xr.DataTree:
+    """Return `idata` if it is a DataTree.
+
+    Raises
+    ------
+    DataError
+        Otherwise.
+    """
+    if not isinstance(idata, xr.DataTree):
+        raise DataError(
+            f"Given was a {type(idata).__name__}; expected the DataTree of a tempered run, as "
+            "`pymc_tempering.sample` returns it. The run of a LogZEstimate is its `.idata`."
+        )
+    return idata
+
+
+def with_estimate(idata: Any) -> xr.DataTree:
+    """Return the run with the group ``tempering``, computed where it was not stored.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        Not changed.
+
+    Raises
+    ------
+    DataError
+        If the run has neither the group nor the statistics that it is made from.
+    """
+    tree = check_tree(idata)
+    return tree if "tempering" in tree.children else estimate_from_idata(tree).idata
+
+
+def stored_estimate(idata: Any) -> LogZEstimate:
+    """Read the estimate that a DataTree carries; compute it where there is none.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+
+    Returns
+    -------
+    LogZEstimate
+        Without the estimates by other methods, which are not stored.
+
+    Raises
+    ------
+    DataError
+        As `with_estimate`.
+    """
+    tree = with_estimate(idata)
+    dataset = tree["tempering"].dataset
+
+    def number(name: str) -> float:
+        return float(dataset[f"log_marginal_likelihood{name}"])
+
+    texts = str(dataset.attrs.get("warnings", ""))
+    bounds = [None if np.isnan(value) else value for value in (number("_lower"), number("_upper"))]
+    return LogZEstimate(
+        log_z=number(""),
+        se=number("_se"),
+        method=str(dataset.attrs.get("method", "unknown")),
+        per_chain=np.asarray(dataset["log_z_chain"].values, dtype=np.float64),
+        warnings=tuple(text for text in texts.split("\n") if text),
+        ess=number("_ess"),
+        df=number("_df"),
+        lower=bounds[0],
+        upper=bounds[1],
+        idata=tree,
+    )
+
+
+def evidence_of(models: Mapping[str, Any]) -> dict[str, LogZEstimate]:
+    """Estimate of every model of a mapping, none sampled anew.
+
+    Parameters
+    ----------
+    models : mapping of str to LogZEstimate or DataTree
+
+    Raises
+    ------
+    DataError
+        For anything else, by name.
+    """
+    estimates = {}
+    for name, value in models.items():
+        if not isinstance(value, LogZEstimate | xr.DataTree):
+            raise DataError(
+                f"{name!r} is a {type(value).__name__}; expected a LogZEstimate or the DataTree of "
+                "a tempered run. Estimate models first, with `estimate_logz` or `compare`."
+            )
+        estimates[name] = value if isinstance(value, LogZEstimate) else stored_estimate(value)
+    return estimates
+
+
+def evidence_intervals(models: Any, prob: float = 0.95) -> pd.DataFrame:
+    """Log Z of several models with intervals, best first.
+
+    Parameters
+    ----------
+    models : DataFrame or mapping
+        Table of :func:`pymc_tempering.compare`, whose intervals are normal, or names to estimates
+        or runs, whose intervals are Student's.
+    prob : float, default 0.95
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``log_z``, ``se``, ``low``, ``high`` in nats and ``warning``.
+
+    Raises
+    ------
+    DataError
+        If `models` is neither.
+    OptionError
+        If `prob` is not between 0 and 1.
+    """
+    if isinstance(models, pd.DataFrame):
+        needed = ["log_marginal_likelihood", "se", "warning"]
+        if not set(needed) <= set(models.columns):
+            raise DataError(
+                f"The table has the columns {list(models.columns)}; expected {needed}, as in the "
+                "table of `compare`."
+            )
+        estimates = {
+            str(name): LogZEstimate(
+                float(z), float(se), "", np.empty(0), warnings=("table",) if warning else ()
+            )
+            for name, z, se, warning in models[needed].itertuples(name=None)
+        }
+    elif isinstance(models, Mapping) and models:
+        estimates = evidence_of(models)
+    else:
+        raise DataError(
+            f"Given was a {type(models).__name__}; expected the table of `compare`, or a mapping "
+            "of names to estimates or runs."
+        )
+    rows = [(e.log_z, e.se, *e.interval(prob), bool(e.warnings)) for e in estimates.values()]
+    table = pd.DataFrame(
+        rows, index=list(estimates), columns=["log_z", "se", "low", "high", "warning"]
+    )
+    return table.sort_values("log_z", ascending=False, kind="stable")

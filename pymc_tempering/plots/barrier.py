@@ -1,0 +1,87 @@
+"""Swap rates and the communication barrier along the schedule."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_tempering.diagnostics import read_statistic
+from pymc_tempering.evidence.parallel import MIN_SWAP_RATE
+from pymc_tempering.evidence.reading import with_estimate
+from pymc_tempering.plots.common import (
+    GREY,
+    colour_of_chain,
+    get_axes_row,
+    label_betas,
+    legend_below,
+    name_of_chain,
+    tidy,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_barrier"]
+
+
+def plot_barrier(
+    idata: Any,
+    *,
+    ax: "Sequence[Axes] | None" = None,
+    figsize: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """Swap acceptance of each pair of neighbours, and the cumulative barrier with the schedule.
+
+    A good schedule has equal swap rates, so the marks on the barrier are equally far apart
+    vertically. A pair with a rate near zero is where replicas stop.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        A run of parallel tempering.
+    ax : sequence of two Axes, optional
+        For the rates and for the barrier.
+    figsize : tuple of float, optional
+        In inches.
+
+    Returns
+    -------
+    ndarray of two Axes
+
+    Raises
+    ------
+    DataError
+        If the run is not of parallel tempering.
+    """
+    read_statistic(idata, "swap_acceptance_rate", recorded_by="parallel tempering")
+    dataset = with_estimate(idata)["tempering"].dataset
+    rates_ax, barrier_ax = axes = get_axes_row(ax, figsize, (10.0, 3.8), 2)
+    betas = dataset["betas"].values
+    rates = dataset["swap_acceptance_rate"].values
+    barrier = dataset["cumulative_barrier"].values
+    for chain in range(len(rates)):
+        colour = colour_of_chain(len(rates), chain)
+        label = name_of_chain(dataset["chain"].values, chain)
+        style = {"color": colour, "linewidth": 1.2, "marker": "o", "markersize": 4.5}
+        n = int(np.isfinite(betas[chain]).sum())
+        rates_ax.plot(np.arange(1, n), rates[chain, : n - 1], label=label, **style)
+        barrier_ax.plot(betas[chain, :n], barrier[chain, :n], label=label, **style)
+    rates_ax.axhspan(
+        0.0, MIN_SWAP_RATE, color=GREY, alpha=0.3, linewidth=0,
+        label=f"below {MIN_SWAP_RATE:g}: replicas hardly pass",
+    )  # fmt: skip
+    rates_ax.set_ylim(0.0, 1.02)
+    rates_ax.set_xlabel("pair of levels (1: next to the base)")
+    rates_ax.set_ylabel("swap acceptance rate")
+    whole_numbers(rates_ax.xaxis)
+    label_betas(barrier_ax, betas[np.isfinite(betas)])
+    barrier_ax.set_ylim(bottom=0.0)
+    barrier_ax.set_ylabel("cumulative barrier Λ(β)")
+    for one in axes:
+        tidy(one)
+    # chains are named once, under the barrier
+    legend_below(rates_ax, handles=rates_ax.patches)
+    legend_below(barrier_ax, n_columns=4)
+    return axes

@@ -1,0 +1,160 @@
+"""What all pictures share: the late import of matplotlib, colours, axes, and places of legends."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_tempering.errors import OptionError
+from pymc_tempering.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "BLUE",
+    "CYCLE",
+    "GREEN",
+    "GREY",
+    "INK",
+    "ORANGE",
+    "PURPLE",
+    "SKY",
+    "VERMILLION",
+    "colour_of_chain",
+    "get_axes",
+    "get_axes_row",
+    "label_betas",
+    "legend_below",
+    "name_of_chain",
+    "require_matplotlib",
+    "tidy",
+    "whole_numbers",
+]
+
+# Okabe & Ito (2008), Color Universal Design: told apart with every common colour vision
+BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
+VERMILLION, PURPLE, SKY = "#D55E00", "#CC79A7", "#56B4E9"
+CYCLE = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+GREY, INK = "#A6A6A6", "#333333"
+
+# below this a schedule crowds at the base and a linear axis would hide it
+_CROWDED = 0.01
+
+
+def require_matplotlib() -> Any:
+    """Return ``matplotlib.pyplot``.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing; the message says what to install.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Plots need matplotlib, which is not installed. Install it with "
+            '`pip install "pymc-tempering[plots]"` or `pip install matplotlib`.'
+        ) from error
+    return plt
+
+
+def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> "Axes":
+    """Return the axes to draw on, new ones where none are given.
+
+    Parameters
+    ----------
+    ax : Axes or None
+    figsize : tuple of float or None
+        In inches, for a new figure.
+    default : tuple of float
+        Size where `figsize` is None.
+
+    Raises
+    ------
+    OptionError
+        If `ax` is no Axes, or comes with a `figsize`.
+    """
+    axes: Axes = get_axes_row(ax, figsize, default, 1)[0]
+    return axes
+
+
+def get_axes_row(
+    ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float], n: int
+) -> np.ndarray:
+    """Return `n` axes side by side, as `get_axes` does one."""
+    plt = require_matplotlib()
+    if ax is None:
+        figure = plt.figure(figsize=figsize or default, layout="constrained")
+        return np.ravel(figure.subplots(1, n, squeeze=False))
+    if figsize is not None:
+        raise OptionError("Both `ax` and `figsize` were given; a given axes has its size already.")
+    given = np.ravel(np.asarray(ax, dtype=object))
+    if given.size != n or not all(hasattr(one, "plot") for one in given):
+        raise OptionError(
+            f"`ax` is {ax!r}; expected {'a matplotlib Axes' if n == 1 else f'{n} matplotlib Axes'}."
+        )
+    return given
+
+
+def colour_of_chain(n_chains: int, chain: int) -> str:
+    """Colour of a chain by position; grey for all where there are more than colours."""
+    return CYCLE[chain] if n_chains <= len(CYCLE) else GREY
+
+
+def name_of_chain(names: np.ndarray, chain: int) -> str | None:
+    """Entry of a chain in the legend; a single one for all where they share a colour."""
+    if len(names) <= len(CYCLE):
+        return f"chain {names[chain]}"
+    return "each chain" if chain == 0 else None
+
+
+def tidy(ax: "Axes") -> None:
+    """Take away the frame where it carries no information."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(color=GREY)
+
+
+def legend_below(ax: "Axes", *, n_columns: int = 3, **kwargs: Any) -> None:
+    """Put the legend under the label of the horizontal axis, never over data."""
+    from matplotlib.transforms import ScaledTranslation
+
+    # tick labels and axis label take about 36 points whatever the size of the axes
+    shift = ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0.0, 0.0),
+        bbox_transform=ax.transAxes + shift,
+        ncols=n_columns,
+        frameon=False,
+        fontsize="small",
+        borderaxespad=0.0,
+        handlelength=1.6,
+        columnspacing=1.4,
+        **kwargs,
+    )
+
+
+def label_betas(ax: "Axes", betas: FloatArray) -> None:
+    """Label the horizontal axis as inverse temperature, with room for a crowded base.
+
+    The scale is linear unless the second level lies below 0.01; then it is logarithmic above that
+    level and linear below.
+
+    Parameters
+    ----------
+    ax : Axes
+    betas : ndarray
+        All inverse temperatures shown.
+    """
+    positive = np.min(betas[betas > 0.0], initial=1.0)
+    if positive < _CROWDED:
+        ax.set_xscale("symlog", linthresh=positive, linscale=0.5)
+    ax.set_xlabel("inverse temperature β (0: base, 1: target)")
+
+
+def whole_numbers(axis: Any) -> None:
+    """Put ticks of an axis at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True))

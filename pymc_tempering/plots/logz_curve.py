@@ -1,0 +1,71 @@
+"""The log normaliser along the path."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.evidence.reading import with_estimate
+from pymc_tempering.plots.common import (
+    colour_of_chain,
+    get_axes,
+    label_betas,
+    legend_below,
+    name_of_chain,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_logz_curve"]
+
+
+def plot_logz_curve(
+    idata: Any,
+    *,
+    ax: "Axes | None" = None,
+    figsize: tuple[float, float] | None = None,
+) -> "Axes":
+    """Log z(beta) at the levels of each chain.
+
+    All curves start at 0 and end at log Z. In between they differ where chains adapted different
+    bases; only a difference at the end is a disagreement.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        A tempered run with levels.
+    ax : Axes, optional
+    figsize : tuple of float, optional
+        In inches.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    DataError
+        If the method estimates log Z at the target only.
+    """
+    dataset = with_estimate(idata)["tempering"].dataset
+    if "log_z_levels" not in dataset or "betas" not in dataset:
+        raise DataError(
+            f"The method {dataset.attrs.get('method', '')!r} estimates log Z at the target only, "
+            "so there is no curve. Parallel and simulated tempering have one."
+        )
+    ax = get_axes(ax, figsize, (7.0, 4.0))
+    betas, log_z = dataset["betas"].values, dataset["log_z_levels"].values
+    for chain in range(len(betas)):
+        used = np.isfinite(betas[chain])
+        ax.plot(
+            betas[chain, used], log_z[chain, used], marker="o", markersize=4.5, linewidth=1.2,
+            color=colour_of_chain(len(betas), chain),
+            label=name_of_chain(dataset["chain"].values, chain),
+        )  # fmt: skip
+    label_betas(ax, betas[np.isfinite(betas)])
+    ax.set_ylabel("log z(β) (nats)")
+    tidy(ax)
+    legend_below(ax, n_columns=4)
+    return ax
