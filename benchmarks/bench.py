@@ -2,7 +2,8 @@
 
 For every case: error of log Z over seeds, the median reported error, seconds for base, tuning and
 sampling, gradient evaluations, and the measure of the design, seconds x (RMSE / 0.1)^2: the time
-to reach an error of 0.1 nats. One core, after compilation. Prints a table and writes JSON.
+to reach an error of 0.1 nats. CPU seconds of one process, after compilation.
+Prints a table and writes JSON.
 
     python benchmarks/bench.py --cases bimodal_gmm,radon --seeds 10 --method pt
 """
@@ -50,9 +51,9 @@ def run_case(case, method, seeds, options):
     pm_temper.estimate_logz(case.model, method=method, random_seed=0, **warm)
     rows = []
     for seed in range(seeds):
-        started = time.perf_counter()
+        started = time.process_time()
         estimate = pm_temper.estimate_logz(case.model, method=method, random_seed=seed, **options)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         stats = estimate.idata["sample_stats"].dataset
         rows.append(
             {

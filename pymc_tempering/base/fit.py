@@ -34,6 +34,10 @@ __all__ = [
 METHODS = ("advi",)
 
 
+MOST_FULL_RANK_FITS = 8
+"""With more modes than these, their places decide the base and not their shapes."""
+
+
 def fit_base(
     model: "pm.Model | None" = None,
     method: str = "advi",
@@ -168,7 +172,7 @@ def local_fits(
     most_starts : int, optional
         Go on in batches of ``n_starts - 1`` up to this number while each batch finds a new mode.
     full_rank : bool, default True
-        Improve each distinct mean-field fit by
+        Improve the best ``MOST_FULL_RANK_FITS`` distinct mean-field fits by
         :func:`pymc_tempering.base.full_rank.fit_full_rank`, after which more of them may turn out
         to be the same mode.
 
@@ -204,9 +208,10 @@ def local_fits(
             break
     n_gradients = sum(fit.n_gradients for fit in each)
     if full_rank:
-        improved = [fit_full_rank(address, fit, rng) for fit in fits]
+        improved = [fit_full_rank(address, fit, rng) for fit in fits[:MOST_FULL_RANK_FITS]]
         n_gradients += sum(n for _, n in improved)
-        fits = drop_duplicates([fit for fit, _ in improved], address=address)
+        fits = [fit for fit, _ in improved] + fits[MOST_FULL_RANK_FITS:]
+        fits = drop_duplicates(fits, address=address)
     return fits, n_gradients
 
 

@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GaussianBase"]
+__all__ = ["GaussianBase", "base_id"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -277,6 +277,11 @@ class GaussianBase:
         (3, 2)
         """
         return self.from_base(rng.standard_normal((n, self.dim)))
+
+
+def base_id(base: GaussianBase) -> int:
+    """Identity of a base as a number that a statistic can hold: 52 bits of its digest."""
+    return int(base.digest[:13], 16)
 
 
 def _read_only(values: Any, name: str) -> FloatArray:

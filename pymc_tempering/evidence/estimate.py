@@ -18,7 +18,7 @@ from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["DEFAULT_DRAWS", "estimate_logz"]
 
-DEFAULT_DRAWS = 250
+DEFAULT_DRAWS = 160
 
 # room for the error to turn out larger than the first run said
 _SAFETY = 1.15
@@ -51,7 +51,7 @@ def estimate_logz(
     method : {"pt"}
         The sampler, default parallel tempering, whose estimate is made by MBAR.
     draws, tune, chains, cores, random_seed, progressbar
-        As in ``pm.sample``. Each draw is ``scans_per_draw`` scans; 250 draws of 4 chains reach an
+        As in ``pm.sample``. Each draw is ``scans_per_draw`` scans; 160 draws of 4 chains reach an
         error of a few hundredths of a nat on most models.
     target_se : float, optional
         Standard error to reach, in nats: chains are added in rounds until it is.

@@ -64,6 +64,18 @@ def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None
             out[j] += lower[i, j] * factor
 
 
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
+    # in place, one direction after another: they are orthogonal
+    rank = (rows.shape[0] - 1) // 2
+    for j in range(rank):
+        along = 0.0
+        for i in range(x.shape[0]):
+            along += rows[1 + j, i] * x[i]
+        for i in range(x.shape[0]):
+            x[i] += along * rows[1 + rank + j, i]
+
+
 @numba.njit(nogil=True, cache=True)
 def evaluate(
     address: int,
@@ -81,8 +93,9 @@ def evaluate(
     address : int
         The density of ``z``, see :func:`call_density`.
     mean : ndarray of shape (D,)
-    scale : ndarray of shape (1, D) or (D, D)
-        One row of standard deviations, or a lower triangular Cholesky factor.
+    scale : ndarray of shape (R, D)
+        The rows of :class:`pymc_tempering.base.coordinates.Coordinates`: standard deviations, low
+        rank, or a lower triangular factor.
     log_det_scale : float
         Log of the Jacobian, in nats.
     u : ndarray of shape (D,)
@@ -100,9 +113,16 @@ def evaluate(
     dim = u.shape[0]
     z = work[0]
     grad_z = work[1]
-    if scale.shape[0] == 1:
+    n_rows = scale.shape[0]
+    if n_rows == 1:
         for i in range(dim):
             z[i] = mean[i] + scale[0, i] * u[i]
+    elif n_rows < dim:
+        for i in range(dim):
+            z[i] = u[i]
+        _low_rank_times(scale, z)
+        for i in range(dim):
+            z[i] = mean[i] + scale[0, i] * z[i]
     else:
         _lower_times(scale, u, z)
         for i in range(dim):
@@ -115,9 +135,13 @@ def evaluate(
         for i in range(dim):
             grad[i] = 0.0
         return -np.inf
-    if scale.shape[0] == 1:
+    if n_rows == 1:
         for i in range(dim):
             grad[i] = scale[0, i] * grad_z[i]
+    elif n_rows < dim:
+        for i in range(dim):
+            grad[i] = scale[0, i] * grad_z[i]
+        _low_rank_times(scale, grad)
     else:
         _transposed_times(scale, grad_z, grad)
     return value + log_det_scale

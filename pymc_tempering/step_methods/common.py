@@ -13,7 +13,7 @@ from pymc.util import get_random_generator
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.fit import local_fits
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.gaussian import GaussianBase, base_id
 from pymc_tempering.base.local import combine_local_bases
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
@@ -23,7 +23,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 
-N_STARTS, MOST_STARTS = 7, 43
+N_STARTS, MOST_STARTS = 7, 31
 """Local fits from dispersed starts that the first base is made of: at least, and at most while
 each batch of six finds a new mode."""
 
@@ -33,11 +33,6 @@ _MIN_MODE_WEIGHT = 0.3
 
 # nats below the best ELBO at which a fit no longer counts as a mode
 _ELBO_WINDOW = 10.0
-
-
-def base_id(base: GaussianBase) -> int:
-    """Identity of a base as a number that a statistic can hold."""
-    return int(base.digest[:13], 16)
 
 
 @dataclass_state

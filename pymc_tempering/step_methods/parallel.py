@@ -17,7 +17,6 @@ from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_sched
 from pymc_tempering.step_methods.common import (
     TemperedStep,
     TemperedStepState,
-    base_id,
     check_choice,
     check_positive,
     pad,
@@ -27,8 +26,8 @@ from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
 
 __all__ = ["DEFAULT_SCANS_PER_DRAW", "ParallelTempering"]
 
-DEFAULT_N_LEVELS = 32
-DEFAULT_SCANS_PER_DRAW = 32
+DEFAULT_N_LEVELS = 24
+DEFAULT_SCANS_PER_DRAW = 50
 _FIRST_N_LEVELS = 12
 
 
@@ -76,8 +75,8 @@ class ParallelTempering(TemperedStep):
         All free variables of the model, the default; anything less is refused.
     n_levels : int, optional
         Upper bound on the number of levels, base and target included. The number in use follows
-        the barrier, about ``2 Lambda + 1``; statistics of unused levels are nan. Default 32: room
-        for a barrier of 15.
+        the barrier, about ``2 Lambda + 1``; statistics of unused levels are nan. Default 24: room
+        for a barrier of 11.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
     base : GaussianBase, DataTree or "advi", optional
@@ -87,7 +86,7 @@ class ParallelTempering(TemperedStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     scans_per_draw : int
-        Scans for each recorded draw, default 32: enough that Python's share stays small.
+        Scans for each recorded draw, default 50: enough that Python's share stays small.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -127,7 +126,7 @@ class ParallelTempering(TemperedStep):
     """
 
     name = "parallel_tempering"
-    default_tune_steps = 200
+    default_tune_steps = 130
     _state_class = ParallelTemperingState
 
     def __init__(
@@ -271,7 +270,7 @@ class ParallelTempering(TemperedStep):
             "n_divergences": record.n_divergences,
             "n_zero_density": record.n_zero_density,
             "diverging": record.n_target_divergences > 0,
-            "base_id": base_id(replicas.base),
+            "base_id": replicas.base_id,
             "model_logp": replicas.target_log_density,
         }
 

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.coordinates import Coordinates
+from pymc_tempering.base.gaussian import GaussianBase, base_id
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE, log_base
@@ -93,11 +94,11 @@ class Replicas:
         self.swap_scheme = swap_scheme
         self.scan = 0
         self.step_sizes = np.full(betas.size, 0.2)
-        self._set_base(base)
+        self._set_coordinates(Coordinates.of(base))
         self._allocate(betas)
         start = np.atleast_2d(start)
         for level in range(betas.size):
-            fallback = base.to_base(start[level % len(start)])
+            fallback = self.coordinates.to_base(start[level % len(start)])
             local = betas[level] > 0.5
             self._place(level, fallback if local else rng.standard_normal(base.dim), fallback, rng)
         self.restart_adaptation()
@@ -110,18 +111,19 @@ class Replicas:
     @property
     def target_position(self) -> FloatArray:
         """Position ``z`` of the replica at beta = 1, shape (D,)."""
-        return self.base.from_base(self.u[self.replica_at[-1]])
+        return self.coordinates.from_base(self.u[self.replica_at[-1]])
 
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_target[self.replica_at[-1]] - self.base.log_det_scale)
+        return float(self.log_target[self.replica_at[-1]] - self._log_det_scale)
 
-    def _set_base(self, base: GaussianBase) -> None:
-        self.base = base
-        self._mean = np.ascontiguousarray(base.mean)
-        self._scale = np.ascontiguousarray(np.atleast_2d(base.scale))
-        self._log_det_scale = base.log_det_scale
+    def _set_coordinates(self, coordinates: Coordinates) -> None:
+        self.coordinates = coordinates
+        self.base = coordinates.base
+        self._mean = np.ascontiguousarray(self.base.mean)
+        self._log_det_scale = self.base.log_det_scale
+        self.base_id = base_id(self.base)
 
     def _allocate(self, betas: FloatArray) -> None:
         n, dim = betas.size, self.base.dim
@@ -150,7 +152,7 @@ class Replicas:
 
     def _evaluate(self, replica: int) -> None:
         self.log_target[replica] = evaluate(
-            self.address, self._mean, self._scale, self._log_det_scale,
+            self.address, self._mean, self.coordinates.rows, self._log_det_scale,
             self.u[replica], self.grad[replica], self._work,
         )  # fmt: skip
         self.delta[replica] = self.log_target[replica] - log_base(self.u[replica])
@@ -190,7 +192,7 @@ class Replicas:
         counts = np.zeros(N_COUNTS, dtype=np.int64)
         positions = np.empty((n_scans if keep_positions else 0, dim))
         parallel_scans(
-            self.address, self._mean, self._scale, self._log_det_scale, self.betas,
+            self.address, self._mean, self.coordinates.rows, self._log_det_scale, self.betas,
             self.step_sizes, self.trajectory_length, self.max_steps, self.swap_scheme, self.scan,
             self.u, self.grad, self.log_target, self.delta, self.replica_at, self.last_end,
             self._work, delta, swaps, acceptance, counts,
@@ -208,15 +210,15 @@ class Replicas:
             n_divergences=divergences,
             n_target_divergences=at_target,
             n_zero_density=zero,
-            target_positions=self.base.from_base(positions) if keep_positions else positions,
+            target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
         )
 
     def change_base(self, base: GaussianBase) -> None:
         """Keep the replicas where they are and describe them relative to another base."""
-        z = self.base.from_base(self.u)
-        ratio = np.exp((self.base.log_det_scale - base.log_det_scale) / base.dim)
-        self._set_base(base)
-        self.u = np.ascontiguousarray(base.to_base(z))
+        z = self.coordinates.from_base(self.u)
+        ratio = np.exp((self._log_det_scale - base.log_det_scale) / base.dim)
+        self._set_coordinates(Coordinates.of(base))
+        self.u = np.ascontiguousarray(self.coordinates.to_base(z))
         for replica in range(self.n_levels):
             self._evaluate(replica)
         self.step_sizes = np.clip(self.step_sizes * ratio, 1e-6, MAX_STEP_SIZE)
@@ -269,7 +271,7 @@ class Replicas:
         return {name: getattr(self, name).copy() for name in arrays} | {
             "scan": self.scan,
             "base_mean": np.array(self.base.mean),
-            "base_scale": np.array(self.base.scale),
+            "base_rows": np.array(self.coordinates.rows),
         }
 
     @classmethod
@@ -280,7 +282,7 @@ class Replicas:
         self.swap_scheme = 0
         for name, value in options.items():
             setattr(self, name, value)
-        self._set_base(GaussianBase(state["base_mean"], state["base_scale"]))
+        self._set_coordinates(Coordinates.from_rows(state["base_mean"], state["base_rows"]))
         self._allocate(np.array(state["betas"]))
         for name, value in state.items():
             if not name.startswith("base_"):

@@ -1,0 +1,96 @@
+"""The map from base coordinates to z in the form that compiled kernels evaluate fastest.
+
+Any square root of the covariance serves, since N(0, I) is the same after a rotation. Kernels know
+three forms, told apart by the number of rows: standard deviations; standard deviations and a
+symmetric low-rank correction; a lower triangular factor.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Coordinates"]
+
+_MIN_COMPRESSED_DIM = 40
+_MAX_RANK_SHARE = 0.2
+_NEGLIGIBLE = 0.2
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Map from base coordinates ``u`` to ``z`` for one base.
+
+    Attributes
+    ----------
+    base : GaussianBase
+    rows : ndarray of shape (R, D)
+        One row: standard deviations s. D rows: a lower triangular factor. Otherwise ``1 + 2 k``
+        rows: s, orthonormal vectors v_j, and c_j v_j, for
+        ``z = mean + s * (u + sum_j c_j v_j (v_j . u))``.
+    """
+
+    base: GaussianBase
+    rows: FloatArray
+
+    @classmethod
+    def of(cls, base: GaussianBase) -> "Coordinates":
+        """Choose the form for a base.
+
+        In 40 and more dimensions the product with a dense factor costs as much as many a model's
+        gradient. Where few directions of the correlation matrix have a variance more than 20 %
+        from one, the others are set to one: ``coordinates.base`` is then a slightly different
+        Gaussian, a proper density in its own right, to be used in place of ``base``.
+
+        Parameters
+        ----------
+        base : GaussianBase
+        """
+        if base.is_diagonal:
+            return cls(base, np.ascontiguousarray(base.scale[None, :]))
+        if base.dim >= _MIN_COMPRESSED_DIM:
+            sd = base.standard_deviation
+            eigenvalues, vectors = np.linalg.eigh(base.covariance / np.outer(sd, sd))
+            far = np.abs(np.log(eigenvalues)) > _NEGLIGIBLE
+            if 0 < far.sum() <= _MAX_RANK_SHARE * base.dim:
+                v = vectors[:, far].T
+                stretch = np.sqrt(eigenvalues[far])
+                rows = np.vstack([sd, v, (stretch - 1.0)[:, None] * v])
+                return cls.from_rows(base.mean, rows)
+        return cls(base, np.ascontiguousarray(base.scale))
+
+    @classmethod
+    def from_rows(cls, mean: FloatArray, rows: FloatArray) -> "Coordinates":
+        """Rebuild from the mean and the rows."""
+        n_rows, dim = rows.shape
+        if n_rows == 1:
+            return cls(GaussianBase(mean, rows[0]), np.array(rows))
+        if n_rows == dim:
+            return cls(GaussianBase(mean, rows), np.array(rows))
+        v, cv = np.split(rows[1:], 2)
+        root = rows[0][:, None] * (np.eye(dim) + v.T @ cv)
+        return cls(GaussianBase.from_moments(mean, root @ root.T), np.array(rows))
+
+    @property
+    def rank(self) -> int:
+        """Number of directions of a low-rank correction; 0 for the other forms."""
+        n_rows, dim = self.rows.shape
+        return (n_rows - 1) // 2 if n_rows not in (1, dim) else 0
+
+    def from_base(self, u: FloatArray) -> FloatArray:
+        """Map ``u`` of shape (..., D) to ``z``."""
+        if not self.rank:
+            return self.base.from_base(u)
+        v, cv = np.split(self.rows[1:], 2)
+        return self.base.mean + self.rows[0] * (u + (u @ v.T) @ cv)
+
+    def to_base(self, z: FloatArray) -> FloatArray:
+        """Map ``z`` of shape (..., D) to ``u``."""
+        if not self.rank:
+            return self.base.to_base(z)
+        v, cv = np.split(self.rows[1:], 2)
+        stretch = 1.0 + (cv * v).sum(axis=1)
+        w = (z - self.base.mean) / self.rows[0]
+        return w + ((w @ v.T) * (1.0 / stretch - 1.0)) @ v
