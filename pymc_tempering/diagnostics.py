@@ -13,11 +13,12 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = [
     "RoundTrip",
     "annealing_weights",
-    "beta_density",
-    "level_occupancy",
     "levels_of_replicas",
     "read_statistic",
+    "share_of_levels",
+    "share_of_pieces",
     "visible_round_trips",
+    "weight_density",
 ]
 
 
@@ -113,49 +114,53 @@ def visible_round_trips(levels: IntArray) -> list[RoundTrip]:
     return sorted(trips, key=lambda trip: (trip.end, trip.replica))
 
 
-def level_occupancy(levels: ArrayLike, n_levels: int) -> FloatArray:
-    """Share of scans that each chain spent at each level.
+def share_of_levels(beta: ArrayLike, betas: ArrayLike) -> FloatArray:
+    """Share of scans at each level of a ladder, over an equal share.
 
     Parameters
     ----------
-    levels : array_like of int of shape (n_chains, ...)
-    n_levels : int
+    beta : array_like
+        Inverse temperature of each scan of one chain, each one of `betas`.
+    betas : array_like of shape (n_levels,)
 
     Returns
     -------
-    ndarray of shape (n_chains, n_levels)
+    ndarray of shape (n_levels,)
+        1 at every level that has its share.
 
     Examples
     --------
-    >>> level_occupancy([[0, 0, 1, 2]], 3).tolist()
-    [[0.5, 0.25, 0.25]]
+    >>> share_of_levels([0.0, 0.0, 0.25, 1.0], [0.0, 0.25, 1.0]).tolist()
+    [1.5, 0.75, 0.75]
     """
-    rows = np.asarray(levels, dtype=np.int64).reshape(np.shape(levels)[0], -1)
-    return np.stack([np.bincount(row, minlength=n_levels) / row.size for row in rows])
+    betas, beta = np.asarray(betas, dtype=np.float64), np.ravel(beta)
+    halfway = 0.5 * (betas[1:] + betas[:-1])
+    counts = np.bincount(np.searchsorted(halfway, beta), minlength=betas.size)
+    return counts * betas.size / beta.size
 
 
-def beta_density(beta: ArrayLike, n_bins: int) -> tuple[FloatArray, FloatArray]:
-    """Histogram of the inverse temperatures of each chain, as a density on [0, 1].
+def share_of_pieces(beta: ArrayLike, edges: ArrayLike) -> FloatArray:
+    """Share of scans in each piece of [0, 1], over an equal share.
 
     Parameters
     ----------
-    beta : array_like of shape (n_chains, ...)
-    n_bins : int
+    beta : array_like
+        Inverse temperature of each scan of one chain.
+    edges : array_like of shape (n_pieces + 1,)
 
     Returns
     -------
-    tuple of ndarray, shapes (n_chains, n_bins) and (n_bins + 1,)
-        Density and edges.
+    ndarray of shape (n_pieces,)
+        With pieces of equal width, the density of beta.
 
     Examples
     --------
-    >>> density, edges = beta_density([[0.1, 0.2, 0.3, 0.9]], 2)
-    >>> density.tolist(), edges.tolist()
-    ([[1.5, 0.5]], [0.0, 0.5, 1.0])
+    >>> share_of_pieces([0.1, 0.2, 0.3, 0.9], [0.0, 0.5, 1.0]).tolist()
+    [1.5, 0.5]
     """
-    rows = np.asarray(beta, dtype=np.float64).reshape(np.shape(beta)[0], -1)
-    edges = np.linspace(0.0, 1.0, n_bins + 1)
-    return np.stack([np.histogram(row, edges)[0] * n_bins / row.size for row in rows]), edges
+    values, edges = np.ravel(beta), np.asarray(edges, dtype=np.float64)
+    counts = np.histogram(values, edges)[0]
+    return counts * counts.size / values.size
 
 
 def annealing_weights(idata: Any) -> dict[str, FloatArray]:
@@ -183,3 +188,28 @@ def annealing_weights(idata: Any) -> dict[str, FloatArray]:
     if reverse is not None and not np.isnan(reverse).all():
         weights["reverse"] = reverse.ravel()
     return {name: values[~np.isnan(values)] for name, values in weights.items()}
+
+
+def weight_density(log_weights: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, float]:
+    """Histogram of log weights as a density, of which some may lie beyond the edges.
+
+    Parameters
+    ----------
+    log_weights : array_like
+        In nats; ``-inf`` for a weight of zero.
+    edges : array_like of shape (n_bins + 1,)
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_bins,) and float
+        Density per nat, and the share of weights beyond the edges.
+
+    Examples
+    --------
+    >>> density, beyond = weight_density([-np.inf, 0.5, 0.6, 2.5], [0.0, 1.0, 3.0])
+    >>> density.tolist(), beyond
+    ([0.5, 0.125], 0.25)
+    """
+    values, edges = np.ravel(log_weights), np.asarray(edges, dtype=np.float64)
+    counts = np.histogram(values, edges)[0]
+    return counts / (values.size * np.diff(edges)), float(1.0 - counts.sum() / values.size)

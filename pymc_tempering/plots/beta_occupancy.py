@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics import beta_density, level_occupancy
+from pymc_tempering.diagnostics import share_of_levels, share_of_pieces
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.plots.common import (
@@ -15,7 +15,6 @@ from pymc_tempering.plots.common import (
     legend_below,
     name_of_chain,
     tidy,
-    whole_numbers,
 )
 from pymc_tempering.results.datatree import read_statistics
 
@@ -26,26 +25,28 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_beta_occupancy"]
 
+# the published method has a bias of one piece, which says nothing of where beta was
+_MIN_KNOTS = 2
+
 
 def plot_beta_occupancy(
     idata: Any,
     *,
-    n_bins: int = 40,
+    n_bins: int = 20,
     ax: "Axes | None" = None,
     figsize: tuple[float, float] | None = None,
 ) -> "Axes":
     """Share of time that each chain spent at each inverse temperature.
 
-    Near the dashed line all temperatures are visited alike. A chain that leaves a part out, or
+    Near the dashed line all parts of the path have their share. A chain that leaves a part out, or
     stays at one end, has weights (or a bias) that have not adapted, and sees few modes.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        A run of continuous tempering (a histogram of beta) or of simulated tempering (the share
-        of each level).
-    n_bins : int, default 40
-        Bins of the histogram of beta.
+        A run of simulated tempering, drawn by level, or of continuous tempering, drawn by piece
+        between the knots of its bias; with no knots inside, by `n_bins` pieces of equal width.
+    n_bins : int, default 20
     ax : Axes, optional
     figsize : tuple of float, optional
         In inches.
@@ -66,51 +67,54 @@ def plot_beta_occupancy(
             "In parallel tempering every level holds one replica at all times, so there is no "
             "occupancy to draw. Use `plot_index_process`, which shows how replicas move."
         )
-    if "level" not in statistics and "beta" not in statistics:
+    if "beta" not in statistics:
         raise DataError(
-            f"`sample_stats` has {sorted(statistics)}, neither `beta` (continuous tempering) nor "
-            "`level` (simulated tempering). Pass a run of one of these."
+            f"`sample_stats` has {sorted(statistics)} but not `beta`, which continuous and "
+            "simulated tempering record. Pass a run of one of these."
         )
     chains = idata["sample_stats"].dataset["chain"].values
     ax = get_axes(ax, figsize, (7.0, 3.8))
-    if "level" in statistics:
-        _draw_levels(ax, statistics["level"], chains, _n_levels(statistics))
+    beta = statistics["beta"].reshape(len(chains), -1)
+    if "betas" in statistics:
+        shown = _draw_levels(ax, beta, statistics["betas"][:, 0], chains)
     else:
-        _draw_betas(ax, statistics["beta"], chains, n_bins)
+        shown = _draw_pieces(ax, beta, statistics.get("knots"), chains, n_bins)
+    ax.axhline(1.0, color=INK, linestyle="--", linewidth=1, label="equal shares")
     ax.set_ylim(bottom=0.0)
+    label_betas(ax, shown)
     tidy(ax)
     legend_below(ax, n_columns=4)
     return ax
 
 
-def _n_levels(statistics: "dict[str, FloatArray]") -> int:
-    most = int(np.nanmax(statistics["level"])) + 1
-    if "betas" not in statistics:
-        return most
-    return max(most, int(np.isfinite(statistics["betas"]).sum(axis=-1).max()))
-
-
-def _draw_levels(ax: "Axes", level: "FloatArray", chains: np.ndarray, n_levels: int) -> None:
-    at = np.arange(n_levels)
-    for chain, shares in enumerate(level_occupancy(level, n_levels)):
+def _draw_levels(
+    ax: "Axes", beta: "FloatArray", betas: "FloatArray", chains: np.ndarray
+) -> "FloatArray":
+    for chain, schedule in enumerate(betas):
+        levels = schedule[np.isfinite(schedule)]
         ax.plot(
-            at, shares, marker="o", markersize=4.5, linewidth=1.2,
-            color=colour_of_chain(len(chains), chain), label=name_of_chain(chains, chain),
+            levels, share_of_levels(beta[chain], levels), marker="o", markersize=4.5,
+            linewidth=1.2, color=colour_of_chain(len(chains), chain),
+            label=name_of_chain(chains, chain),
         )  # fmt: skip
-    ax.axhline(1.0 / n_levels, color=INK, linestyle="--", linewidth=1, label="all alike")
-    whole_numbers(ax.xaxis)
-    ax.set_xlabel(f"level (0: base, {n_levels - 1}: target)")
-    ax.set_ylabel("share of scans")
+    ax.set_ylabel("scans at the level / equal share")
+    return betas[np.isfinite(betas)]
 
 
-def _draw_betas(ax: "Axes", beta: "FloatArray", chains: np.ndarray, n_bins: int) -> None:
-    density, edges = beta_density(beta, n_bins)
-    for chain, heights in enumerate(density):
+def _draw_pieces(
+    ax: "Axes",
+    beta: "FloatArray",
+    knots: "FloatArray | None",
+    chains: np.ndarray,
+    n_bins: int,
+) -> "FloatArray":
+    edges = [np.linspace(0.0, 1.0, n_bins + 1)] * len(chains)
+    if knots is not None and np.isfinite(knots[:, 0]).sum(axis=-1).min() > _MIN_KNOTS:
+        edges = [row[np.isfinite(row)] for row in knots[:, 0]]
+    for chain, own in enumerate(edges):
         ax.stairs(
-            heights, edges, linewidth=1.4, baseline=None,
+            share_of_pieces(beta[chain], own), own, linewidth=1.4, baseline=None,
             color=colour_of_chain(len(chains), chain), label=name_of_chain(chains, chain),
         )  # fmt: skip
-    ax.axhline(1.0, color=INK, linestyle="--", linewidth=1, label="all alike")
-    ax.set_xlim(0.0, 1.0)
-    label_betas(ax, np.array([1.0]))
-    ax.set_ylabel("density of β")
+    ax.set_ylabel("scans in the piece / equal share")
+    return np.concatenate(edges)

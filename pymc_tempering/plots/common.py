@@ -150,6 +150,9 @@ def label_betas(ax: "Axes", betas: FloatArray) -> None:
     positive = np.min(betas[betas > 0.0], initial=1.0)
     if positive < _CROWDED:
         ax.set_xscale("symlog", linthresh=positive, linscale=0.5)
+        ax.set_xlim(-0.1 * positive, 1.15)
+    else:
+        ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel("inverse temperature β (0: base, 1: target)")
 
 

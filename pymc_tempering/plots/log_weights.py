@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics import annealing_weights
+from pymc_tempering.diagnostics import annealing_weights, weight_density
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.plots.common import BLUE, INK, ORANGE, get_axes, legend_below, tidy
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["plot_log_weights"]
 
 _N_BINS = 50
+
+# a few particles far below would squeeze all others into one bin
+_SHOWN = (0.005, 0.995)
 
 
 def plot_log_weights(
@@ -39,7 +42,8 @@ def plot_log_weights(
     Returns
     -------
     matplotlib.axes.Axes
-        Weights of zero have no place on the axis; the legend gives their share.
+        The axis holds the middle 99 % of each direction; the legend gives the share beyond, weights
+        of zero included.
 
     Raises
     ------
@@ -55,19 +59,29 @@ def plot_log_weights(
             "support of the target. Use a base that overlaps it."
         )
     ax = get_axes(ax, figsize, (7.0, 3.8))
-    edges = np.histogram_bin_edges(together, bins=_N_BINS)
+    log_z = stored_estimate(idata).log_z
+    edges = _edges(list(finite.values()), log_z)
     for name, colour in (("forward", BLUE), ("reverse", ORANGE)):
         if name not in finite or finite[name].size == 0:
             continue
-        zero = 1.0 - finite[name].size / weights[name].size
-        ax.hist(
-            finite[name], bins=edges.tolist(), density=True, histtype="stepfilled", color=colour,
-            alpha=0.45, edgecolor=colour, linewidth=1.2,
-            label=name if zero == 0.0 else f"{name} ({100 * zero:.2g} % are zero)",
+        density, beyond = weight_density(weights[name], edges)
+        ax.stairs(
+            density, edges, fill=True, color=colour, alpha=0.45, linewidth=0,
+            label=name if beyond == 0.0 else f"{name} ({100 * beyond:.2g} % beyond the axis)",
         )  # fmt: skip
-    ax.axvline(stored_estimate(idata).log_z, color=INK, linewidth=1.4, label="log Z")
+        ax.stairs(density, edges, color=colour, linewidth=1.2)
+    ax.set_xlim(edges[0], edges[-1])
+    ax.set_ylim(bottom=0.0)
+    ax.axvline(log_z, color=INK, linewidth=1.4, label="log Z")
     ax.set_xlabel("log weight (nats)")
     ax.set_ylabel("density (1 / nat)")
     tidy(ax)
     legend_below(ax)
     return ax
+
+
+def _edges(parts: list[np.ndarray], log_z: float) -> np.ndarray:
+    quantiles = np.concatenate([np.quantile(part, _SHOWN) for part in parts if part.size])
+    low, high = min(quantiles.min(), log_z), max(quantiles.max(), log_z)
+    margin = 0.03 * (high - low) or 0.5
+    return np.linspace(low - margin, high + margin, _N_BINS + 1)

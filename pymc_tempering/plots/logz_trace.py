@@ -66,7 +66,7 @@ def plot_logz_trace(
     )  # fmt: skip
     ax.plot(trace.draws, trace.log_z, color=BLUE, linewidth=2, label="all chains")
     for values, marker, label in (
-        (trace.lower, "^", "lower bound"),
+        (trace.lower, "^", "stochastic lower bound"),
         (trace.upper, "v", "upper bound"),
     ):
         if np.isfinite(values).any():
@@ -83,7 +83,7 @@ def plot_logz_trace(
     ax.set_ylabel("log Z (nats)")
     ax.ticklabel_format(axis="y", useOffset=False)
     tidy(ax)
-    legend_below(ax, n_columns=4)
+    legend_below(ax, n_columns=6)
     return ax
 
 

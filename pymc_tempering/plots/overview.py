@@ -46,44 +46,46 @@ class Panel(NamedTuple):
 PANELS: tuple[Panel, ...] = (
     Panel(
         "Has log Z settled?",
-        "The blue line has stopped drifting, and the chains end inside or near its band. Chains "
-        "that settle apart have not found the same modes.",
+        "In a good run the blue line stops drifting and the chains end inside or near its band. "
+        "Chains that settle apart have not found the same modes.",
         plot_logz_trace,
         1,
         (),
     ),
     Panel(
         "Do replicas pass from level to level?",
-        "Swap rates are about equal and far from zero; all chains find the same barrier. A chain "
-        "with a lower barrier has missed a mode.",
+        "In a good run the rates are about equal and far from zero, and all chains find the same "
+        "barrier. A chain with a much lower barrier may have missed a mode.",
         plot_barrier,
         2,
         ("swap_acceptance_rate",),
     ),
     Panel(
         "Do replicas make the whole journey?",
-        "Coloured lines from base to target and back carry new modes to the posterior draws.",
+        "Each coloured line is a way from base to target and back, which can carry a new mode to the "
+        "posterior draws. Without any, nothing says that every mode was found.",
         plot_index_process,
         1,
         ("replica",),
     ),
     Panel(
         "Is every temperature visited?",
-        "Chains stay near the dashed line and leave no temperature out.",
+        "In a good run chains stay near the dashed line, within a factor of two or so.",
         plot_beta_occupancy,
         1,
-        ("beta", "level"),
+        ("beta",),
     ),
     Panel(
         "Do forward and reverse annealing overlap?",
-        "The two histograms share a range that contains log Z; apart, they need more temperatures.",
+        "In a good run the histograms overlap around log Z. Apart, they need more temperatures.",
         plot_log_weights,
         1,
         ("log_weight_forward",),
     ),
     Panel(
         "How does log z(β) run from base to target?",
-        "Chains end at the same value. In between they may differ, since each adapts its own base.",
+        "In a good run the chains end at the same value. In between they may differ, since each "
+        "adapts its own base.",
         plot_logz_curve,
         1,
         ("log_z_levels",),

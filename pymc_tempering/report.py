@@ -1,0 +1,243 @@
+"""One run as one HTML file that can be read offline and passed on."""
+
+import base64
+import html
+import io
+import os
+import re
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import arviz as az
+import numpy as np
+import xarray as xr
+
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.reading import check_tree, stored_estimate
+from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.plots.common import require_matplotlib
+from pymc_tempering.plots.overview import Panel, panels_for
+
+__all__ = ["report"]
+
+_MAX_ROWS = 40
+_DPI = 110
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin-bottom: 0.2rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; }
+.result { font-size: 1.25rem; }
+.quiet { color: #555; font-size: 0.9rem; }
+.doubt, .fine { border-left: 6px solid; padding: 0.6rem 1rem; margin: 1rem 0; }
+.doubt { border-color: #D55E00; background: #FDF1E9; }
+.fine { border-color: #009E73; background: #EAF6F2; }
+.doubt ul { margin: 0.3rem 0; padding-left: 1.2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child { text-align: left; }
+figure { margin: 0.5rem 0 0; }
+img { max-width: 100%; height: auto; }
+figcaption { max-width: 46rem; }
+"""
+
+# column, variable of the group `tempering`, digits
+_PER_CHAIN = (
+    ("log Z (nats)", "log_z_chain", 3),
+    ("global barrier", "global_barrier", 2),
+    ("lowest swap rate", "swap_acceptance_rate", 2),
+    ("round trips", "n_round_trips", 0),
+    ("tempered restarts", "n_tempered_restarts", 0),
+    ("base's mass on the support", "support_mass", 3),
+    ("weight ESS", "weight_ess", 0),
+)
+
+
+def report(
+    idata: xr.DataTree | LogZEstimate,
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    title: str = "Tempered run",
+) -> Path:
+    """Write a report of a run: what is doubtful and what to do, the estimates, the pictures.
+
+    The file holds its pictures and its style, and neither loads nor runs anything.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree or LogZEstimate
+        A tempered run, or an estimate that carries its run.
+    path : path-like, default "report.html"
+        Overwritten if it exists.
+    title : str
+        Heading and title of the page, for instance the name of the model.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If the run is not tempered, or the estimate does not carry one.
+    OptionError
+        If the folder of `path` does not exist.
+    ImportError
+        If matplotlib is missing.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise OptionError(
+            f"`path` is {str(path)!r}, but there is no folder {str(target.parent)!r}; make it "
+            "first, or give another path."
+        )
+    require_matplotlib()
+    estimate = _estimate(idata)
+    tree = estimate.idata
+    figures = [_figure(panel, tree) for panel in panels_for(tree)]
+    body = [
+        f"<h1>{html.escape(title)}</h1>",
+        f'<p class="quiet">{html.escape(_description(tree))}</p>',
+        f'<p class="result"><b>{html.escape(_first_line(estimate))}</b></p>',
+        _verdict(estimate),
+        "<h2>Estimates of log Z</h2>",
+        _table(("estimate", "log Z (nats)", "standard error (nats)"), _estimates(estimate)),
+        "<h2>Chains</h2>",
+        _chains(tree),
+        *figures,
+        "<h2>Posterior</h2>",
+        _posterior(tree),
+    ]
+    target.write_text(
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n",
+        encoding="utf-8",
+    )
+    return target
+
+
+def _estimate(source: Any) -> LogZEstimate:
+    if isinstance(source, LogZEstimate):
+        if source.idata is None:
+            raise DataError(
+                "The LogZEstimate carries no run, so there is nothing to report on. Pass the "
+                "DataTree that it was made from."
+            )
+        return source
+    stored = stored_estimate(check_tree(source))
+    if "sample_stats" not in stored.idata.children:
+        return stored
+    # estimates by other methods are not stored; warnings about priors are only in what is stored
+    fresh = estimate_from_idata(source)
+    warnings = tuple(dict.fromkeys((*stored.warnings, *fresh.warnings)))
+    return LogZEstimate(
+        **{
+            name: getattr(fresh, name)
+            for name in ("log_z", "se", "method", "per_chain", "ess", "df", "lower", "upper")
+        },
+        per_method=fresh.per_method,
+        warnings=warnings,
+        idata=fresh.idata,
+    )
+
+
+def _first_line(estimate: LogZEstimate) -> str:
+    return re.sub(r"-(?=\d)", "\N{MINUS SIGN}", repr(estimate).split("\n", 1)[0])
+
+
+def _description(tree: xr.DataTree) -> str:
+    sizes = tree["sample_stats"].dataset.sizes
+    attrs = tree["sample_stats"].dataset.attrs
+    made = str(attrs.get("created_at", ""))[:16].replace("T", " ")
+    parts = [f"{sizes['chain']} chains of {sizes['draw']} draws"]
+    parts += [f"after {attrs['tuning_steps']} of tuning"] if "tuning_steps" in attrs else []
+    parts += [f"sampled {made} UTC"] if made else []
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{', '.join(parts)}. Report of {now}, pymc-tempering {version('pymc-tempering')}."
+
+
+def _verdict(estimate: LogZEstimate) -> str:
+    if not estimate.warnings:
+        return '<div class="fine">None of the checks speaks against this result.</div>'
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in estimate.warnings)
+    return f'<div class="doubt"><b>What speaks against this result</b><ul>{items}</ul></div>'
+
+
+def _number(value: float | None, digits: int) -> str:
+    if value is None or np.isnan(value):
+        return "\N{EN DASH}"
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _estimates(estimate: LogZEstimate) -> list[tuple[str, str, str]]:
+    low, high = (_number(end, 3) for end in estimate.interval())
+    rows = [
+        (f"combined ({estimate.method})", _number(estimate.log_z, 3), _number(estimate.se, 3)),
+        ("95 % interval", f"{low} to {high}", ""),
+    ]
+    others = {"stochastic lower bound": estimate.lower, "stochastic upper bound": estimate.upper}
+    others |= {f"by {name}": value for name, value in estimate.per_method.items()}
+    return rows + [(n, _number(v, 3), "") for n, v in others.items() if v is not None]
+
+
+def _table(head: tuple[str, ...], rows: list[Any]) -> str:
+    def line(cells: Any, tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(str(c))}</{tag}>" for c in cells) + "</tr>"
+
+    inner = line(head, "th") + "".join(line(row, "td") for row in rows)
+    return f'<div class="wide"><table>{inner}</table></div>'
+
+
+def _chains(tree: xr.DataTree) -> str:
+    tempering, statistics = tree["tempering"].dataset, tree["sample_stats"].dataset
+    names, columns = ["chain"], [[str(c) for c in tempering["chain"].values]]
+    for name, variable, digits in _PER_CHAIN:
+        if variable not in tempering:
+            continue
+        values = tempering[variable].transpose("chain", ...).values
+        if values.ndim > 1:
+            values = np.nanmin(values, axis=1)
+        names.append(name)
+        columns.append([_number(value, digits) for value in values])
+    if "n_divergences" in statistics:
+        names.append("divergences")
+        columns.append([str(int(n)) for n in statistics["n_divergences"].sum("draw").values])
+    return _table(tuple(names), list(zip(*columns, strict=True)))
+
+
+def _figure(panel: Panel, tree: xr.DataTree) -> str:
+    plt = require_matplotlib()
+    with plt.rc_context({"font.size": 11}):
+        axes = np.ravel(np.asarray(panel.draw(tree), dtype=object))
+    figure, buffer = axes[0].figure, io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI, bbox_inches="tight")
+    plt.close(figure)
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    question, answer = html.escape(panel.question), html.escape(panel.answer)
+    return (
+        f'<h2>{question}</h2>\n<figure><figcaption class="quiet">{answer}</figcaption>'
+        f'<img alt="{question}" src="data:image/png;base64,{data}"></figure>'
+    )
+
+
+def _posterior(tree: xr.DataTree) -> str:
+    if "posterior" not in tree.children:
+        return "<p>The run holds no posterior draws.</p>"
+    table = az.summary(tree)
+    rows = [
+        (name, *(f"{float(value):.4g}".replace("-", "\N{MINUS SIGN}") for value in row))
+        for name, *row in table.head(_MAX_ROWS).itertuples()
+    ]
+    note = ""
+    if len(table) > _MAX_ROWS:
+        note = f'<p class="quiet">The first {_MAX_ROWS} of {len(table)} quantities.</p>'
+    return _table(("", *map(str, table.columns)), rows) + note
