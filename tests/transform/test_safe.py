@@ -2,6 +2,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode
 
 from pymc_tempering.transform.safe import finite_gradient
 
@@ -13,7 +14,8 @@ def test_gradient_is_zero_where_it_would_be_nan(mode):
     def density(v):
         return pt.switch(v[0] > 0.5, pt.exp(-1000 * v[0]) + v[1] ** 2, -np.inf)
 
-    plain = pytensor.function([x], pytensor.grad(density(x), x), mode=mode)
+    # unrewritten: PyTensor's rewrites happen to remove the nan of a graph as small as this
+    plain = pytensor.function([x], pytensor.grad(density(x), x), mode=Mode("py", None))
     safe = pytensor.function([x], pytensor.grad(density(finite_gradient(x)), x), mode=mode)
     assert np.isnan(plain([-1.0, 1.0])[0])  # or the test would not test anything
     assert np.isfinite(safe([-1.0, 1.0])).all()
