@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 from pymc.pytensorf import compile as pymc_compile
+from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.path.compile import CompiledDensity
@@ -48,6 +49,7 @@ def unconstrained_draws(
             f"The posterior lacks the free variables {missing} of the model; it has "
             f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model."
         )
+    shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
     outputs = []
     inputs = []
     for rv in model.free_RVs:
@@ -55,6 +57,8 @@ def unconstrained_draws(
         inputs.append(value)
         transform = model.rvs_to_transforms[rv]
         outputs.append(value if transform is None else transform.forward(value, *rv.owner.inputs))
+    # bounds of one variable may be other variables, whose drawn values are meant
+    outputs = graph_replace(outputs, dict(zip(model.free_RVs, inputs, strict=True)), strict=False)
     forward = pymc_compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
     stacked = posterior[names].stack(sample=("chain", "draw"))
     n = stacked.sizes["sample"]
@@ -63,7 +67,14 @@ def unconstrained_draws(
     value_names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
     draws = np.empty((picked.size, density.dim))
     for row, i in enumerate(picked):
-        results = forward(*(values[name][i] for name in names))
+        try:
+            results = forward(*(values[name][i] for name in names))
+        except TypeError as error:
+            raise DataError(
+                "The shapes of the posterior's variables, "
+                f"{ {name: values[name].shape[1:] for name in names} }, are not those of this "
+                f"model, whose unconstrained values have {shapes}. Pass draws of the same model."
+            ) from error
         draws[row] = density.points.ravel(dict(zip(value_names, results, strict=True)))
     if not np.isfinite(draws).all():
         raise DataError("Some posterior draws lie outside the support of this model.")
