@@ -67,5 +67,5 @@ def test_numbers_of_levels_of_numpy_are_fine():
 
 
 def test_unknown_kind_lists_the_known():
-    with pytest.raises(OptionError, match="'cosine'.*geometric.*linear.*sigmoidal"):
+    with pytest.raises(OptionError, match=r"'cosine'.*geometric.*linear.*sigmoidal"):
         make_schedule("cosine", 4)
