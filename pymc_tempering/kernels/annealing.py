@@ -15,10 +15,10 @@ import numpy as np
 
 from pymc_tempering.kernels.annealing_moves import annealing_transition
 from pymc_tempering.kernels.density import evaluate
-from pymc_tempering.kernels.hmc import log_base
+from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition, log_base
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["anneal_ensemble", "anneal_forward", "anneal_reverse"]
+__all__ = ["anneal_ensemble", "anneal_forward", "anneal_reverse", "target_chain"]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -212,4 +212,51 @@ acceptance_sums, counts, dual_averaging, target_accept, rng
                 address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind,
                 short_steps, u, grad, momentum, work, acceptance_sums, counts, dual_averaging,
                 target_accept, rng,
+            )  # fmt: skip
+
+
+@numba.njit(nogil=True, cache=True)
+def target_chain(
+    address: int,
+    mean: FloatArray,
+    scale: FloatArray,
+    log_det_scale: float,
+    step_size: float,
+    trajectory_length: float,
+    max_steps: int,
+    n_moves: int,
+    first: int,
+    positions: FloatArray,
+    rng: np.random.Generator,
+) -> None:
+    """Continue draws of the target by Hamiltonian transitions at beta = 1.
+
+    The chain is stationary where the draws are exact: every further position is then an exact draw
+    too, if not an independent one.
+
+    Parameters
+    ----------
+    step_size, trajectory_length, max_steps
+        See :func:`pymc_tempering.kernels.hmc.draw_trajectory`.
+    n_moves : int
+        Transitions between successive positions.
+    first : int
+        Number of draws given, at least 1.
+    positions : ndarray of shape (n, D)
+        In base coordinates; row ``i >= first`` is overwritten with row ``i - first`` moved on.
+    address, mean, scale, log_det_scale, rng
+        As for :func:`anneal_forward`.
+    """
+    n, dim = positions.shape
+    grad, work = np.empty(dim), np.empty((5, dim))
+    for row in range(first, n):
+        positions[row] = positions[row - first]
+        log_target = evaluate(address, mean, scale, log_det_scale, positions[row], grad, work)
+        if log_target == -np.inf:
+            continue
+        for _ in range(n_moves):
+            jittered, n_steps = draw_trajectory(step_size, trajectory_length, max_steps, rng)
+            log_target, _, _, _ = hmc_transition(
+                address, mean, scale, log_det_scale, 1.0, jittered, n_steps, positions[row], grad,
+                log_target, work, rng,
             )  # fmt: skip

@@ -1,0 +1,321 @@
+"""Annealed importance sampling with an ensemble of independent particles."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.schedule.annealing import annealing_schedule
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
+from pymc_tempering.step_methods.annealer import Annealer
+from pymc_tempering.step_methods.annealing_pool import Density, run_particles
+from pymc_tempering.step_methods.annealing_tuner import PILOT_OPTIONS, PILOT_SCANS, TunerOptions
+from pymc_tempering.step_methods.common import check_choice, check_positive, resolve_model
+from pymc_tempering.step_methods.hais import HAIS
+from pymc_tempering.step_methods.pilot import Pilot
+from pymc_tempering.step_methods.tuning import overdisperse
+from pymc_tempering.types import FloatArray
+
+__all__ = ["AnnealingResult", "anneal"]
+
+DIRECTIONS = ("forward", "reverse", "both")
+_N_STEP_SIZE_RUNS = 40
+_THIN = 4
+_MOVES_BETWEEN_DRAWS = 10
+_N_SUPPORT_DRAWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealingResult:
+    """Particles of an ensemble and what they say of log Z.
+
+    Attributes
+    ----------
+    log_weights_forward : ndarray of shape (n_particles,)
+        In nats; -inf for particles that started where the target has no density. Empty for
+        ``direction="reverse"``.
+    log_weights_reverse : ndarray of shape (n_particles,)
+        In nats, with the sign of the forward run; empty for ``direction="forward"``.
+    positions : ndarray of shape (n_particles, D)
+        Flat unconstrained ends of the forward particles, draws of the target once weighted; nan
+        where the weight is zero.
+    betas, step_sizes : ndarray of shape (n_levels,)
+    acceptance_rate : ndarray of shape (n_levels,)
+        Mean acceptance probability of the transitions of both directions.
+    base : GaussianBase
+    n_gradients : int
+        Evaluations of the density and its gradient by the particles; the pilot is not counted.
+    estimate : LogZEstimate
+        With ``lower`` from the forward and ``upper`` from the reverse particles.
+    """
+
+    log_weights_forward: FloatArray
+    log_weights_reverse: FloatArray
+    positions: FloatArray
+    betas: FloatArray
+    step_sizes: FloatArray
+    acceptance_rate: FloatArray
+    base: GaussianBase
+    n_gradients: int
+    estimate: LogZEstimate
+
+    @property
+    def log_z(self) -> float:
+        """Estimate of log Z in nats."""
+        return self.estimate.log_z
+
+    @property
+    def log_z_se(self) -> float:
+        """Standard error of :attr:`log_z`."""
+        return self.estimate.se
+
+
+def anneal(
+    model: pm.Model | None = None,
+    *,
+    n_particles: int = 200,
+    n_levels: int = 1000,
+    betas: Any = None,
+    schedule: str = "barrier",
+    direction: str = "forward",
+    draws: xr.DataTree | FloatArray | None = None,
+    base: GaussianBase | xr.DataTree | str | None = None,
+    adapt_base: bool = True,
+    step_size: float | Sequence[float] | FloatArray | None = None,
+    transitions: str = "hamiltonian",
+    n_leapfrog: int = 1,
+    short_steps: bool = True,
+    target_accept: float | None = None,
+    tune: int = 200,
+    executor: Executor | None = None,
+    random_seed: Any = None,
+) -> AnnealingResult:
+    r"""Anneal independent particles and estimate log Z from their weights.
+
+    Forward particles run from the base to the target; the mean of their weights is Z, so that
+    the estimate is below log Z in expectation. Reverse particles run from draws of the target by
+    the exact reversal; ``-log mean(1 / W)`` is above log Z in expectation, given that the draws are
+    from the target. Both together sandwich log Z and are combined by Bennett's ratio.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Default: the model of the context.
+    n_particles : int
+        In each direction, default 200 as in [1]_.
+    n_levels : int
+        Levels of the schedule, base and target included, default 1000.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
+    schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
+        Equal communication barrier between neighbours (the default) or constant conditional ESS,
+        both from a pilot run; or a fixed shape.
+    direction : {"forward", "reverse", "both"}
+    draws : DataTree or ndarray of shape (n, D), optional
+        Draws of the posterior that reverse particles start from: those of an earlier run, or flat
+        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions,
+        which leave exact draws exact. Default: from a pilot run of parallel tempering.
+    base : GaussianBase, DataTree or "advi", optional
+        As for :class:`pymc_tempering.ParallelTempering`.
+    adapt_base : bool
+        Refine the base in the pilot run. Default True; False keeps a given base.
+    step_size : float or array_like of shape (n_levels,), optional
+        In base coordinates, where the base has standard deviation 1. Default: tuned by dual
+        averaging in pilot runs, by level.
+    transitions, n_leapfrog, short_steps, target_accept
+        As for :class:`pymc_tempering.step_methods.hais.HAIS`.
+    tune : int
+        Blocks of 16 scans of the pilot run, default 200. 0 leaves it away: `base` (or local fits),
+        a fixed schedule and a `step_size` are then used as they are.
+    executor : concurrent.futures.Executor, optional
+        Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The
+        result does not depend on it. Default: in this thread.
+    random_seed : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    AnnealingResult
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError, DataError
+        Before any sampling.
+
+    References
+    ----------
+    .. [1] J. Sohl-Dickstein, B. J. Culpepper (2012). Hamiltonian annealed importance sampling for
+       partition function estimation. Redwood technical report.
+    .. [2] R. Grosse, Z. Ghahramani, R. Adams (2015). Sandwiching the marginal likelihood using
+       bidirectional Monte Carlo. arXiv:1511.02543.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> result = anneal(model, n_particles=100, n_levels=50, direction="both", random_seed=1)
+    >>> exact = -0.5 * np.log(2 * np.pi * 1.25) - 0.5 / 1.25
+    >>> bool(abs(result.log_z - exact) < 0.1)
+    True
+    """
+    check_choice("direction", direction, DIRECTIONS)
+    check_positive("n_particles", n_particles, integer=True)
+    if isinstance(tune, bool) or not isinstance(tune, int | np.integer) or tune < 0:
+        raise OptionError(f"`tune` is {tune!r}; expected a whole number of at least 0.")
+    step = HAIS(
+        n_levels=None if betas is not None else check_n_levels(n_levels), betas=betas,
+        schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
+        n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
+        model=resolve_model(model, "anneal"),
+    )  # fmt: skip
+    _check_step_size(step_size, n_levels if betas is None else np.size(betas))
+    if tune == 0:
+        _check_untuned(step._tuner_options, step_size, direction, draws)
+    starts = _check_draws(draws, step._density)
+    setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
+    step.setup_chain(setup_rng, tune, 0)
+    n_draws = n_particles if direction != "forward" and starts is None else 0
+    annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws)
+    if direction != "forward":
+        starts = annealer.continue_draws(
+            pilot_draws if starts is None else starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng
+        )
+    density = Density(step._density.address, step.dim, step._source_model)
+    forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
+    rates, n_gradients = [], 0
+    if direction != "reverse":
+        forward, ends, rate, n = run_particles(
+            annealer, density, n_particles, None, executor, forward_rng
+        )
+        ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
+        rates.append(rate)
+        n_gradients += n
+    if direction != "forward":
+        reverse, _, rate, n = run_particles(
+            annealer, density, n_particles, starts, executor, reverse_rng
+        )
+        rates.append(rate)
+        n_gradients += n
+    return AnnealingResult(
+        log_weights_forward=forward,
+        log_weights_reverse=reverse,
+        positions=ends,
+        betas=annealer.betas,
+        step_sizes=annealer.step_sizes,
+        acceptance_rate=np.mean(rates, axis=0),
+        base=annealer.base,
+        n_gradients=n_gradients,
+        estimate=ensemble_estimate(
+            forward, reverse, _support_mass(annealer, setup_rng), _N_SUPPORT_DRAWS
+        ),
+    )
+
+
+def _set_up(
+    step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int
+) -> tuple[Annealer, FloatArray]:
+    """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
+    density, options, rng = step._density, step._tuner_options, step.rng
+    betas = options.betas
+    if tune == 0 and step._given_base is not None:
+        betas = make_schedule(options.schedule, n_levels) if betas is None else betas
+        sizes = _check_step_size(step_size, betas.size)
+        return Annealer(
+            density.address, step._given_base, betas, sizes, **options.moves
+        ), np.empty((0, step.dim))  # fmt: skip
+    base, anchor, modes = step._first_base(density.start)
+    pilot = Pilot(
+        density.address,
+        base if step._given_base is not None else overdisperse(base, len(modes)),
+        anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
+        options=PILOT_OPTIONS, rng=rng,
+    )  # fmt: skip
+    for _ in range(tune):
+        pilot.run(PILOT_SCANS, rng)
+    replicas = pilot.replicas
+    replicas.stop_adaptation()
+    if betas is None and tune > 0:
+        result = pilot.result()
+        betas = annealing_schedule(
+            options.schedule, n_levels, result.betas, result.rejection_rates,
+            np.concatenate(pilot.deltas),
+        )  # fmt: skip
+    elif betas is None:
+        betas = make_schedule(options.schedule, n_levels)
+    sizes = _check_step_size(step_size, betas.size)
+    is_tuned = sizes is None
+    if sizes is None:
+        sizes = np.exp(np.interp(betas, replicas.betas[1:], np.log(replicas.step_sizes[1:])))
+    annealer = Annealer(
+        density.address, replicas.base, betas, sizes,
+        target_step_size=replicas.step_sizes[-1], **options.moves,
+    )  # fmt: skip
+    if is_tuned:
+        annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
+        annealer.stop_adaptation()
+    positions = np.empty((0, step.dim))
+    if n_draws:
+        replicas.run(tune * PILOT_SCANS // 2, rng)
+        record = replicas.run(_THIN * n_draws, rng, keep_positions=True)
+        positions = record.target_positions[::_THIN]
+    return annealer, positions
+
+
+def _support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
+    """Share of draws from the base where the target has any density."""
+    ends = np.array([0.0, 1.0])
+    short = Annealer(annealer.address, annealer.base, ends, np.ones(2), **annealer.options)
+    record = short.ensemble(rng, n_particles=_N_SUPPORT_DRAWS)
+    return float(np.mean(np.isfinite(record.log_weight_forward)))
+
+
+def _check_untuned(options: TunerOptions, step_size: Any, direction: str, draws: Any) -> None:
+    if options.betas is None and options.schedule in ("barrier", "ess"):
+        raise ScheduleError(
+            f"schedule={options.schedule!r} needs the pilot run that tune=0 leaves away. Choose "
+            "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
+        )
+    if step_size is None:
+        raise OptionError("tune=0 tunes no step sizes. Pass `step_size`, or a positive `tune`.")
+    if direction != "forward" and draws is None:
+        raise OptionError(
+            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves away the "
+            "pilot run that they would come from. Pass `draws`, or a positive `tune`."
+        )
+
+
+def _check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
+    if step_size is None:
+        return None
+    sizes = np.asarray(step_size, dtype=np.float64)
+    if sizes.shape not in ((), (n_levels,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise OptionError(
+            f"`step_size` has shape {sizes.shape}; expected a positive number or ({n_levels},) "
+            "positive numbers, one for each level."
+        )
+    return np.broadcast_to(sizes, (n_levels,)).copy()
+
+
+def _check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
+    if draws is None:
+        return None
+    if isinstance(draws, xr.DataTree):
+        return unconstrained_draws(draws, density)
+    array = np.atleast_2d(np.asarray(draws, dtype=np.float64))
+    if array.ndim != 2 or array.shape[1] != density.dim or not np.isfinite(array).all():
+        raise OptionError(
+            f"`draws` has shape {array.shape}; expected finite flat unconstrained vectors of shape "
+            f"(n, {density.dim}), or a DataTree with posterior draws of this model."
+        )
+    return array

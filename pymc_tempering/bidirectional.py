@@ -1,0 +1,248 @@
+"""How accurate is a sampler on this model? Simulated data, for which log Z can be sandwiched."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.model.fgraph import clone_model
+from pymc.pytensorf import compile as pymc_compile
+from pytensor.graph.replace import graph_replace
+
+from pymc_tempering.annealing import anneal
+from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.path.point import PointMap
+from pymc_tempering.sampling import STEPS
+from pymc_tempering.step_methods.common import check_positive, resolve_model
+from pymc_tempering.types import FloatArray
+
+__all__ = ["ANNEALING_METHODS", "bidirectional_check", "simulate"]
+
+ANNEALING_METHODS = {
+    "hais": "hamiltonian",
+    "ais": "fresh_momentum",
+    "ais_random_walk": "random_walk",
+}
+"""Methods that bound log Z from both sides, and the transitions they use."""
+
+type Method = str | Callable[..., float]
+
+
+def bidirectional_check(
+    model: pm.Model | None = None,
+    *,
+    n_repeats: int = 3,
+    methods: Sequence[str] | Mapping[str, Method] = ("hais",),
+    n_particles: int = 100,
+    n_levels: int = 500,
+    random_seed: Any = None,
+    **kwargs: Any,
+) -> pd.DataFrame:
+    r"""Measure the accuracy of a sampler on this model by bidirectional Monte Carlo.
+
+    For each repeat
+
+    1. parameters and data are drawn from the prior predictive, and the model is conditioned on the
+       data. The parameters are then an exact draw from its posterior;
+    2. forward annealing from the base gives a stochastic lower bound of log Z;
+    3. reverse annealing from draws of a Markov chain that starts at the exact draw, and so is
+       stationary from its first state, gives a stochastic upper bound.
+
+    The bounds hold whatever the sampler does wrong: each is off in the other direction by more than
+    a nats with probability at most ``exp(-a)``. A small gap proves both accurate; and since
+    simulated data resemble real ones if the model is any good, it says what to expect there.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        With observed variables. Default: the model of the context.
+    n_repeats : int
+        Fresh data sets, default 3.
+    methods : sequence of str, or mapping of str to str or callable
+        "hais", "ais" (fresh momentum), "ais_random_walk", which bound log Z from both sides; any
+        other method of :func:`pymc_tempering.estimate_logz`, by name; or
+        ``{"mine": function}`` with ``function(model, random_seed=...)`` that returns log Z. Those
+        are held against the tightest bounds.
+    n_particles, n_levels : int
+        Of each annealing run in each direction.
+    random_seed : int or numpy.random.Generator, optional
+    **kwargs
+        Passed on to :func:`pymc_tempering.annealing.anneal`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per repeat and method: ``repeat``, ``method``, ``log_z``, ``lower`` and ``upper``
+        (the method's own bounds, or the tightest known), ``gap`` in nats: ``upper - lower`` of a
+        method with bounds; for others how far ``log_z`` can be from the truth if the bounds hold.
+
+    Raises
+    ------
+    ModelError
+        For a model that cannot generate data: no observed variables, potentials, flat priors, or a
+        distribution without random draws.
+    OptionError
+
+    References
+    ----------
+    R. Grosse, Z. Ghahramani, R. Adams (2015). Sandwiching the marginal likelihood using
+    bidirectional Monte Carlo. arXiv:1511.02543.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=[1.0, 2.0])
+    >>> table = bidirectional_check(model, n_repeats=1, n_particles=50, n_levels=50, random_seed=1)
+    >>> bool(table["gap"].iloc[0] < 0.5)
+    True
+    """
+    check_positive("n_repeats", n_repeats, integer=True)
+    check_positive("n_particles", n_particles, integer=True)
+    model = resolve_model(model, "bidirectional_check")
+    named = _check_methods(methods)
+    check_generative(model)
+    rows = []
+    for repeat, rng in enumerate(np.random.default_rng(random_seed).spawn(n_repeats)):
+        data_rng, *method_rngs = rng.spawn(1 + len(named))
+        conditioned, exact = simulate(model, data_rng)
+        draws = _unconstrained(conditioned, exact)
+        of_repeat: list[dict[str, Any]] = []
+        for (name, method), method_rng in zip(named.items(), method_rngs, strict=True):
+            row: dict[str, Any] = {"repeat": repeat, "method": name}
+            if method in ANNEALING_METHODS:
+                estimate = anneal(
+                    conditioned, n_particles=n_particles, n_levels=n_levels, direction="both",
+                    draws=draws, transitions=ANNEALING_METHODS[method], random_seed=method_rng,
+                    **kwargs,
+                ).estimate  # fmt: skip
+                row |= {"log_z": estimate.log_z, "lower": estimate.lower, "upper": estimate.upper}
+                row["gap"] = row["upper"] - row["lower"]
+            else:
+                row["log_z"] = _other_estimate(method, conditioned, method_rng)
+            of_repeat.append(row)
+        _hold_against_bounds(of_repeat)
+        rows += of_repeat
+    return pd.DataFrame(rows, columns=["repeat", "method", "log_z", "lower", "upper", "gap"])
+
+
+def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[pm.Model, dict[str, np.ndarray]]:
+    """Draw parameters and data from the prior predictive and condition the model on the data.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Not changed.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    conditioned : pymc.Model
+        A copy that observes the simulated data.
+    parameters : dict of ndarray
+        Free variables that generated the data, by name: an exact draw from the posterior of
+        ``conditioned``.
+
+    Raises
+    ------
+    ModelError
+        If a distribution cannot be drawn from.
+    """
+    variables = [*model.free_RVs, *model.observed_RVs]
+    try:
+        values = pm.draw(variables, random_seed=rng)
+    except (NotImplementedError, ValueError, TypeError) as error:
+        raise ModelError(
+            f"Data cannot be simulated from this model: {error}. Every distribution needs a way to "
+            "draw from it; give `pm.CustomDist` its `random` function."
+        ) from error
+    drawn = {rv.name: np.asarray(value) for rv, value in zip(variables, values, strict=True)}
+    conditioned = clone_model(model)
+    for rv in conditioned.observed_RVs:
+        old = conditioned.rvs_to_values[rv]
+        new = pt.constant(drawn[rv.name].astype(old.dtype), name=rv.name)
+        conditioned.values_to_rvs.pop(old)
+        conditioned.rvs_to_values[rv] = new
+        conditioned.values_to_rvs[new] = rv
+    return conditioned, {rv.name: drawn[rv.name] for rv in model.free_RVs}
+
+
+def check_generative(model: pm.Model) -> None:
+    """Refuse a model that cannot generate data.
+
+    Raises
+    ------
+    ModelError
+    """
+    flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    problems = {
+        "no observed variables": not model.observed_RVs,
+        f"the potentials {[p.name for p in model.potentials]}, which change the prior or the "
+        "likelihood in a way that cannot be simulated": bool(model.potentials),
+        f"the flat priors {flat}, which cannot be drawn from": bool(flat),
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise ModelError(
+                f"The check simulates data from the model, but it has {problem}. Write the model "
+                "with proper priors and observed distributions, or bound log Z of the real data "
+                "with `anneal(model, direction='both')`."
+            )
+
+
+def _check_methods(methods: Any) -> dict[str, Method]:
+    named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
+    known = sorted({*ANNEALING_METHODS, *STEPS})
+    for name, method in named.items():
+        if not callable(method) and method not in known:
+            raise OptionError(
+                f"Unknown method {name!r}; the known ones are {known}, or a mapping of a name to a "
+                "function of a model."
+            )
+    if not any(method in ANNEALING_METHODS for method in named.values()):
+        raise OptionError(
+            f"None of the methods {sorted(named)} bounds log Z from both sides; add one of "
+            f"{sorted(ANNEALING_METHODS)}."
+        )
+    return named
+
+
+def _unconstrained(model: pm.Model, parameters: Mapping[str, np.ndarray]) -> FloatArray:
+    """Flat unconstrained vector of parameters, shape (1, D)."""
+    values = {rv: rv.type() for rv in model.free_RVs}
+    outputs = []
+    for rv, value in values.items():
+        transform = model.rvs_to_transforms[rv]
+        outputs.append(value if transform is None else transform.forward(value, *rv.owner.inputs))
+    # bounds of a transform may themselves depend on other parameters
+    outputs = graph_replace(outputs, values, strict=False)
+    forward = pymc_compile(
+        list(values.values()), outputs, mode="FAST_COMPILE", on_unused_input="ignore"
+    )
+    results = forward(*(parameters[rv.name].astype(rv.dtype) for rv in values))
+    point = {
+        model.rvs_to_values[rv].name: result for rv, result in zip(values, results, strict=True)
+    }
+    return PointMap.from_model(model).ravel(point)[None]
+
+
+def _other_estimate(method: Method, model: pm.Model, rng: np.random.Generator) -> float:
+    seed = int(rng.integers(2**31))
+    if callable(method):
+        return float(method(model, random_seed=seed))
+    estimate = estimate_logz(model, method=method, random_seed=seed, progressbar=False, quiet=True)
+    return estimate.log_z
+
+
+def _hold_against_bounds(rows: list[dict[str, Any]]) -> None:
+    lower = max(row["lower"] for row in rows if "lower" in row)
+    upper = min(row["upper"] for row in rows if "upper" in row)
+    for row in rows:
+        if "gap" not in row:
+            row |= {"lower": lower, "upper": upper}
+            row["gap"] = max(abs(row["log_z"] - lower), abs(upper - row["log_z"]))

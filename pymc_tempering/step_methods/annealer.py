@@ -1,0 +1,269 @@
+"""The annealing of one chain: schedule and step sizes, the state of the chain, blocks of scans."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.kernels.adaptation import new_dual_averaging
+from pymc_tempering.kernels.annealing import anneal_ensemble, target_chain
+from pymc_tempering.kernels.annealing_moves import N_COUNTS
+from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.hais import hais_scans
+from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Annealer", "AnnealingRecord"]
+
+MAX_ROWS = 24
+"""Step sizes tuned separately, each for an equal share of the levels."""
+
+
+class AnnealingRecord(NamedTuple):
+    """What a block of scans, or an ensemble, reports.
+
+    Attributes
+    ----------
+    log_weight_forward, log_weight_reverse : ndarray of shape (n_scans,)
+        In nats, both with the sign of the forward run; an ensemble fills one of them.
+    accepted : ndarray of bool of shape (n_scans,)
+        Whether the new particle replaced y; of an ensemble, empty.
+    acceptance_rate : ndarray of shape (n_levels,)
+        Mean acceptance probability of the transitions; nan at level 0.
+    counts : ndarray of int of shape (4,)
+        See :data:`pymc_tempering.kernels.annealing_moves.N_COUNTS`.
+    positions : ndarray of shape (n_scans, D)
+        ``z`` of y after each scan, if asked for, or of the ends of an ensemble.
+    """
+
+    log_weight_forward: FloatArray
+    log_weight_reverse: FloatArray
+    accepted: BoolArray
+    acceptance_rate: FloatArray
+    counts: IntArray
+    positions: FloatArray
+
+
+class Annealer:
+    """Annealing runs on a density given by address, and the chain that is made of them.
+
+    Knows nothing of PyMC. Every array that changes is part of :meth:`state`.
+
+    Parameters
+    ----------
+    address : int
+        The target, see :func:`pymc_tempering.kernels.density.call_density`.
+    base : GaussianBase
+    betas, step_sizes : ndarray of shape (n_levels,)
+        Step sizes in base coordinates; that of level 0 is not used.
+    n_leapfrog : int
+    kind : int
+        Position in :data:`pymc_tempering.kernels.annealing_moves.TRANSITIONS`.
+    short_steps : bool
+    target_step_size, trajectory_length, max_steps
+        Of the move of y at beta = 1.
+    target_accept : float
+        Acceptance rate that tuning of the transitions aims at.
+    """
+
+    _arrays = ("betas", "step_sizes", "u", "grad", "log_densities", "dual_averaging")
+
+    def __init__(
+        self,
+        address: int,
+        base: GaussianBase,
+        betas: FloatArray,
+        step_sizes: FloatArray,
+        **options: Any,
+    ) -> None:
+        self._configure(address, base, options)
+        self.betas = np.array(betas)
+        self.step_sizes = np.clip(step_sizes, 1e-6, MAX_STEP_SIZE)
+        self.u, self.grad = np.zeros(base.dim), np.zeros(base.dim)
+        self.log_densities = np.full(2, -np.inf)
+        self.restart_adaptation()
+
+    def _configure(self, address: int, base: GaussianBase, options: dict[str, Any]) -> None:
+        self.address = address
+        self.base = base
+        self.options = dict(options)
+        self.n_leapfrog = int(options["n_leapfrog"])
+        self.kind = int(options["kind"])
+        self.short_steps = bool(options["short_steps"])
+        self.target_step_size = float(options.get("target_step_size", 0.2))
+        self.trajectory_length = float(options["trajectory_length"])
+        self.max_steps = int(options["max_steps"])
+        self.target_accept = float(options["target_accept"])
+        self._mean = np.ascontiguousarray(base.mean)
+        self._scale = np.ascontiguousarray(np.atleast_2d(base.scale))
+        self._buffers = np.zeros((8, base.dim))
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels, base and target included."""
+        return int(self.betas.size)
+
+    @property
+    def target_position(self) -> FloatArray:
+        """Position ``z`` of y, shape (D,)."""
+        return self.base.from_base(self.u)
+
+    @property
+    def target_log_density(self) -> float:
+        """Log target density of :attr:`target_position`, in nats."""
+        return float(self.log_densities[0] - self.base.log_det_scale)
+
+    def place(self, z: FloatArray, rng: np.random.Generator) -> None:
+        """Put y at ``z`` of finite density and draw its weight by a reverse run."""
+        self.u = np.ascontiguousarray(self.base.to_base(z))
+        self.log_densities[0] = evaluate(
+            self.address, self._mean, self._scale, self.base.log_det_scale, self.u, self.grad,
+            self._buffers[3:],
+        )  # fmt: skip
+        self.redraw_weight(rng)
+
+    def redraw_weight(self, rng: np.random.Generator) -> None:
+        """Draw log W given y, needed whenever schedule or step sizes have changed."""
+        record = self.ensemble(rng, positions=self.target_position[None])
+        self.log_densities[1] = record.log_weight_reverse[0]
+
+    def run(
+        self,
+        n_scans: int,
+        rng: np.random.Generator,
+        *,
+        adapt: bool = False,
+        keep_positions: bool = False,
+    ) -> AnnealingRecord:
+        """Run a block of scans in compiled code; while adapting they are not exactly invariant."""
+        forward, reverse = np.empty(n_scans), np.empty(n_scans)
+        accepted = np.zeros(n_scans, dtype=np.bool_)
+        sums, counts = np.zeros(self.n_levels), np.zeros(N_COUNTS, dtype=np.int64)
+        positions = np.empty((n_scans if keep_positions else 0, self.base.dim))
+        hais_scans(
+            self.address, self._mean, self._scale, self.base.log_det_scale, self.betas,
+            self.step_sizes, self.n_leapfrog, self.kind, self.short_steps, self.target_step_size,
+            self.trajectory_length, self.max_steps, self.u, self.grad, self.log_densities,
+            self._buffers, forward, reverse, accepted, sums, counts,
+            self.dual_averaging if adapt else np.empty((0, 5)), self.target_accept, positions, rng,
+        )  # fmt: skip
+        n_runs = n_scans + np.isfinite(forward).sum()
+        return AnnealingRecord(
+            forward,
+            reverse,
+            accepted,
+            _rates(sums, n_runs),
+            counts,
+            self.base.from_base(positions),
+        )
+
+    def ensemble(
+        self,
+        rng: np.random.Generator,
+        *,
+        n_particles: int = 0,
+        positions: FloatArray | None = None,
+        adapt: bool = False,
+    ) -> AnnealingRecord:
+        """Anneal independent particles.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        n_particles : int
+            Forward particles, which start from the base.
+        positions : ndarray of shape (n_particles, D), optional
+            Draws ``z`` of the target; the particles then run in reverse from there.
+        adapt : bool
+            Adapt step sizes; such runs are for tuning.
+        """
+        is_reverse = positions is not None
+        if positions is None:
+            ends = np.empty((n_particles, self.base.dim))
+        else:
+            ends = np.ascontiguousarray(self.base.to_base(positions))
+        log_weights = np.empty(len(ends))
+        sums, counts = np.zeros(self.n_levels), np.zeros(N_COUNTS, dtype=np.int64)
+        anneal_ensemble(
+            is_reverse, self.address, self._mean, self._scale, self.base.log_det_scale, self.betas,
+            self.step_sizes, self.n_leapfrog, self.kind, self.short_steps, ends, log_weights, sums,
+            counts, self.dual_averaging if adapt else np.empty((0, 5)), self.target_accept, rng,
+        )  # fmt: skip
+        empty = np.empty(0)
+        return AnnealingRecord(
+            empty if is_reverse else log_weights,
+            log_weights if is_reverse else empty,
+            np.empty(0, dtype=np.bool_),
+            _rates(sums, np.isfinite(log_weights).sum()),
+            counts,
+            self.base.from_base(ends),
+        )
+
+    def continue_draws(
+        self, draws: FloatArray, n: int, n_moves: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Extend draws ``z`` of the target, shape (n_draws, D), to n by a chain at beta = 1."""
+        if len(draws) >= n:
+            return draws[:n]
+        positions = np.empty((n, self.base.dim))
+        positions[: len(draws)] = self.base.to_base(draws)
+        target_chain(
+            self.address, self._mean, self._scale, self.base.log_det_scale, self.target_step_size,
+            self.trajectory_length, self.max_steps, n_moves, len(draws), positions, rng,
+        )  # fmt: skip
+        return self.base.from_base(positions)
+
+    def change_schedule(self, betas: FloatArray) -> None:
+        """Move to another schedule; step sizes follow, log-linear in beta."""
+        old = self.betas[1:], np.log(self.step_sizes[1:])
+        self.step_sizes = np.exp(np.interp(betas, *old))
+        self.betas = np.array(betas)
+        self.restart_adaptation()
+
+    def restart_adaptation(self) -> None:
+        """Search step sizes afresh from the present ones."""
+        n_rows = min(MAX_ROWS, self.n_levels - 1)
+        first = _rows(self.n_levels, n_rows)
+        sizes = np.array([np.exp(np.log(self.step_sizes[1:][first == r]).mean())
+                          for r in range(n_rows)])  # fmt: skip
+        self.dual_averaging = np.column_stack([new_dual_averaging(sizes), sizes])
+
+    def stop_adaptation(self) -> None:
+        """Fix step sizes at their averages, interpolated between the middles of the rows."""
+        if not self.dual_averaging[:, 0].any():
+            return
+        n_rows = len(self.dual_averaging)
+        level = np.arange(1, self.n_levels)
+        row = _rows(self.n_levels, n_rows)
+        middles = [level[row == r].mean() for r in range(n_rows)]
+        self.step_sizes[1:] = np.exp(np.interp(level, middles, self.dual_averaging[:, 2]))
+        self.restart_adaptation()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that changes, as copies."""
+        return {name: getattr(self, name).copy() for name in self._arrays} | {
+            "target_step_size": self.target_step_size,
+            "base_mean": np.array(self.base.mean),
+            "base_scale": np.array(self.base.scale),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], address: int, **options: Any) -> "Annealer":
+        """Rebuild from :meth:`state`; ``options`` are those of the constructor."""
+        self = cls.__new__(cls)
+        base = GaussianBase(state["base_mean"], state["base_scale"])
+        self._configure(address, base, options | {"target_step_size": state["target_step_size"]})
+        for name in cls._arrays:
+            setattr(self, name, np.array(state[name]))
+        return self
+
+
+def _rows(n_levels: int, n_rows: int) -> IntArray:
+    """Row of the step sizes that each level from 1 on belongs to, as in the kernel."""
+    return np.arange(n_levels - 1) * n_rows // (n_levels - 1)
+
+
+def _rates(sums: FloatArray, n_runs: int) -> FloatArray:
+    rates = sums / max(int(n_runs), 1)
+    rates[0] = np.nan
+    return rates

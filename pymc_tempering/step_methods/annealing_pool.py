@@ -1,0 +1,120 @@
+"""Particles in portions, run here, on threads, or on any executor with the same result."""
+
+import functools
+import hashlib
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+
+from pymc_tempering.path.compile import CompiledDensity, compile_density
+from pymc_tempering.step_methods.annealer import Annealer
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Density", "run_particles"]
+
+_N_PORTIONS = 16
+"""Fixed, so that the generators of the particles do not depend on the number of workers."""
+
+
+class Density(NamedTuple):
+    """A log density by address, and the model that another process compiles it from.
+
+    Attributes
+    ----------
+    address : int
+    dim : int
+    model : pymc.Model or None
+        None for a density that only this process knows.
+    """
+
+    address: int
+    dim: int
+    model: pm.Model | None = None
+
+
+class _Portion(NamedTuple):
+    log_weights: FloatArray
+    positions: FloatArray
+    acceptance_rate: FloatArray
+    n_gradients: int
+
+
+def run_particles(
+    annealer: Annealer,
+    density: Density,
+    n_particles: int,
+    starts: FloatArray | None,
+    executor: Executor | None,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Anneal particles that do not depend on one another.
+
+    Parameters
+    ----------
+    annealer : Annealer
+    density : Density
+    n_particles : int
+    starts : ndarray of shape (n_particles, D), optional
+        Draws of the target; the particles then run in reverse.
+    executor : concurrent.futures.Executor, optional
+        Threads share the compiled density; workers of any other kind compile the model, once each.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    log_weights : ndarray of shape (n_particles,)
+    positions : ndarray of shape (n_particles, D)
+    acceptance_rate : ndarray of shape (n_levels,)
+    n_gradients : int
+    """
+    portions = [p for p in np.array_split(np.arange(n_particles), _N_PORTIONS) if p.size]
+    rngs = rng.spawn(len(portions))
+    tasks = [
+        (len(portion), None if starts is None else starts[portion], child)
+        for portion, child in zip(portions, rngs, strict=True)
+    ]
+    state, options = annealer.state(), annealer.options
+    if executor is None:
+        done = [_run(density.address, state, options, *task) for task in tasks]
+    elif isinstance(executor, ThreadPoolExecutor) or density.model is None:
+        futures = [executor.submit(_run, density.address, state, options, *t) for t in tasks]
+        done = [future.result() for future in futures]
+    else:
+        model = cloudpickle.dumps(density.model)
+        futures = [executor.submit(_run_model, model, state, options, *task) for task in tasks]
+        done = [future.result() for future in futures]
+    sizes = np.array([p.size for p in portions])
+    rates = np.stack([portion.acceptance_rate for portion in done])
+    return (
+        np.concatenate([portion.log_weights for portion in done]),
+        np.concatenate([portion.positions for portion in done]),
+        np.average(rates, axis=0, weights=sizes),
+        sum(portion.n_gradients for portion in done),
+    )
+
+
+def _run(
+    address: int,
+    state: dict[str, Any],
+    options: dict[str, Any],
+    n_particles: int,
+    starts: FloatArray | None,
+    rng: np.random.Generator,
+) -> _Portion:
+    annealer = Annealer.from_state(state, address, **options)
+    record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
+    log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
+    return _Portion(log_weights, record.positions, record.acceptance_rate, int(record.counts[0]))
+
+
+def _run_model(model: bytes, *task: Any) -> _Portion:
+    return _run(_compiled(hashlib.sha256(model).hexdigest(), model).address, *task)
+
+
+@functools.lru_cache(maxsize=4)
+def _compiled(digest: str, model: bytes) -> CompiledDensity:
+    """Compile once in each worker; the digest keeps the cache's comparison cheap."""
+    return compile_density(cloudpickle.loads(model))

@@ -1,0 +1,308 @@
+"""Hamiltonian annealed importance sampling as a PyMC step method."""
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.state import dataclass_state
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.kernels.annealing_moves import N_COUNTS, TRANSITIONS
+from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
+from pymc_tempering.schedule.grid import check_betas, check_n_levels
+from pymc_tempering.step_methods.annealer import AnnealingRecord
+from pymc_tempering.step_methods.annealing_tuner import AnnealingTuner, TunerOptions
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    base_id,
+    check_choice,
+    check_positive,
+    pad,
+)
+from pymc_tempering.types import FloatArray
+
+__all__ = ["HAIS", "N_KNOTS"]
+
+N_KNOTS = 33
+"""Levels of the schedule that are recorded; a schedule may have thousands."""
+
+
+@dataclass_state
+class HAISState(TemperedStepState):
+    """State of :class:`HAIS`."""
+
+    scans_per_draw: int = field(metadata={"frozen": True})
+
+
+class HAIS(TemperedStep):
+    r"""Hamiltonian annealed importance sampling, as draws from the posterior.
+
+    A particle starts from the base and is annealed along
+    :math:`0 = \beta_0 < \dots < \beta_N = 1`; transition *k* leaves
+    :math:`\pi_k \propto b \exp(\beta_k \delta)` invariant, and the momentum survives from one to
+    the next but for a part :math:`\gamma = 1 - 2^{-\epsilon L}` of its power. Its weight
+
+    .. math:: W = \exp \sum_k (\beta_k - \beta_{k-1}) \, \delta(z_{k-1})
+
+    has mean Z exactly. Each scan
+
+    1. anneals a new particle and accepts it against the current one with probability
+       :math:`\min(1, W' / W)`;
+    2. moves the accepted end point y by a Hamiltonian transition at beta = 1;
+    3. draws W afresh by the exact reversal of an annealing run, started from y.
+
+    What ``pm.sample`` records is y: draws from the posterior. The forward weights W' (a stochastic
+    lower bound of log Z) and the reverse weights W (an upper bound) are recorded both, and
+    :func:`pymc_tempering.estimate_logz` combines them by Bennett's ratio.
+
+    During tuning a short parallel tempering run finds base, schedule and step sizes, and annealing
+    runs then adapt step sizes and the number of levels. All of it stops at the end of tuning.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model, the default; anything less is refused.
+    n_levels : int, optional
+        Levels of the schedule, base and target included. By default adapted until the gap between
+        reverse and forward log weights is about 1.5 nats, where about half of the particles are
+        accepted; at most 2000.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1.
+    schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
+        Where levels are put, if `betas` is not given: equal communication barrier between
+        neighbours (the default), constant conditional ESS, or a fixed shape.
+    base : GaussianBase, DataTree or "advi", optional
+        As for :class:`pymc_tempering.ParallelTempering`.
+    adapt_base : bool
+        Refine the base during tuning. Default True.
+    scans_per_draw : int
+        Particles for each recorded draw, default 4.
+    transitions : {"hamiltonian", "fresh_momentum", "random_walk"}
+        "fresh_momentum" draws all of the momentum afresh (plain AIS with HMC), "random_walk" is
+        Metropolis with Gaussian proposals; both are there to be compared with.
+    n_leapfrog : int
+        Steps in each transition, default 1: with more levels instead, weights vary less.
+    short_steps : bool
+        Make one step in five up to 20 times shorter, so that necks of funnels are entered. Default
+        True; costs a fifth of the precision where there is no funnel.
+    target_accept : float, optional
+        Acceptance rate of the transitions that tuning aims at. Default 0.8, and 0.3 for
+        "random_walk".
+    model : pymc.Model, optional
+        Default: the model of the context.
+    rng : optional
+        Seed or generator; ``pm.sample`` replaces it for every chain.
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError
+        Before any sampling; see :mod:`pymc_tempering.errors`.
+
+    References
+    ----------
+    .. [1] J. Sohl-Dickstein, B. J. Culpepper (2012). Hamiltonian annealed importance sampling for
+       partition function estimation. Redwood technical report.
+    .. [2] C. Andrieu, A. Doucet, R. Holenstein (2010). Particle Markov chain Monte Carlo methods.
+       JRSS B 72(3).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_tempering.step_methods.hais import HAIS
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    ...     idata = pm.sample(100, tune=50, step=HAIS(), chains=2, cores=1, random_seed=1,
+    ...                       progressbar=False, quiet=True)
+    >>> idata.posterior["x"].shape
+    (2, 100)
+    """
+
+    name = "hais"
+    default_tune_steps = 200
+    _state_class = HAISState
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        n_levels: int | None = None,
+        betas: Any = None,
+        schedule: str = "barrier",
+        base: GaussianBase | xr.DataTree | str | None = None,
+        adapt_base: bool = True,
+        scans_per_draw: int = 4,
+        transitions: str = "hamiltonian",
+        n_leapfrog: int = 1,
+        short_steps: bool = True,
+        target_accept: float | None = None,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        unknown = set(kwargs) - {"blocked", "initial_point", "compile_kwargs"}
+        if unknown:
+            raise OptionError(f"HAIS does not know the arguments {sorted(unknown)}.")
+        if betas is not None and n_levels is not None:
+            raise ScheduleError("Both `betas` and `n_levels` were given; leave `n_levels` away.")
+        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
+        self._tuner_options = TunerOptions(
+            n_levels=None if n_levels is None else check_n_levels(n_levels),
+            betas=None if betas is None else check_betas(betas),
+            schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
+            adapt_base=bool(adapt_base),
+            moves=annealing_options(transitions, n_leapfrog, short_steps, target_accept),
+        )
+        self._prepare(vars, model, base, rng)
+        self._tuner: AnnealingTuner | None = None
+        self._n_tune = self.default_tune_steps
+        self._set_statistics()
+
+    def _set_statistics(self) -> None:
+        s, knots = self.scans_per_draw, N_KNOTS
+        per_scan, per_knot = np.dtype((np.float64, (s,))), np.dtype((np.float64, (knots,)))
+        table: dict[str, tuple[Any, Any]] = {
+            "log_weight_forward": (per_scan, [s]),
+            "log_weight_reverse": (per_scan, [s]),
+            "accepted": (np.dtype((np.bool_, (s,))), [s]),
+            "betas": (per_knot, [knots]),
+            "step_size": (per_knot, [knots]),
+            "acceptance_rate": (per_knot, [knots]),
+            "n_levels": (np.int64, []),
+            "n_gradients": (np.int64, []),
+            "n_divergences": (np.int64, []),
+            "n_zero_density": (np.int64, []),
+            "diverging": (np.bool_, []),
+            "base_id": (np.int64, []),
+            "model_logp": (np.float64, []),
+        }
+        self.stats_dtypes_shapes = table
+        self.stats_dtypes = [{name: dtype for name, (dtype, _) in table.items()}]
+
+    def _reset_chain(self) -> None:
+        self._tuner = None
+
+    def _start_chain(self, point: dict[str, np.ndarray]) -> None:
+        base, anchor, modes = self._first_base(self._density.points.ravel(point))
+        self._tuner = AnnealingTuner(
+            self._density.address,
+            base,
+            anchor,
+            modes,
+            self._tuner_options,
+            n_steps=self._n_tune if self.tune else 0,
+            widen=self._given_base is None,
+            rng=self.rng,
+        )
+
+    def stop_tuning(self) -> None:
+        """Fix base, schedule and step sizes; every later scan is exactly invariant."""
+        self.tune = False
+        if self._tuner is not None:
+            self._tuner.stop(self.rng)
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Run ``scans_per_draw`` scans and return the position of y with statistics."""
+        if self._tuner is None:
+            self._start_chain(point)
+        tuner = self._tuner
+        record = tuner.run(self.scans_per_draw, self.rng, adapt=self.tune)
+        position = self._density.points.unravel(tuner.target_position)
+        # PyMC's trace reads the values by position, in the order of the point that it passes
+        return {name: position[name] for name in point}, [self._statistics(tuner, record)]
+
+    def _statistics(self, tuner: AnnealingTuner, record: AnnealingRecord | None) -> dict[str, Any]:
+        s = self.scans_per_draw
+        empty = np.full(N_KNOTS, np.nan)
+        annealer = tuner.annealer
+        is_pilot = record is None or annealer is None
+        counts = np.zeros(N_COUNTS, dtype=np.int64) if record is None else record.counts
+        if is_pilot:
+            counts = tuner.pilot_counts
+        return {
+            "log_weight_forward": np.full(s, np.nan) if is_pilot else record.log_weight_forward,
+            "log_weight_reverse": np.full(s, np.nan) if is_pilot else record.log_weight_reverse,
+            "accepted": np.zeros(s, dtype=np.bool_) if is_pilot else record.accepted,
+            "betas": empty if is_pilot else _at_knots(annealer.betas),
+            "step_size": empty if is_pilot else _at_knots(annealer.step_sizes),
+            "acceptance_rate": empty if is_pilot else _at_knots(record.acceptance_rate),
+            "n_levels": 0 if is_pilot else annealer.n_levels,
+            "n_gradients": int(counts[0]),
+            "n_divergences": int(counts[1]),
+            "n_zero_density": int(counts[3]),
+            "diverging": bool(counts[2] > 0),
+            "base_id": base_id(tuner.base),
+            "model_logp": tuner.target_log_density,
+        }
+
+    @property
+    def chain(self) -> dict[str, Any] | None:
+        """Everything that changes during a chain; None before its first step."""
+        return None if self._tuner is None else self._tuner.state()
+
+    @chain.setter
+    def chain(self, state: dict[str, Any] | None) -> None:
+        self._reset_chain()
+        if state is not None:
+            self._tuner = AnnealingTuner.from_state(
+                state, self._density.address, self._tuner_options
+            )
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        columns = [
+            TextColumn("{task.fields[levels]}", table_column=Column("Levels", ratio=1)),
+            TextColumn("{task.fields[accepted]:.2f}", table_column=Column("Accepted", ratio=1)),
+            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
+        ]
+        return columns, {
+            "levels": [0] * n_chains,
+            "accepted": [0.0] * n_chains,
+            "divergences": [0] * n_chains,
+        }
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(statistics: dict[str, Any]) -> dict[str, Any]:
+            return {
+                "levels": statistics["n_levels"],
+                "accepted": float(np.mean(statistics["accepted"])),
+                "divergences": statistics["n_divergences"],
+                "failing": bool(statistics["diverging"]),
+            }
+
+        return (update,)
+
+
+def annealing_options(
+    transitions: str, n_leapfrog: int, short_steps: bool, target_accept: float | None
+) -> dict[str, Any]:
+    """Check the options of the transitions, for :class:`Annealer`.
+
+    Raises
+    ------
+    OptionError
+    """
+    kind = TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS))
+    if target_accept is None:
+        target_accept = 0.3 if transitions == "random_walk" else 0.8
+    if not 0.0 < target_accept < 1.0:
+        raise OptionError(f"`target_accept` is {target_accept!r}; expected a number in (0, 1).")
+    return {
+        "kind": kind,
+        "n_leapfrog": check_positive("n_leapfrog", n_leapfrog, integer=True),
+        "short_steps": bool(short_steps) and transitions != "random_walk",
+        "target_accept": float(target_accept),
+        "trajectory_length": 1.5,
+        "max_steps": 64,
+    }
+
+
+def _at_knots(values: FloatArray) -> FloatArray:
+    return pad(schedule_knots(values, N_KNOTS), N_KNOTS)
