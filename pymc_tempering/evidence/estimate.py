@@ -8,17 +8,28 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import DataError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.results.datatree import concat_chains
-from pymc_tempering.sampling import DEFAULT_CHAINS, build_step, check_run, run_chains
+from pymc_tempering.sampling import (
+    DEFAULT_CHAINS,
+    build_step,
+    check_run,
+    resolve_method,
+    run_chains,
+    run_joint,
+)
 from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["DEFAULT_DRAWS", "estimate_logz"]
 
 DEFAULT_DRAWS = 160
+"""Draws of each chain; a draw is ``scans_per_draw`` scans."""
+
+DEFAULT_JOINT_DRAWS = 3000
+"""Draws of each chain of joint continuous tempering, where a draw is one step of NUTS."""
 
 # room for the error to turn out larger than the first run said
 _SAFETY = 1.15
@@ -28,7 +39,7 @@ def estimate_logz(
     model_or_idata: pm.Model | xr.DataTree | None = None,
     *,
     method: str = "pt",
-    draws: int = DEFAULT_DRAWS,
+    draws: int | None = None,
     tune: int | None = None,
     chains: int = DEFAULT_CHAINS,
     cores: int | None = None,
@@ -48,11 +59,17 @@ def estimate_logz(
     ----------
     model_or_idata : pymc.Model or DataTree, optional
         Default: the model of the context.
-    method : {"pt"}
-        The sampler, default parallel tempering, whose estimate is made by MBAR.
+    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto"}
+        The sampler. "pt", the default: parallel tempering with MBAR. "gibbs_ct": Gibbs continuous
+        tempering (Graham & Storkey 2017, eq. 21). "joint_ct": NUTS on the tempered model of
+        :func:`pymc_tempering.temper`. "st": simulated tempering with RTS (Carlson et al. 2016,
+        eq. 12). "hais": Hamiltonian annealed importance sampling, with bounds (Sohl-Dickstein &
+        Culpepper 2012). "auto": parallel tempering, which was fastest to a given error on every
+        reference problem.
     draws, tune, chains, cores, random_seed, progressbar
-        As in ``pm.sample``. Each draw is ``scans_per_draw`` scans; 160 draws of 4 chains reach an
-        error of a few hundredths of a nat on most models.
+        As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is
+        ``scans_per_draw`` scans; 160 draws of 4 chains reach an error of a few hundredths of a nat
+        on most models.
     target_se : float, optional
         Standard error to reach, in nats: chains are added in rounds until it is.
     max_chains : int
@@ -93,6 +110,9 @@ def estimate_logz(
         estimate = estimate_from_idata(model_or_idata)
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
+        method = resolve_method(method)
+        if draws is None:
+            draws = DEFAULT_JOINT_DRAWS if method == "joint_ct" else DEFAULT_DRAWS
         check_run(draws=draws, tune=tune, chains=chains, cores=cores, target_se=target_se)
         estimate = _sample_and_estimate(
             model, method, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
@@ -117,6 +137,15 @@ def _sample_and_estimate(
     options: dict[str, Any],
     **run: Any,
 ) -> LogZEstimate:
+    if method == "joint_ct":
+        if target_se is not None:
+            raise OptionError(
+                "`target_se` is not available for joint_ct, whose chains belong to one tempered "
+                "model; use method='gibbs_ct', or raise `draws`."
+            )
+        estimate = run_joint(model, random_seed=random_seed, **run, **options)
+        notes = prior_doubts(model, estimate.idata)
+        return replace(estimate, warnings=(*estimate.warnings, *notes))
     step = build_step(method, model, options)
     seeds = _seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)

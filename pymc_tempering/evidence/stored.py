@@ -16,6 +16,9 @@ __all__ = ["COLLECTORS", "estimate_from_idata", "recognise"]
 
 COLLECTORS: dict[str, tuple[str, str, str]] = {
     "pt": ("pymc_tempering.evidence.parallel", "pt, mbar", "swap_acceptance_rate"),
+    "st": ("pymc_tempering.evidence.st", "st, rts", "log_level_weights"),
+    "gibbs_ct": ("pymc_tempering.evidence.gibbs_ct", "gibbs_ct, eq. 21", "bias"),
+    "hais": ("pymc_tempering.evidence.hais", "hais, bidirectional", "log_weight_forward"),
 }
 """For each method: module of its ``collect``, what users read, a statistic only it records."""
 
