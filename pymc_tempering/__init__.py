@@ -1,17 +1,26 @@
-"""Tempered samplers for PyMC: every mode of the posterior, and the evidence with its error."""
+"""Tempered samplers for PyMC: every mode of the posterior, and the evidence with its error.
 
-from pymc_tempering.base.fit import fit_base
-from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.compare import compare
-from pymc_tempering.estimators.continuous import tempered_expectation
-from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.estimate import estimate_logz
-from pymc_tempering.sampling import sample
-from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
-from pymc_tempering.step_methods.hais import HAIS
-from pymc_tempering.step_methods.parallel import ParallelTempering
-from pymc_tempering.step_methods.simulated import SimulatedTempering
-from pymc_tempering.transform import temper, untemper
+Names are imported when they are first used, so that ``import pymc_tempering`` costs nothing and
+optional packages are needed only by what uses them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pymc_tempering.base.fit import fit_base
+    from pymc_tempering.base.gaussian import GaussianBase
+    from pymc_tempering.bidirectional import bidirectional_check
+    from pymc_tempering.compare import compare
+    from pymc_tempering.estimators.continuous import tempered_expectation
+    from pymc_tempering.estimators.result import LogZEstimate
+    from pymc_tempering.evidence.estimate import estimate_logz
+    from pymc_tempering.sampling import sample
+    from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
+    from pymc_tempering.step_methods.hais import HAIS
+    from pymc_tempering.step_methods.parallel import ParallelTempering
+    from pymc_tempering.step_methods.simulated import SimulatedTempering
+    from pymc_tempering.transform import temper, untemper
 
 __all__ = [
     "HAIS",
@@ -20,6 +29,7 @@ __all__ = [
     "LogZEstimate",
     "ParallelTempering",
     "SimulatedTempering",
+    "bidirectional_check",
     "compare",
     "estimate_logz",
     "fit_base",
@@ -28,3 +38,32 @@ __all__ = [
     "tempered_expectation",
     "untemper",
 ]
+
+_HOMES = {
+    "HAIS": "pymc_tempering.step_methods.hais",
+    "GaussianBase": "pymc_tempering.base.gaussian",
+    "GibbsCT": "pymc_tempering.step_methods.gibbs_continuous",
+    "LogZEstimate": "pymc_tempering.estimators.result",
+    "ParallelTempering": "pymc_tempering.step_methods.parallel",
+    "SimulatedTempering": "pymc_tempering.step_methods.simulated",
+    "bidirectional_check": "pymc_tempering.bidirectional",
+    "compare": "pymc_tempering.compare",
+    "estimate_logz": "pymc_tempering.evidence.estimate",
+    "fit_base": "pymc_tempering.base.fit",
+    "sample": "pymc_tempering.sampling",
+    "temper": "pymc_tempering.transform",
+    "tempered_expectation": "pymc_tempering.estimators.continuous",
+    "untemper": "pymc_tempering.transform",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

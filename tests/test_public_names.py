@@ -1,0 +1,27 @@
+"""The package's front door: cheap to import, every name there."""
+
+import subprocess
+import sys
+
+import pymc_tempering
+
+
+def test_every_public_name_resolves():
+    assert sorted(pymc_tempering.__all__) == sorted(pymc_tempering._HOMES)
+    for name in pymc_tempering.__all__:
+        assert getattr(pymc_tempering, name).__module__.startswith("pymc_tempering")
+        assert name in dir(pymc_tempering)
+
+
+def test_unknown_name_is_an_attribute_error():
+    assert not hasattr(pymc_tempering, "NoSuchSampler")
+
+
+def test_import_brings_in_nothing_optional_and_nothing_heavy():
+    code = (
+        "import sys; import pymc_tempering; "
+        "heavy = {'matplotlib', 'scipy.stats', 'numba', 'pymc', 'arviz'}; "
+        "sys.exit(','.join(sorted(heavy & set(sys.modules))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
