@@ -11,8 +11,10 @@ from pymc_tempering.results.datatree import read_statistics
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
+    "InverseTemperatures",
     "RoundTrip",
     "annealing_weights",
+    "inverse_temperatures",
     "levels_of_replicas",
     "read_statistic",
     "share_of_levels",
@@ -29,6 +31,67 @@ class RoundTrip(NamedTuple):
     start: int
     target: int
     end: int
+
+
+class InverseTemperatures(NamedTuple):
+    """Inverse temperatures that a run visited.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n_chains, n_scans)
+    levels : ndarray of shape (n_chains, n_levels), or None
+        The schedule of each chain where beta moves between levels, nan beyond those in use.
+    knots : ndarray of shape (n_chains, n_knots), or None
+        Knots of the bias where beta is continuous and the bias is known.
+    chains : ndarray of shape (n_chains,)
+        Coordinates of the chains.
+    """
+
+    beta: FloatArray
+    levels: FloatArray | None
+    knots: FloatArray | None
+    chains: IntArray
+
+
+def inverse_temperatures(idata: Any) -> InverseTemperatures:
+    """Read the inverse temperatures of a run of continuous or simulated tempering.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        For joint continuous tempering, what ``untemper`` returns.
+
+    Raises
+    ------
+    DataError
+        If the run has no inverse temperature that moves: that of parallel tempering has a replica
+        at every level at all times.
+    """
+    tree = check_tree(idata)
+    statistics = read_statistics(tree)
+    if "replica" in statistics:
+        raise DataError(
+            "In parallel tempering every level holds one replica at all times, so there is no "
+            "occupancy to draw. Use `plot_index_process`, which shows how replicas move."
+        )
+    source = dict(statistics)
+    if "beta" not in source and "tempering" in tree.children:
+        dataset = tree["tempering"].dataset
+        # knots of joint continuous tempering are the same for all chains
+        source = {str(n): v.values for n, v in dataset.data_vars.items() if n in ("beta", "knots")}
+    if "beta" not in source:
+        raise DataError(
+            f"`sample_stats` has {sorted(statistics)} but not `beta`, which continuous and "
+            "simulated tempering record. Pass a run of one of these."
+        )
+    beta = source["beta"].reshape(len(source["beta"]), -1)
+    levels, knots = (
+        None if name not in source else source[name][:, 0] if source[name].ndim == 3
+        else np.broadcast_to(source[name], (len(beta), source[name].shape[-1]))
+        for name in ("betas", "knots")
+    )  # fmt: skip
+    chains = tree["posterior" if "posterior" in tree.children else "sample_stats"].dataset["chain"]
+    return InverseTemperatures(beta, levels, knots, chains.values)
 
 
 def read_statistic(idata: Any, name: str, *, recorded_by: str) -> FloatArray:

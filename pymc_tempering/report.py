@@ -90,6 +90,20 @@ def report(
         If the folder of `path` does not exist.
     ImportError
         If matplotlib is missing.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> idata = pm_temper.sample(model, draws=20, tune=50, chains=2, cores=1, random_seed=1,
+    ...                          scans_per_draw=8, progressbar=False, quiet=True)
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     report(idata, Path(folder) / "report.html", title="One mean").name
+    'report.html'
     """
     target = Path(path)
     if not target.parent.is_dir():

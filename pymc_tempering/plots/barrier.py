@@ -54,6 +54,11 @@ def plot_barrier(
     ------
     DataError
         If the run is not of parallel tempering.
+
+    Examples
+    --------
+    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
+    >>> ax = plot_barrier(idata)  # doctest: +SKIP
     """
     read_statistic(idata, "swap_acceptance_rate", recorded_by="parallel tempering")
     dataset = with_estimate(idata)["tempering"].dataset

@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics import share_of_levels, share_of_pieces
-from pymc_tempering.errors import DataError
-from pymc_tempering.evidence.reading import check_tree
+from pymc_tempering.diagnostics import inverse_temperatures, share_of_levels, share_of_pieces
 from pymc_tempering.plots.common import (
     INK,
     colour_of_chain,
@@ -16,7 +14,6 @@ from pymc_tempering.plots.common import (
     name_of_chain,
     tidy,
 )
-from pymc_tempering.results.datatree import read_statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,25 +57,18 @@ def plot_beta_occupancy(
     DataError
         If the run has no inverse temperature that moves: that of parallel tempering has a replica
         at every level at all times.
+
+    Examples
+    --------
+    >>> idata = pymc_tempering.sample(model, method="gibbs_ct")  # doctest: +SKIP
+    >>> ax = plot_beta_occupancy(idata)  # doctest: +SKIP
     """
-    statistics = read_statistics(check_tree(idata))
-    if "replica" in statistics:
-        raise DataError(
-            "In parallel tempering every level holds one replica at all times, so there is no "
-            "occupancy to draw. Use `plot_index_process`, which shows how replicas move."
-        )
-    if "beta" not in statistics:
-        raise DataError(
-            f"`sample_stats` has {sorted(statistics)} but not `beta`, which continuous and "
-            "simulated tempering record. Pass a run of one of these."
-        )
-    chains = idata["sample_stats"].dataset["chain"].values
+    recorded = inverse_temperatures(idata)
     ax = get_axes(ax, figsize, (7.0, 3.8))
-    beta = statistics["beta"].reshape(len(chains), -1)
-    if "betas" in statistics:
-        shown = _draw_levels(ax, beta, statistics["betas"][:, 0], chains)
+    if recorded.levels is not None:
+        shown = _draw_levels(ax, recorded.beta, recorded.levels, recorded.chains)
     else:
-        shown = _draw_pieces(ax, beta, statistics.get("knots"), chains, n_bins)
+        shown = _draw_pieces(ax, recorded.beta, recorded.knots, recorded.chains, n_bins)
     ax.axhline(1.0, color=INK, linestyle="--", linewidth=1, label="equal shares")
     ax.set_ylim(bottom=0.0)
     label_betas(ax, shown)
@@ -109,8 +99,8 @@ def _draw_pieces(
     n_bins: int,
 ) -> "FloatArray":
     edges = [np.linspace(0.0, 1.0, n_bins + 1)] * len(chains)
-    if knots is not None and np.isfinite(knots[:, 0]).sum(axis=-1).min() > _MIN_KNOTS:
-        edges = [row[np.isfinite(row)] for row in knots[:, 0]]
+    if knots is not None and np.isfinite(knots).sum(axis=-1).min() > _MIN_KNOTS:
+        edges = [row[np.isfinite(row)] for row in knots]
     for chain, own in enumerate(edges):
         ax.stairs(
             share_of_pieces(beta[chain], own), own, linewidth=1.4, baseline=None,

@@ -68,6 +68,11 @@ def plot_index_process(
         If the run is not of parallel tempering.
     OptionError
         If there is no such chain.
+
+    Examples
+    --------
+    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
+    >>> ax = plot_index_process(idata, chain=1, draws=200)  # doctest: +SKIP
     """
     replica = read_statistic(idata, "replica", recorded_by="parallel tempering")
     chains = idata["sample_stats"].dataset["chain"].values.tolist()

@@ -49,6 +49,11 @@ def plot_log_weights(
     ------
     DataError
         If the run has no annealing weights, or none above zero.
+
+    Examples
+    --------
+    >>> idata = pymc_tempering.sample(model, method="hais")  # doctest: +SKIP
+    >>> ax = plot_log_weights(idata)  # doctest: +SKIP
     """
     weights = annealing_weights(idata)
     finite = {name: values[np.isfinite(values)] for name, values in weights.items()}

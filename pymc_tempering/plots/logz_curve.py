@@ -48,15 +48,22 @@ def plot_logz_curve(
     ------
     DataError
         If the method estimates log Z at the target only.
+
+    Examples
+    --------
+    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
+    >>> ax = plot_logz_curve(idata, figsize=(5, 3))  # doctest: +SKIP
     """
     dataset = with_estimate(idata)["tempering"].dataset
-    if "log_z_levels" not in dataset or "betas" not in dataset:
+    places = "betas" if "betas" in dataset else "knots"
+    if "log_z_levels" not in dataset or places not in dataset:
         raise DataError(
             f"The method {dataset.attrs.get('method', '')!r} estimates log Z at the target only, "
-            "so there is no curve. Parallel and simulated tempering have one."
+            "so there is no curve. Parallel, simulated and continuous tempering have one."
         )
     ax = get_axes(ax, figsize, (7.0, 4.0))
-    betas, log_z = dataset["betas"].values, dataset["log_z_levels"].values
+    log_z = dataset["log_z_levels"].values
+    betas = np.broadcast_to(dataset[places].values, log_z.shape)
     for chain in range(len(betas)):
         used = np.isfinite(betas[chain])
         ax.plot(

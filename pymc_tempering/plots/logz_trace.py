@@ -54,6 +54,11 @@ def plot_logz_trace(
     ------
     DataError
         If the run is not tempered.
+
+    Examples
+    --------
+    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
+    >>> ax = plot_logz_trace(idata, reference=-1081.2)  # doctest: +SKIP
     """
     trace = log_z_trace(check_tree(idata), n_points)
     ax = get_axes(ax, figsize, (7.0, 4.0))

@@ -33,7 +33,7 @@ class Panel(NamedTuple):
     n_axes : int
         Number of axes that it draws on.
     needs : tuple of str
-        Statistics, any of which the run must have; empty for every run.
+        Names in ``sample_stats`` or ``tempering``, any of which the run must have.
     """
 
     question: str
@@ -50,7 +50,7 @@ PANELS: tuple[Panel, ...] = (
         "Chains that settle apart have not found the same modes.",
         plot_logz_trace,
         1,
-        (),
+        ("base_id",),
     ),
     Panel(
         "Do replicas pass from level to level?",
@@ -62,8 +62,8 @@ PANELS: tuple[Panel, ...] = (
     ),
     Panel(
         "Do replicas make the whole journey?",
-        "Each coloured line is a way from base to target and back, which can carry a new mode to the "
-        "posterior draws. Without any, nothing says that every mode was found.",
+        "Each coloured line is a way from base to target and back, which can carry a new mode to "
+        "the posterior draws. Without any, nothing says that every mode was found.",
         plot_index_process,
         1,
         ("replica",),
@@ -113,7 +113,7 @@ def panels_for(idata: xr.DataTree) -> list[Panel]:
             "which the pictures are made of. Pass the result of `sample`, whole."
         )
     known = {str(name) for group in ("sample_stats", "tempering") for name in tree[group].data_vars}
-    return [panel for panel in PANELS if not panel.needs or known & set(panel.needs)]
+    return [panel for panel in PANELS if known & set(panel.needs)]
 
 
 def plot_report(idata: xr.DataTree, *, figsize: tuple[float, float] | None = None) -> np.ndarray:
@@ -135,6 +135,19 @@ def plot_report(idata: xr.DataTree, *, figsize: tuple[float, float] | None = Non
     ------
     DataError
         If the run is not tempered.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> idata = pm_temper.sample(model, draws=20, tune=50, chains=2, cores=1, random_seed=1,
+    ...                          scans_per_draw=8, progressbar=False, quiet=True)
+    >>> axes = plot_report(idata)
+    >>> axes[0].get_ylabel()
+    'log Z (nats)'
     """
     tree = with_estimate(idata)
     panels = panels_for(tree)
