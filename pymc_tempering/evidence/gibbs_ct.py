@@ -15,6 +15,7 @@ __all__ = ["collect"]
 MIN_RESTARTS = 10
 MIN_OCCUPANCY = 0.05
 FULL_SUPPORT = 0.99
+_N_BINS = 8
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -121,18 +122,19 @@ def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: f
 
 
 def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
-    counts, _ = np.histogram(beta, knots)
+    # few knots do not resolve where beta is
+    edges = knots if knots.size > _N_BINS else np.linspace(0.0, 1.0, _N_BINS + 1)
+    counts, _ = np.histogram(beta, edges)
     return float(counts.min() * counts.size / beta.size)
 
 
 def _doubts(arrays: Mapping[str, FloatArray]) -> list[str]:
     warnings = []
-    # one piece has all of the time by definition, so its ends are looked at instead
     low = np.flatnonzero(arrays["lowest_occupancy"] < MIN_OCCUPANCY).tolist()
     if low:
         warnings.append(
-            f"beta hardly visits part of its range: in chains {low} one piece of the bias has less "
-            f"than {100 * MIN_OCCUPANCY:.0f} % of its share. Raise `tune`, or leave `log_zeta` at "
+            f"beta hardly visits part of its range: in chains {low} one part has less than "
+            f"{100 * MIN_OCCUPANCY:.0f} % of its share. Raise `tune`, or leave `log_zeta` at "
             "'adapt'."
         )
     mass = arrays["support_mass"]

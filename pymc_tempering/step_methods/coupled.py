@@ -10,13 +10,13 @@ from pymc.step_methods.state import dataclass_state
 from rich.progress import TextColumn
 from rich.table import Column
 
+from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.step_methods.common import (
     TemperedStep,
     TemperedStepState,
-    base_id,
     check_positive,
 )
 from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
@@ -25,8 +25,9 @@ from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
 from pymc_tempering.step_methods.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CoupledStep", "CoupledStepState"]
+__all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
 
+DEFAULT_SCANS_PER_DRAW = 32
 _PILOT_SHARE = 2
 
 
@@ -146,23 +147,31 @@ class CoupledStep(TemperedStep):
             )  # fmt: skip
             return
         inside = [m for m in modes if np.isfinite(self._density.value_and_grad(m)[0])] or [start]
-        self._start_pair(base, None, inside[-1], inside[0], self._n_tune)
+        self._start_pair(Coordinates.of(base), None, inside[-1], inside[0], self._n_tune)
 
     def _start_pair(
         self,
-        base: GaussianBase,
+        coordinates: Coordinates,
         pilot: PilotResult | None,
         z: FloatArray,
         y: FloatArray,
         n_blocks: int,
     ) -> None:
-        betas, bias, grid = self._ladder(base, pilot)
+        betas, bias, grid = self._ladder(coordinates.base, pilot)
         if pilot is None:
             step_sizes = np.full(grid.size, 0.2)
         else:
             step_sizes = np.exp(np.interp(grid, pilot.step_betas, np.log(pilot.step_sizes)))
         self._pair = self._pair_class(
-            self._density.address, base, betas, bias, grid, step_sizes, z, y, **self._pair_options
+            self._density.address,
+            coordinates,
+            betas,
+            bias,
+            grid,
+            step_sizes,
+            z,
+            y,
+            **self._pair_options,
         )
         self._adapter = None
         if self.tune and self._adapts_bias:
@@ -174,7 +183,7 @@ class CoupledStep(TemperedStep):
         found = pilot.result()
         n_blocks = self._n_tune - self._n_tune // _PILOT_SHARE
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
-        self._start_pair(found.base, found, middle, top, n_blocks)
+        self._start_pair(found.coordinates, found, middle, top, n_blocks)
         self._pilot = None
 
     def stop_tuning(self) -> None:
@@ -234,7 +243,7 @@ class CoupledStep(TemperedStep):
             "n_base_draws": draws,
             "n_base_support": support,
             "diverging": at_target > 0,
-            "base_id": base_id(pair.base),
+            "base_id": pair.base_id,
             "model_logp": pair.target_log_density,
         }
 
@@ -256,7 +265,7 @@ class CoupledStep(TemperedStep):
             "n_base_draws": len(record.delta),
             "n_base_support": int(np.isfinite(record.delta[:, 0]).sum()),
             "diverging": record.n_target_divergences > 0,
-            "base_id": base_id(replicas.base),
+            "base_id": replicas.base_id,
             "model_logp": replicas.target_log_density,
         }
 

@@ -15,9 +15,8 @@ from pymc_tempering.schedule.weights import (
     wanted_occupancy,
 )
 from pymc_tempering.step_methods.common import check_choice, check_positive
-from pymc_tempering.step_methods.coupled import CoupledStep
+from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.step_methods.pair import ContinuousPair, PairRecord, TemperedPair
-from pymc_tempering.step_methods.parallel import DEFAULT_SCANS_PER_DRAW
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.types import FloatArray
 

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.coordinates import Coordinates
+from pymc_tempering.base.gaussian import base_id
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.continuous import continuous_scans
 from pymc_tempering.kernels.coupled import N_COUNTS
@@ -58,7 +59,8 @@ class TemperedPair:
     ----------
     address : int
         The target, see :func:`pymc_tempering.kernels.density.call_density`.
-    base : GaussianBase
+    coordinates : Coordinates
+        Of the base.
     betas : ndarray of shape (n,)
         Knots of the bias, or levels.
     bias : ndarray of shape (n,)
@@ -78,7 +80,7 @@ class TemperedPair:
     def __init__(
         self,
         address: int,
-        base: GaussianBase,
+        coordinates: Coordinates,
         betas: FloatArray,
         bias: FloatArray,
         grid: FloatArray,
@@ -87,10 +89,10 @@ class TemperedPair:
         y: FloatArray,
         **options: Any,
     ) -> None:
-        self._configure(address, base, options)
+        self._configure(address, coordinates, options)
         self.betas, self.bias = np.array(betas), np.array(bias)
         self.grid, self.step_sizes = np.array(grid), np.array(step_sizes)
-        self.u = np.ascontiguousarray(base.to_base(np.stack([z, y, y])))
+        self.u = np.ascontiguousarray(coordinates.to_base(np.stack([z, y, y])))
         self.grad = np.zeros_like(self.u)
         self.log_target = np.full(3, -np.inf)
         self.delta = np.full(3, -np.inf)
@@ -100,31 +102,32 @@ class TemperedPair:
         self.level = np.array([betas.size - 1])
         for row in range(3):
             self.log_target[row] = evaluate(
-                address, self._mean, self._scale, base.log_det_scale, self.u[row],
+                address, self._mean, coordinates.rows, self._log_det_scale, self.u[row],
                 self.grad[row], self._work,
             )  # fmt: skip
             self.delta[row] = self.log_target[row] - log_base(self.u[row])
         self.dual_averaging = new_dual_averaging(self.step_sizes)
 
-    def _configure(self, address: int, base: GaussianBase, options: dict[str, Any]) -> None:
+    def _configure(self, address: int, coordinates: Coordinates, options: dict[str, Any]) -> None:
         self.address = address
-        self.base = base
+        self.coordinates = coordinates
+        self.base_id = base_id(coordinates.base)
         self.trajectory_length = options["trajectory_length"]
         self.max_steps = options["max_steps"]
         self.target_accept = options["target_accept"]
-        self._mean = np.ascontiguousarray(base.mean)
-        self._scale = np.ascontiguousarray(np.atleast_2d(base.scale))
-        self._work = np.zeros((5, base.dim))
+        self._mean = np.ascontiguousarray(coordinates.base.mean)
+        self._log_det_scale = coordinates.base.log_det_scale
+        self._work = np.zeros((5, coordinates.base.dim))
 
     @property
     def target_position(self) -> FloatArray:
         """Position ``z`` of the replica at beta = 1, shape (D,)."""
-        return self.base.from_base(self.u[self.holder[1]])
+        return self.coordinates.from_base(self.u[self.holder[1]])
 
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_target[self.holder[1]] - self.base.log_det_scale)
+        return float(self.log_target[self.holder[1]] - self._log_det_scale)
 
     def set_bias(self, bias: FloatArray) -> None:
         """Change the bias, in nats, shape (n,); for tuning only."""
@@ -158,15 +161,16 @@ class TemperedPair:
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
         return {name: getattr(self, name).copy() for name in self._arrays} | {
-            "base_mean": np.array(self.base.mean),
-            "base_scale": np.array(self.base.scale),
+            "base_mean": np.array(self.coordinates.base.mean),
+            "base_rows": np.array(self.coordinates.rows),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any], address: int, **options: Any) -> "TemperedPair":
         """Rebuild from :meth:`state`; ``options`` are those of the constructor."""
         self = cls.__new__(cls)
-        self._configure(address, GaussianBase(state["base_mean"], state["base_scale"]), options)
+        coordinates = Coordinates.from_rows(state["base_mean"], state["base_rows"])
+        self._configure(address, coordinates, options)
         for name in self._arrays:
             setattr(self, name, np.array(state[name]))
         return self
@@ -180,7 +184,8 @@ class ContinuousPair(TemperedPair):
         delta, target_delta, beta = np.empty((3, n_scans))
         sums, counts = np.zeros(4), np.zeros(N_COUNTS, dtype=np.int64)
         continuous_scans(
-            self.address, self._mean, self._scale, self.base.log_det_scale, self.betas, self.bias,
+            self.address, self._mean, self.coordinates.rows, self._log_det_scale, self.betas,
+            self.bias,
             self.grid, self.step_sizes, self.trajectory_length, self.max_steps, self.u, self.grad,
             self.log_target, self.delta, self.beta, self.holder, self.last_end, self._work,
             delta, target_delta, beta, sums, counts,
@@ -203,8 +208,8 @@ class ContinuousPair(TemperedPair):
 class SimulatedPair(TemperedPair):
     """The pair of simulated tempering; ``betas`` are the levels, and the grid is the same."""
 
-    def _configure(self, address: int, base: GaussianBase, options: dict[str, Any]) -> None:
-        super()._configure(address, base, options)
+    def _configure(self, address: int, coordinates: Coordinates, options: dict[str, Any]) -> None:
+        super()._configure(address, coordinates, options)
         self.level_update = options["level_update"]
 
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
@@ -215,7 +220,8 @@ class SimulatedPair(TemperedPair):
         acceptance, sums = np.zeros(n), np.zeros(2)
         counts = np.zeros(N_COUNTS, dtype=np.int64)
         simulated_scans(
-            self.address, self._mean, self._scale, self.base.log_det_scale, self.betas, -self.bias,
+            self.address, self._mean, self.coordinates.rows, self._log_det_scale, self.betas,
+            -self.bias,
             self.step_sizes, self.trajectory_length, self.max_steps, self.level_update, self.u,
             self.grad, self.log_target, self.delta, self.level, self.holder, self.last_end,
             self._work, delta, target_delta, level, acceptance, visits, sums, counts,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
@@ -30,7 +31,8 @@ class PilotResult(NamedTuple):
 
     Attributes
     ----------
-    base : GaussianBase
+    coordinates : Coordinates
+        Of the base.
     betas : ndarray of shape (n_levels,)
         Schedule of the last round.
     rejection_rates : ndarray of shape (n_levels - 1,)
@@ -42,7 +44,7 @@ class PilotResult(NamedTuple):
         ``z`` of the replica at each level of the final schedule.
     """
 
-    base: GaussianBase
+    coordinates: Coordinates
     betas: FloatArray
     rejection_rates: FloatArray
     log_z: FloatArray
@@ -138,13 +140,13 @@ class Pilot:
         replicas = self.replicas
         replicas.stop_adaptation()
         return PilotResult(
-            base=replicas.base,
+            coordinates=replicas.coordinates,
             betas=self.betas,
             rejection_rates=1.0 - self.swap_sum / max(len(self.deltas), 1),
             log_z=ladder_log_z(np.concatenate(self.deltas), self.betas),
             step_betas=replicas.betas[1:].copy(),
             step_sizes=replicas.step_sizes[1:].copy(),
-            positions=replicas.base.from_base(replicas.u[replicas.replica_at]),
+            positions=replicas.coordinates.from_base(replicas.u[replicas.replica_at]),
         )
 
     def state(self) -> dict[str, Any]:

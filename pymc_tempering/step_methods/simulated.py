@@ -14,9 +14,8 @@ from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
 from pymc_tempering.step_methods.common import check_choice, pad
-from pymc_tempering.step_methods.coupled import CoupledStep
+from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.step_methods.pair import PairRecord, SimulatedPair, TemperedPair
-from pymc_tempering.step_methods.parallel import DEFAULT_SCANS_PER_DRAW
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.types import FloatArray
 
