@@ -119,9 +119,7 @@ def parallel_scans(
             if level == 0:
                 for i in range(dim):
                     u[r, i] = rng.standard_normal()
-                log_target[r] = evaluate(
-                    address, mean, scale, log_det_scale, u[r], grad[r], work
-                )
+                log_target[r] = evaluate(address, mean, scale, log_det_scale, u[r], grad[r], work)
                 counts[2] += 1
                 acceptance_sums[0] += 1.0
             else:

@@ -13,7 +13,6 @@ SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 DEO, SEO, SWEEP, ALTERNATING = 0, 1, 2, 3
 
 
-
 @numba.njit(nogil=True, cache=True)
 def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> float:
     """Metropolis probability of exchanging the replicas of two neighbouring levels.
