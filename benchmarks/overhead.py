@@ -101,8 +101,8 @@ def main():
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     table = Table(title="CPU seconds of pm.sample(step=ParallelTempering()), tuning included")
-    columns = ["case", "draws", "total s", "scans s", "fits s", "outside", "gradients", "us/gradient",
-               "bare us", "kernel/bare"]  # fmt: skip
+    columns = ["case", "draws", "total s", "scans s", "fits s", "outside", "gradients",
+               "us/gradient", "bare us", "kernel/bare"]  # fmt: skip
     for column in columns:
         table.add_column(column, justify="left" if column == "case" else "right")
     for name in CASES:
