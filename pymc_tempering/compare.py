@@ -48,8 +48,9 @@ def compare(
         Best first, one row per model. ``log_marginal_likelihood`` and ``se``; ``log_bayes_factor``
         against the best (0 for itself, negative for the others) with ``log_bayes_factor_se``;
         ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors
-        of log Z; ``rank_stability``, the probability over those errors that the row would keep its
-        rank; ``warning``, whether the estimate has any. All in nats.
+        of log Z and are nan where one of these is; ``rank_stability``, the probability over those
+        errors that the row would keep its rank; ``warning``, whether the estimate has any. All in
+        nats.
 
     Raises
     ------
@@ -111,10 +112,12 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
     errors = rng.standard_normal((_N_ERROR_DRAWS, len(names)))
     finite_df = np.where(np.isfinite(df), df, 1e9)
     errors /= np.sqrt(rng.chisquare(finite_df, errors.shape) / finite_df)
-    simulated = log_z + np.nan_to_num(se) * errors
+    # one unknown error leaves the probabilities of all models uncertain by an unknown amount
+    simulated = log_z + (se if np.isfinite(se).all() else np.nan) * errors
     tail = 0.5 * (1.0 - prob)
     low, high = np.quantile(model_probabilities(simulated, prior), [tail, 1.0 - tail], axis=0)
     ranks = np.argsort(np.argsort(-simulated, axis=1), axis=1)
+    stability = (ranks == np.argsort(order)).mean(axis=0)
     best = order[0]
     table = pd.DataFrame(
         {
@@ -128,7 +131,7 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
             "probability": model_probabilities(log_z, prior),
             "probability_low": low,
             "probability_high": high,
-            "rank_stability": (ranks == np.argsort(order)).mean(axis=0),
+            "rank_stability": np.where(np.isfinite(simulated).all(), stability, np.nan),
             "warning": [bool(e.warnings) for e in estimates.values()],
         },
         index=pd.Index(names, name="model"),

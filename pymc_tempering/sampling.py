@@ -1,17 +1,20 @@
 """``pm.sample`` with a tempered step, and the estimate of log Z attached to the result."""
 
 import inspect
+import warnings
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import OptionError
+from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import combine
-from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.results.datatree import attach_estimate, label_dimensions
 from pymc_tempering.step_methods.common import check_choice, resolve_model
 
@@ -33,6 +36,12 @@ AUTO = "pt"
 reference problem (``make bench ARGS="--methods"``), so the rule has no branches."""
 
 DEFAULT_CHAINS = 4
+
+# what the package passes to pm.sample itself, and what would leave no DataTree or no tempered run
+_SETTLED = {
+    "step", "model", "kwargs", "nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata",
+    "draws", "tune", "chains", "cores", "random_seed", "progressbar",
+}  # fmt: skip
 
 
 def resolve_method(method: str) -> str:
@@ -63,7 +72,8 @@ def check_run(
     if cores is not None:
         given["cores"], least["cores"] = cores, 1
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least[name]:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least[name]:
             raise OptionError(
                 f"`{name}` is {value!r}; expected a whole number of at least {least[name]}."
             )
@@ -80,11 +90,23 @@ def build_step(method: str, model: pm.Model, options: dict[str, Any]) -> Any:
         One of :data:`STEPS`.
     model : pymc.Model
     options : dict
-        Keyword arguments of the step; those that it knows are taken out.
+        Keyword arguments of the step and of ``pm.sample``; those of the step are taken out.
+
+    Raises
+    ------
+    OptionError
+        If neither knows an option, or it is one that the package settles.
     """
     module, name = STEPS[method]
     cls = getattr(import_module(module), name)
     known = set(inspect.signature(cls.__init__).parameters) - {"self", "kwargs", "model", "rng"}
+    passed_on = set(inspect.signature(pm.sample).parameters) - _SETTLED
+    unknown = sorted(set(options) - known - passed_on)
+    if unknown:
+        raise OptionError(
+            f"Unknown or unavailable options {unknown}; {name} has {sorted(known)}, and "
+            f"`pm.sample` takes {sorted(passed_on)}. A step of your own goes to `pm.sample` itself."
+        )
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 
 
@@ -171,6 +193,12 @@ def sample(
     ModelError, OptionError
         Before any sampling.
 
+    Warns
+    -----
+    TemperingWarning
+        Once for everything that speaks against the estimate; the same texts are in
+        ``idata["tempering"].attrs["warnings"]``.
+
     Examples
     --------
     >>> import pymc as pm
@@ -186,14 +214,16 @@ def sample(
     model = resolve_model(model, "sample")
     check_run(draws=draws, tune=tune, chains=chains, cores=cores)
     method = resolve_method(method)
+    run: dict[str, Any] = {
+        "draws": draws, "tune": tune, "chains": chains, "cores": cores,
+        "random_seed": random_seed, "progressbar": progressbar,
+    }  # fmt: skip
     if method == "joint_ct":
-        return run_joint(
-            model, draws=draws, tune=tune, chains=chains, cores=cores,
-            random_seed=random_seed, progressbar=progressbar, **kwargs,
-        ).idata  # fmt: skip
-    step = build_step(method, model, kwargs)
-    idata = run_chains(
-        step, model, draws=draws, tune=tune, chains=chains, cores=cores,
-        random_seed=random_seed, progressbar=progressbar, **kwargs,
-    )  # fmt: skip
-    return estimate_from_idata(idata).idata
+        estimate = run_joint(model, **run, **kwargs)
+    else:
+        step = build_step(method, model, kwargs)
+        estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
+    estimate = with_notes(estimate, prior_doubts(model, estimate.idata))
+    for text in estimate.warnings:
+        warnings.warn(text, TemperingWarning, stacklevel=2)
+    return estimate.idata

@@ -1,7 +1,6 @@
 """The log marginal likelihood of a model or of a stored run, in one call."""
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
-from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.results.datatree import concat_chains
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
@@ -107,7 +106,7 @@ def estimate_logz(
     True
     """
     if isinstance(model_or_idata, xr.DataTree):
-        estimate = estimate_from_idata(model_or_idata)
+        estimate = _estimate_stored(model_or_idata, target_se, kwargs)
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
         method = resolve_method(method)
@@ -144,14 +143,13 @@ def _sample_and_estimate(
                 "model; use method='gibbs_ct', or raise `draws`."
             )
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
-        notes = prior_doubts(model, estimate.idata)
-        return replace(estimate, warnings=(*estimate.warnings, *notes))
+        return with_notes(estimate, prior_doubts(model, estimate.idata))
     step = build_step(method, model, options)
     seeds = _seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
     first = run.pop("chains")
-    notes = list(prior_doubts(model, idata))
+    doubts, notes = prior_doubts(model, idata), []
     while target_se is not None and not estimate.se <= target_se:
         have = estimate.per_chain.size
         ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
@@ -166,7 +164,25 @@ def _sample_and_estimate(
         extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
         idata = concat_chains([idata, extra])
         estimate = estimate_from_idata(idata)
-    return replace(estimate, warnings=(*estimate.warnings, *notes))
+    return with_notes(estimate, doubts, notes)
+
+
+def _estimate_stored(
+    idata: xr.DataTree, target_se: float | None, options: dict[str, Any]
+) -> LogZEstimate:
+    if options:
+        raise OptionError(
+            f"The options {sorted(options)} are for sampling, and a stored run is not sampled "
+            "again. Leave them out, or pass the model."
+        )
+    estimate = estimate_from_idata(idata)
+    if target_se is None or estimate.se <= target_se:
+        return estimate
+    note = (
+        f"target_se not reached: the error of the stored run is {estimate.se:.3g}, more than "
+        f"{target_se:g}. Pass the model, so that chains can be added."
+    )
+    return with_notes(estimate, (), [note])
 
 
 def _seeds(random_seed: Any) -> Any:

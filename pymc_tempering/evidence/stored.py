@@ -1,6 +1,6 @@
 """The evidence of a stored run: which method it was, and what its statistics say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 
@@ -12,7 +12,9 @@ from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.results.datatree import attach_estimate, read_statistics
 from pymc_tempering.types import FloatArray
 
-__all__ = ["COLLECTORS", "estimate_from_idata", "recognise"]
+__all__ = ["COLLECTORS", "estimate_from_idata", "recognise", "with_notes"]
+
+_NOTES = "model_warnings"
 
 COLLECTORS: dict[str, tuple[str, str, str]] = {
     "pt": ("pymc_tempering.evidence.parallel", "pt, mbar", "swap_acceptance_rate"),
@@ -66,4 +68,31 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     collect: Collector = import_module(module).collect
     parts = collect(statistics)
     estimate = combine(parts, label)
-    return replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
+    estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
+    # what was found out about the model when it was at hand
+    stored = idata["tempering"].attrs.get(_NOTES, "") if "tempering" in idata.children else ""
+    return with_notes(estimate, [text for text in str(stored).split("\n") if text])
+
+
+def with_notes(
+    estimate: LogZEstimate, about_model: Sequence[str], about_run: Sequence[str] = ()
+) -> LogZEstimate:
+    """Add warnings that the statistics alone do not give, also to the stored run.
+
+    Parameters
+    ----------
+    estimate : LogZEstimate
+        With its ``idata``; not changed.
+    about_model : sequence of str
+        Such as those of :func:`pymc_tempering.evidence.priors.prior_doubts`. Later estimates from
+        the same run, or from part of its draws, repeat them.
+    about_run : sequence of str
+        Such as an error that was not reached.
+    """
+    if not about_model and not about_run:
+        return estimate
+    texts = (*estimate.warnings, *about_model, *about_run)
+    idata = estimate.idata.copy()
+    attrs = {"warnings": "\n".join(texts), _NOTES: "\n".join(about_model)}
+    idata["tempering"] = xr.DataTree(idata["tempering"].to_dataset().assign_attrs(attrs))
+    return replace(estimate, warnings=texts, idata=idata)

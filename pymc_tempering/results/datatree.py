@@ -50,7 +50,8 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
     Raises
     ------
     DataError
-        If the group is missing.
+        If the group or one of its leading dimensions is missing, or chains have unequal numbers of
+        draws.
     """
     if "sample_stats" not in idata.children:
         raise DataError(
@@ -59,6 +60,18 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             "`pm.sample` with a tempered step, whole."
         )
     dataset = idata["sample_stats"].dataset
+    absent = [name for name in ("chain", "draw") if not dataset.sizes.get(name, 0)]
+    if absent:
+        raise DataError(
+            f"`sample_stats` has nothing along {absent}; expected chains and draws. Select with "
+            "lists or slices, as in `idata.isel(chain=[0])`, which keep the dimension."
+        )
+    identity = dataset.get("base_id")
+    if identity is not None and identity.isnull().any():
+        raise DataError(
+            "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
+            "number before putting them together, as in `idata.isel(draw=slice(100))`."
+        )
     return {
         str(name): variable.transpose("chain", "draw", ...).values
         for name, variable in dataset.data_vars.items()
@@ -85,7 +98,11 @@ def attach_estimate(
         A copy that shares the draws.
     """
     idata = label_dimensions(idata)
-    chain = idata["posterior"].dataset["chain"].values
+    chain = (
+        idata["sample_stats" if "sample_stats" in idata.children else "posterior"]
+        .dataset["chain"]
+        .values
+    )
     values = {
         "log_marginal_likelihood": estimate.log_z,
         "log_marginal_likelihood_se": estimate.se,
@@ -132,12 +149,26 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
     runs : list of xarray.DataTree
         With equal numbers of draws.
 
+    Raises
+    ------
+    DataError
+        If the runs differ in the number of draws, scans or levels.
+
     Returns
     -------
     xarray.DataTree
         Groups without chains are taken from the first run; estimates are left out, since they
         belong to each run alone.
     """
+    runs = [label_dimensions(run) for run in runs]
+    sizes = [
+        {k: v for k, v in run["sample_stats"].dataset.sizes.items() if k != "chain"} for run in runs
+    ]
+    if any(size != sizes[0] for size in sizes):
+        raise DataError(
+            f"The runs have sizes {sizes}; expected the same in all. Sample them with the same "
+            "step, and cut them to equal numbers of draws, as in `idata.isel(draw=slice(100))`."
+        )
     groups = {}
     for name, node in runs[0].children.items():
         if name == "tempering":
