@@ -148,7 +148,8 @@ def _estimate(source: Any) -> LogZEstimate:
             )
         return source
     stored = stored_estimate(check_tree(source))
-    if "sample_stats" not in stored.idata.children:
+    tree = stored.idata
+    if "sample_stats" not in tree.children or "base_id" not in tree["sample_stats"].data_vars:
         return stored
     # estimates by other methods are not stored; warnings about priors are only in what is stored
     fresh = estimate_from_idata(source)

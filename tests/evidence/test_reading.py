@@ -1,0 +1,52 @@
+"""Estimates read from stored runs are those that were made."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.reading import evidence_of, stored_estimate
+from pymc_tempering.results.datatree import attach_estimate
+
+ESTIMATE = LogZEstimate(
+    -3.5, 0.25, "pt, mbar", np.array([-3.0, -4.0]), ("first: do this", "second: do that"),
+    ess=150.0, df=37.0, lower=-3.75,
+)  # fmt: skip
+
+
+def bare_run():
+    posterior = xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 3)))}, {"chain": [0, 1]})
+    return xr.DataTree.from_dict({"posterior": posterior})
+
+
+def test_reads_what_was_attached(tmp_path):
+    run = attach_estimate(bare_run(), ESTIMATE, {})
+    assert stored_estimate(run) == ESTIMATE
+    run.to_netcdf(tmp_path / "run.nc")
+    assert stored_estimate(xr.open_datatree(tmp_path / "run.nc")) == ESTIMATE
+
+
+def test_reads_untempered_runs():
+    values = {
+        "log_marginal_likelihood": (("chain",), [-3.0, -4.0]),
+        "log_z": ((), -3.5),
+        "log_z_se": ((), 0.25),
+        "log_z_df": ((), 37.0),
+        "log_z_ess": ((), 150.0),
+    }
+    run = bare_run()
+    run["tempering"] = xr.DataTree(xr.Dataset(values, coords={"chain": [0, 1]}))
+    estimate = stored_estimate(run)
+    assert (estimate.log_z, estimate.se, estimate.df, estimate.ess) == (-3.5, 0.25, 37.0, 150.0)
+    assert estimate.per_chain.tolist() == [-3.0, -4.0]
+    assert estimate.lower is None
+
+
+def test_takes_estimates_and_runs_by_name():
+    run = attach_estimate(bare_run(), ESTIMATE, {})
+    assert evidence_of({"a": ESTIMATE, "b": run}) == {"a": ESTIMATE, "b": ESTIMATE}
+    with pytest.raises(DataError, match="'c' is a float"):
+        evidence_of({"a": ESTIMATE, "c": 1.0})
+    with pytest.raises(DataError, match="sample_stats"):
+        stored_estimate(bare_run())
