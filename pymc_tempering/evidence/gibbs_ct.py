@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
 from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.numerics import pareto_k
+from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
@@ -28,9 +29,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     Parameters
     ----------
     statistics : mapping of ndarray
-        ``delta`` and ``beta`` (chain, draw, scan), ``knots`` and ``bias`` (chain, draw, knot),
-        ``n_base_draws``, ``n_base_support``, ``n_round_trips``, ``n_tempered_restarts`` and
-        ``exchange_rate`` (chain, draw).
+        ``delta``, ``target_delta`` and ``beta`` (chain, draw, scan), ``knots`` and ``bias``
+        (chain, draw, knot), ``n_base_draws``, ``n_base_support``, ``n_round_trips``,
+        ``n_tempered_restarts`` and ``exchange_rate`` (chain, draw).
 
     Returns
     -------
@@ -47,7 +48,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     log_z, influences = np.empty(n_chains), []
     log_z_levels = np.empty(knots.shape)
     mass = statistics["n_base_support"].sum(axis=1) / statistics["n_base_draws"].sum(axis=1)
-    occupancy, tail = np.empty(n_chains), np.empty(n_chains)
+    occupancy, tail, with_target = np.empty((3, n_chains))
     for chain in range(n_chains):
         x = delta[chain].ravel()
         with np.errstate(divide="ignore"):
@@ -60,6 +61,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         influences.append(estimate.influence + _support_influence(statistics, chain, mass[chain]))
         ends = np.stack([log_beta_density(x, knots[chain], bias[chain], b) for b in (0.0, 1.0)])
         tail[chain] = pareto_k(ends[0])
+        with_target[chain] = log_mass + _with_target(
+            ends, statistics["target_delta"][chain].ravel(), knots[chain], bias[chain]
+        )
         occupancy[chain] = _lowest_share(statistics["beta"][chain].ravel(), knots[chain])
     arrays = {
         "betas": knots,
@@ -75,10 +79,26 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     return MethodEstimate(
         log_z,
         influences,
-        {"continuous tempering": float(log_z.mean())},
+        {
+            "continuous tempering": float(log_z.mean()),
+            "continuous tempering, bar with the target": float(with_target.mean()),
+        },
         warnings=restart_doubts(arrays["n_tempered_restarts"]) + _doubts(arrays),
         arrays=arrays,
     )
+
+
+def _with_target(
+    ends: FloatArray, target_delta: FloatArray, knots: FloatArray, bias: FloatArray
+) -> float:
+    """Eq. 21 with the mean of p(beta = 1 | z) replaced by BAR, which uses the draws y as well.
+
+    ``p(1 | .)`` is the ratio of the posterior to the density of z, so it has draws of both.
+    """
+    log_p0, log_p1 = ends
+    reverse = -log_beta_density(target_delta, knots, bias, 1.0)
+    ratio = bar(log_p1, reverse).log_ratio
+    return float(bias[-1] - bias[0] + ratio - log_mean_exp(log_p0))
 
 
 def one_setting(values: FloatArray, name: str) -> FloatArray:

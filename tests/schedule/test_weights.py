@@ -1,5 +1,7 @@
 """Occupancies against quadrature; adaptation finds log z from exact draws."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -22,10 +24,7 @@ def test_occupancy_of_knots_is_the_integral_of_their_hats(delta):
         return np.exp(beta * delta - np.interp(beta, KNOTS, BIAS) - max(delta, 0.0))
 
     def integral(function):
-        return sum(
-            quad(function, lo, hi, epsabs=0, epsrel=1e-11)[0]
-            for lo, hi in zip(KNOTS[:-1], KNOTS[1:], strict=True)
-        )
+        return sum(quad(function, lo, hi, epsabs=0, epsrel=1e-11)[0] for lo, hi in pairwise(KNOTS))
 
     total = integral(density)
     exact = [
@@ -58,7 +57,7 @@ def test_bias_for_equal_pieces_gives_pieces_equal_time():
     bias = bias_for_equal_pieces(knots, log_z(knots))
     shares = np.array([
         quad(lambda b: np.exp(log_z(b) - np.interp(b, knots, bias)), lo, hi)[0]
-        for lo, hi in zip(knots[:-1], knots[1:], strict=True)
+        for lo, hi in pairwise(knots)
     ])  # fmt: skip
     assert shares / shares.mean() == pytest.approx(np.ones(6), abs=0.25)
 

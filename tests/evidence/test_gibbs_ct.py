@@ -1,0 +1,101 @@
+"""Evidence of continuous tempering from statistics made of exact draws."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import DataError
+from pymc_tempering.evidence.common import combine
+from pymc_tempering.evidence.gibbs_ct import collect
+
+KNOTS = np.array([0.0, 0.05, 0.2, 0.5, 1.0])
+
+
+def draw_joint(target, base, bias, rng, n):
+    """Exact independent (delta, beta), by rejection.
+
+    Proposals have beta uniform and z from the mixture of base and normalised target with weights
+    1 - beta and beta, which bounds the geometric path.
+    """
+    top = np.max(KNOTS * target.log_z - bias)
+    delta, beta = np.empty(0), np.empty(0)
+    while delta.size < n:
+        b = rng.random(4 * n)
+        from_target = (rng.random(4 * n) < b)[:, None]
+        z = np.where(from_target, target.draw(rng, 4 * n), base.draw(rng, 4 * n))
+        log_base, log_target = base.log_density(z), target.log_density(z) - target.log_z
+        mixture = np.logaddexp(np.log1p(-b) + log_base, np.log(b) + log_target)
+        path = (1 - b) * log_base + b * log_target
+        log_accept = path - mixture + b * target.log_z - np.interp(b, KNOTS, bias) - top
+        kept = np.log1p(-rng.random(4 * n)) < log_accept
+        delta = np.append(delta, (log_target + target.log_z - log_base)[kept])
+        beta = np.append(beta, b[kept])
+    return delta[:n], beta[:n]
+
+
+def statistics(target, rng, n_draws=100, n_scans=20, n_chains=2):
+    """Exact independent (z, beta) and y, with a bias that is not log z."""
+    base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
+    bias = np.array([0.0, 0.3, -0.2, 0.4, target.log_z + 0.3])
+    size = n_chains * n_draws * n_scans
+    delta, beta = draw_joint(target, base, bias, rng, size)
+    shape = (n_chains, n_draws, n_scans)
+    inside = np.isfinite(target.delta(base.draw(rng, size), base)).reshape(shape)
+    settings = {"knots": KNOTS, "bias": bias}
+    return {
+        "delta": delta.reshape(shape),
+        "target_delta": target.delta(target.draw(rng, size), base).reshape(shape),
+        "beta": beta.reshape(shape),
+        "n_base_draws": np.full(shape[:2], n_scans),
+        "n_base_support": inside.sum(axis=2),
+        "n_round_trips": np.ones(shape[:2]),
+        "n_tempered_restarts": np.ones(shape[:2]),
+        "exchange_rate": np.full(shape[:2], 0.5),
+    } | {name: np.broadcast_to(v, (*shape[:2], v.size)) for name, v in settings.items()}
+
+
+@pytest.mark.parametrize("name", ["trimodal_1d", "hard_edge_gaussian", "correlated_gaussian"])
+def test_log_z_and_its_error_are_right(name, seed):
+    """Over 40 sets of statistics the mean squared z is near 1; every estimate within 5 errors.
+
+    A chi-square with 40 degrees of freedom is beyond [0.4, 1.9] times them at a rate of 1e-3.
+    """
+    target = testing.TARGETS[name]()
+    z_scores, others = [], []
+    for rng in np.random.default_rng(seed).spawn(40):
+        parts = collect(statistics(target, rng, n_draws=40))
+        estimate = combine(parts, "gibbs_ct")
+        z_scores.append((estimate.log_z - target.log_z) / estimate.se)
+        others.append(parts.per_method["continuous tempering, bar with the target"] - target.log_z)
+        if name == "hard_edge_gaussian":
+            assert any("zero on part of the base" in w for w in estimate.warnings)
+    assert np.abs(z_scores).max() < 5.0
+    assert 0.4 < np.mean(np.square(z_scores)) < 1.9
+    assert abs(np.mean(others)) < 0.05
+
+
+def test_log_z_is_given_at_every_knot(rng):
+    target = testing.trimodal_1d()
+    parts = collect(statistics(target, rng, n_draws=400))
+    base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
+    assert parts.arrays["log_z_levels"] == pytest.approx(
+        np.tile(target.log_z_path(KNOTS, base), (2, 1)), abs=0.08
+    )
+
+
+def test_what_speaks_against_a_run_is_said(rng):
+    s = statistics(testing.trimodal_1d(), rng)
+    assert collect(s).warnings == []
+    idle = collect(s | {"n_tempered_restarts": np.zeros((2, 100))})
+    assert any("few tempered restarts" in w for w in idle.warnings)
+    stuck = collect(s | {"beta": np.full_like(s["beta"], 0.9)})
+    assert any("hardly visits" in w for w in stuck.warnings)
+
+
+def test_statistics_of_tuning_are_refused(rng):
+    s = statistics(testing.trimodal_1d(), rng, n_draws=4)
+    s["bias"] = np.array(s["bias"])
+    s["bias"][1, 2, 1] += 1e-9
+    with pytest.raises(DataError, match="chain 1"):
+        collect(s)

@@ -1,0 +1,87 @@
+"""Evidence of simulated tempering from statistics made of exact draws."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import DataError
+from pymc_tempering.evidence.common import combine
+from pymc_tempering.evidence.st import collect
+
+BETAS = np.array([0.0, 0.1, 0.35, 0.65, 1.0])
+
+
+def statistics(target, rng, n_draws=40, n_scans=20, n_chains=2):
+    """Exact independent positions and levels; the last column of the schedule is not in use."""
+    base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
+    log_z = target.log_z_path(BETAS, base)
+    weights = -log_z + np.array([0.0, 0.3, -0.2, 0.4, 0.1])
+    p = np.exp(log_z + weights)
+    size = n_chains * n_draws * n_scans
+    level = rng.choice(BETAS.size, size, p=p / p.sum())
+    delta = np.empty(size)
+    for k, beta in enumerate(BETAS):
+        here = level == k
+        delta[here] = target.delta(target.draw_path(rng, int(here.sum()), float(beta), base), base)
+    shape = (n_chains, n_draws, n_scans)
+    at_base = level.reshape(shape) == 0
+    finite = np.isfinite(delta).reshape(shape)
+    settings = {"betas": np.append(BETAS, np.nan), "log_level_weights": np.append(weights, np.nan)}
+    return {
+        "delta": delta.reshape(shape),
+        "n_base_draws": at_base.sum(axis=2),
+        "n_base_support": (at_base & finite).sum(axis=2),
+        "n_round_trips": np.ones(shape[:2]),
+        "n_tempered_restarts": np.ones(shape[:2]),
+        "exchange_rate": np.full(shape[:2], 0.5),
+    } | {name: np.broadcast_to(v, (*shape[:2], v.size)) for name, v in settings.items()}
+
+
+@pytest.mark.parametrize("name", ["trimodal_1d", "hard_edge_gaussian", "correlated_gaussian"])
+def test_log_z_and_its_error_are_right(name, seed):
+    """Over 40 sets of statistics the mean squared z is near 1; every estimate within 5 errors.
+
+    A chi-square with 40 degrees of freedom is beyond [0.4, 1.9] times them at a rate of 1e-3.
+    """
+    target = testing.TARGETS[name]()
+    z_scores = []
+    for rng in np.random.default_rng(seed).spawn(40):
+        parts = collect(statistics(target, rng))
+        estimate = combine(parts, "st")
+        z_scores.append((estimate.log_z - target.log_z) / estimate.se)
+        edge = name == "hard_edge_gaussian"
+        assert any("zero on part of the base" in w for w in estimate.warnings) == edge
+        assert ("ti-rb" in parts.per_method) != edge
+    assert np.abs(z_scores).max() < 5.0
+    assert 0.4 < np.mean(np.square(z_scores)) < 1.9
+
+
+def test_every_level_has_estimate_bias_and_variance(rng):
+    target = testing.trimodal_1d()
+    arrays = collect(statistics(target, rng, n_draws=400)).arrays
+    base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
+    exact = target.log_z_path(BETAS, base)
+    assert np.isnan(arrays["log_z_levels"][:, -1]).all()
+    error = arrays["log_z_levels"][:, 1:-1] - exact[1:]
+    assert np.abs(error / np.sqrt(arrays["log_z_variance"][:, 1:-1])).max() < 5.0
+    assert np.abs(arrays["log_z_bias"][:, :-1]).max() < 1e-3
+    assert np.nansum(arrays["level_probability"], axis=1) == pytest.approx(1.0)
+
+
+def test_what_speaks_against_a_run_is_said(rng):
+    s = statistics(testing.trimodal_1d(), rng)
+    assert collect(s).warnings == []
+    idle = collect(s | {"n_tempered_restarts": np.zeros((2, 40))})
+    assert any("few tempered restarts" in w for w in idle.warnings)
+    weights = np.array(s["log_level_weights"])
+    weights[..., 2] -= 8.0
+    assert any("hardly visited" in w for w in collect(s | {"log_level_weights": weights}).warnings)
+
+
+def test_statistics_of_tuning_are_refused(rng):
+    s = statistics(testing.trimodal_1d(), rng, n_draws=4)
+    weights = np.array(s["log_level_weights"])
+    weights[1, 2, 1] += 1e-9
+    with pytest.raises(DataError, match="chain 1"):
+        collect(s | {"log_level_weights": weights})
