@@ -1,0 +1,180 @@
+"""Estimates from stored runs equal those made right after sampling."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_tempering as pm_temper
+from pymc_tempering.errors import DataError
+from pymc_tempering.evidence.stored import recognise, with_notes
+from pymc_tempering.results.datatree import concat_chains
+
+
+def assert_same(estimate, other):
+    assert abs(estimate.log_z - other.log_z) < 1e-12
+    assert abs(estimate.se - other.se) < 1e-12
+    np.testing.assert_allclose(estimate.per_chain, other.per_chain, rtol=0, atol=1e-12)
+
+
+def test_live_estimate_equals_that_of_its_run(model, base, seed, run_options):
+    live = pm_temper.estimate_logz(
+        model, base=base, scans_per_draw=8, random_seed=seed, **run_options
+    )
+    assert_same(pm_temper.estimate_logz(live.idata), live)
+
+
+def test_numbered_and_labelled_dimensions_agree(model, base, seed, raw_run, run_options):
+    labelled = pm_temper.sample(model, base=base, scans_per_draw=8, random_seed=seed, **run_options)
+    assert "delta_dim_0" in raw_run["sample_stats"].dims
+    assert "scan" in labelled["sample_stats"].dims
+    assert_same(pm_temper.estimate_logz(raw_run), pm_temper.estimate_logz(labelled))
+
+
+def test_estimate_is_right(target, raw_run, labelled_run):
+    # normal errors: fails once in 10^5 seeds
+    for run in (raw_run, labelled_run):
+        estimate = pm_temper.estimate_logz(run)
+        assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
+        assert estimate.method == "pt, mbar"
+
+
+@pytest.mark.parametrize("run", ["raw_run", "labelled_run"])
+@pytest.mark.parametrize("selection", [slice(10, None), slice(None, None, 2), list(range(40))])
+def test_sliced_draws_equal_an_estimate_from_these_arrays(run, selection, request):
+    run = request.getfixturevalue(run)
+    sliced = pm_temper.estimate_logz(run.isel(draw=selection))
+    index = np.arange(run["posterior"].sizes["draw"])[selection]
+    stats = run["sample_stats"].to_dataset().isel(draw=index)
+    bare = xr.DataTree.from_dict({"/sample_stats": stats})
+    assert_same(sliced, pm_temper.estimate_logz(bare))
+    assert sliced.log_z != pm_temper.estimate_logz(run).log_z
+
+
+def test_one_chain_of_many(labelled_run):
+    whole = pm_temper.estimate_logz(labelled_run)
+    one = pm_temper.estimate_logz(labelled_run.isel(chain=[1]))
+    assert one.per_chain.size == 1
+    assert abs(one.log_z - whole.per_chain[1]) < 1e-12
+
+
+@pytest.mark.parametrize("run", ["raw_run", "labelled_run"])
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+def test_round_trip_through_a_file(run, kind, request, tmp_path):
+    run = request.getfixturevalue(run)
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+        run.to_zarr(tmp_path / "run.zarr")
+        stored = xr.open_datatree(tmp_path / "run.zarr", engine="zarr")
+    else:
+        run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+        stored = xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf")
+    with stored:
+        estimate = pm_temper.estimate_logz(stored)
+        assert_same(estimate, pm_temper.estimate_logz(run))
+        if "tempering" in stored.children:
+            assert float(stored["tempering"]["log_marginal_likelihood"]) == estimate.log_z
+
+
+def by_hand(runs):
+    groups = ("posterior", "sample_stats")
+    return xr.DataTree.from_dict(
+        {
+            f"/{name}": xr.concat(
+                [r[name].to_dataset() for r in runs], dim="chain", data_vars="all"
+            )
+            for name in groups
+        }
+    )
+
+
+@pytest.mark.parametrize("together", [concat_chains, by_hand], ids=["concat_chains", "by_hand"])
+@pytest.mark.parametrize("run", ["raw_run", "labelled_run"])
+def test_chains_of_several_runs(together, run, request):
+    run = request.getfixturevalue(run)
+    runs = [run, run.isel(chain=[1]), run.isel(chain=[0])]
+    both = pm_temper.estimate_logz(together(runs))
+    parts = [pm_temper.estimate_logz(r).per_chain for r in runs]
+    np.testing.assert_allclose(both.per_chain, np.concatenate(parts), rtol=0, atol=1e-12)
+    assert abs(both.log_z - np.concatenate(parts).mean()) < 1e-12
+
+
+def test_concat_chains_takes_numbered_and_labelled_runs(raw_run, labelled_run):
+    both = concat_chains([raw_run, labelled_run])
+    assert both["posterior"]["chain"].values.tolist() == [0, 1, 2, 3]
+    assert "tempering" not in both.children
+    assert pm_temper.estimate_logz(both).per_chain.size == 4
+
+
+def test_warm_up_groups_do_not_enter(model, base, seed, raw_run, run_options):
+    with model:
+        step = pm_temper.ParallelTempering(base=base, scans_per_draw=8)
+        run = pm.sample(step=step, random_seed=seed, discard_tuned_samples=False, **run_options)
+    assert "warmup_sample_stats" in run.children
+    estimate = pm_temper.estimate_logz(run)
+    assert_same(estimate, pm_temper.estimate_logz(raw_run))
+    assert "scan" in estimate.idata["warmup_sample_stats"].dims
+    mixed = xr.concat(
+        [run[name].to_dataset() for name in ("warmup_sample_stats", "sample_stats")],
+        dim="draw",
+        data_vars="all",
+    )
+    with pytest.raises(DataError, match=r"mixes tuning with sampling\. Pass the draws after"):
+        pm_temper.estimate_logz(xr.DataTree.from_dict({"/sample_stats": mixed}))
+
+
+def test_a_base_that_changes_is_tuning_also_with_a_fixed_schedule(labelled_run):
+    stats = labelled_run["sample_stats"].to_dataset().copy(deep=True)
+    stats["base_id"][0, :20] += 1
+    with pytest.raises(DataError, match="more than one schedule or base"):
+        pm_temper.estimate_logz(xr.DataTree.from_dict({"/sample_stats": stats}))
+
+
+def test_nuts_is_refused_by_name():
+    with pm.Model():
+        pm.Normal("x")
+        nuts = pm.sample(
+            draws=5, tune=5, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
+            nuts_sampler="pymc", compute_convergence_checks=False,
+        )  # fmt: skip
+    with pytest.raises(DataError, match=r"come from NUTS.*ParallelTempering\(base=idata\)"):
+        pm_temper.estimate_logz(nuts)
+
+
+def test_another_sampler_is_refused():
+    with pytest.raises(DataError, match="a sampler without tempering"):
+        recognise({"accepted": np.zeros((2, 3))})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run: xr.DataTree.from_dict({"/posterior": run["posterior"].to_dataset()}),
+         r"\['posterior'\] but no `sample_stats`"),
+        (lambda run: run.isel(chain=0), r"nothing along \['chain'\].*isel\(chain=\[0\]\)"),
+        (lambda run: run.isel(draw=3), r"nothing along \['draw'\]"),
+        (lambda run: run.isel(draw=slice(0)), r"nothing along \['draw'\]"),
+        (lambda run: by_hand([run.isel(draw=slice(30)), run]), "unequal numbers of draws"),
+    ],
+    ids=["no statistics", "no chain", "no draw", "no draws", "unequal draws"],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_damaged_runs_are_refused(change, message, labelled_run):
+    with pytest.raises(DataError, match=message):
+        pm_temper.estimate_logz(change(labelled_run))
+
+
+def test_concat_chains_refuses_unequal_runs(labelled_run):
+    with pytest.raises(DataError, match="expected the same in all"):
+        concat_chains([labelled_run, labelled_run.isel(draw=slice(30))])
+
+
+def test_with_notes_keeps_what_concerns_the_model(labelled_run):
+    estimate = pm_temper.estimate_logz(labelled_run)
+    noted = with_notes(estimate, ["priors: wide."], ["target_se not reached: long."])
+    assert noted.warnings == ("priors: wide.", "target_se not reached: long.")
+    assert noted.idata["tempering"].attrs["warnings"] == "\n".join(noted.warnings)
+    assert estimate.idata["tempering"].attrs["warnings"] == ""
+    with pytest.warns(pm_temper.errors.TemperingWarning, match="priors"):
+        again = pm_temper.estimate_logz(noted.idata.isel(draw=slice(40)))
+    assert again.warnings == ("priors: wide.",)
