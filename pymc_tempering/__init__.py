@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pymc_tempering.base.fit import fit_base
     from pymc_tempering.base.gaussian import GaussianBase
+    from pymc_tempering.bayes_factor import bayes_factor
     from pymc_tempering.bidirectional import bidirectional_check
     from pymc_tempering.compare import compare
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
+    from pymc_tempering.plots import (
+        plot_barrier,
+        plot_beta_occupancy,
+        plot_evidence,
+        plot_index_process,
+        plot_log_weights,
+        plot_logz_curve,
+        plot_logz_trace,
+        plot_report,
+    )
+    from pymc_tempering.report import report
     from pymc_tempering.sampling import sample
     from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
     from pymc_tempering.step_methods.hais import HAIS
@@ -29,10 +41,20 @@ __all__ = [
     "LogZEstimate",
     "ParallelTempering",
     "SimulatedTempering",
+    "bayes_factor",
     "bidirectional_check",
     "compare",
     "estimate_logz",
     "fit_base",
+    "plot_barrier",
+    "plot_beta_occupancy",
+    "plot_evidence",
+    "plot_index_process",
+    "plot_log_weights",
+    "plot_logz_curve",
+    "plot_logz_trace",
+    "plot_report",
+    "report",
     "sample",
     "temper",
     "tempered_expectation",
@@ -46,10 +68,20 @@ _HOMES = {
     "LogZEstimate": "pymc_tempering.estimators.result",
     "ParallelTempering": "pymc_tempering.step_methods.parallel",
     "SimulatedTempering": "pymc_tempering.step_methods.simulated",
+    "bayes_factor": "pymc_tempering.bayes_factor",
     "bidirectional_check": "pymc_tempering.bidirectional",
     "compare": "pymc_tempering.compare",
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.base.fit",
+    "plot_barrier": "pymc_tempering.plots",
+    "plot_beta_occupancy": "pymc_tempering.plots",
+    "plot_evidence": "pymc_tempering.plots",
+    "plot_index_process": "pymc_tempering.plots",
+    "plot_log_weights": "pymc_tempering.plots",
+    "plot_logz_curve": "pymc_tempering.plots",
+    "plot_logz_trace": "pymc_tempering.plots",
+    "plot_report": "pymc_tempering.plots",
+    "report": "pymc_tempering.report",
     "sample": "pymc_tempering.sampling",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",

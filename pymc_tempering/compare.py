@@ -14,7 +14,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.types import FloatArray
 
-__all__ = ["compare", "model_probabilities"]
+__all__ = ["compare", "model_probabilities", "resolve_estimates"]
 
 _N_ERROR_DRAWS = 4000
 
@@ -73,6 +73,30 @@ def compare(
             'instance compare({"linear": linear, "quadratic": quadratic}).'
         )
     prior = _check_prior(prior_probs, list(models))
+    estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
+    return _table(estimates, prior, prob)
+
+
+def resolve_estimates(
+    models: Mapping[str, Any], *, random_seed: Any = None, **kwargs: Any
+) -> dict[str, LogZEstimate]:
+    """Estimates of models, runs and estimates of the same data; models are sampled.
+
+    Parameters
+    ----------
+    models : mapping of str to Model, DataTree or LogZEstimate
+    random_seed : optional
+        For models.
+    **kwargs
+        Passed to :func:`pymc_tempering.estimate_logz` for models.
+
+    Raises
+    ------
+    OptionError
+        For anything else.
+    DataError
+        If they were fitted to different data.
+    """
     for name, model in models.items():
         if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
             raise OptionError(
@@ -81,15 +105,15 @@ def compare(
             )
     _check_same_data(models)
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
-    estimates = {
-        name: model
-        if isinstance(model, LogZEstimate)
-        else estimate_logz(model, random_seed=int(seed), **kwargs)
-        if isinstance(model, pm.Model)
-        else estimate_logz(model)
-        for (name, model), seed in zip(models.items(), seeds, strict=True)
-    }
-    return _table(estimates, prior, prob)
+    estimates = {}
+    for (name, model), seed in zip(models.items(), seeds, strict=True):
+        if isinstance(model, LogZEstimate):
+            estimates[name] = model
+        elif isinstance(model, pm.Model):
+            estimates[name] = estimate_logz(model, random_seed=int(seed), **kwargs)
+        else:
+            estimates[name] = estimate_logz(model)
+    return estimates
 
 
 def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:

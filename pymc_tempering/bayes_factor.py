@@ -1,0 +1,119 @@
+"""The Bayes factor of two models, with its error and in words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from pymc_tempering.compare import resolve_estimates
+from pymc_tempering.errors import OptionError
+
+__all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
+
+_LIMITS = ((1.0, "not worth more than a bare mention"), (3.0, "positive"), (5.0, "strong"))
+_BEYOND = "very strong"
+
+
+@dataclass(frozen=True)
+class BayesFactor:
+    """Evidence for model a against model b.
+
+    Attributes
+    ----------
+    log_bayes_factor : float
+        ``log Z_a - log Z_b``, in nats.
+    se : float
+        Its standard error, in nats.
+    """
+
+    log_bayes_factor: float
+    se: float
+
+    @property
+    def log10(self) -> float:
+        """The Bayes factor as a power of ten."""
+        return self.log_bayes_factor / np.log(10.0)
+
+    @property
+    def bayes_factor(self) -> float:
+        """The Bayes factor itself, ``Z_a / Z_b``; infinite beyond the range of floats."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_bayes_factor))
+
+    @property
+    def words(self) -> str:
+        """The scale of Kass & Raftery (1995, section 3.2)."""
+        return kass_raftery(self.log_bayes_factor)
+
+    def interval(self, prob: float = 0.95) -> tuple[float, float]:
+        """Interval of the log Bayes factor that carries the errors of both log Z, in nats.
+
+        Raises
+        ------
+        OptionError
+            If ``prob`` is not strictly between 0 and 1.
+        """
+        if not 0.0 < prob < 1.0:
+            raise OptionError(f"prob is {prob}; expected a number between 0 and 1.")
+        half = self.se * float(norm.ppf(0.5 + 0.5 * prob))
+        return self.log_bayes_factor - half, self.log_bayes_factor + half
+
+    def __repr__(self) -> str:
+        return (
+            f"log BF = {self.log_bayes_factor:.2f} ± {self.se:.2f} nats "
+            f"(BF = 10^{self.log10:.2f}; {self.words})"
+        )
+
+
+def kass_raftery(log_bayes_factor: float) -> str:
+    """Say a log Bayes factor in the words of Kass & Raftery (1995).
+
+    Their scale is in twice the natural logarithm: up to 2, 6, 10 and beyond.
+
+    Parameters
+    ----------
+    log_bayes_factor : float
+        In nats; negative values speak for the other model.
+
+    Examples
+    --------
+    >>> kass_raftery(2.0), kass_raftery(-7.0)
+    ('positive evidence for a', 'very strong evidence for b')
+    """
+    size = abs(log_bayes_factor)
+    word = next((word for limit, word in _LIMITS if size <= limit), _BEYOND)
+    if size <= _LIMITS[0][0]:
+        return word
+    return f"{word} evidence for {'a' if log_bayes_factor > 0 else 'b'}"
+
+
+def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
+    """Bayes factor of model a against model b.
+
+    Parameters
+    ----------
+    a, b : pymc.Model, DataTree or LogZEstimate
+        Models are sampled; runs and estimates are used as they are.
+    **kwargs
+        Passed to :func:`pymc_tempering.estimate_logz` for models.
+
+    Returns
+    -------
+    BayesFactor
+
+    Raises
+    ------
+    DataError
+        If they were fitted to different data.
+
+    Examples
+    --------
+    >>> from pymc_tempering import LogZEstimate
+    >>> a = LogZEstimate(-10.0, 0.3, "pt, mbar", np.full(4, -10.0))
+    >>> b = LogZEstimate(-14.0, 0.4, "pt, mbar", np.full(4, -14.0))
+    >>> bayes_factor(a, b)
+    log BF = 4.00 ± 0.50 nats (BF = 10^1.74; strong evidence for a)
+    """
+    estimates = resolve_estimates({"a": a, "b": b}, **kwargs)
+    first, second = estimates["a"], estimates["b"]
+    return BayesFactor(first.log_z - second.log_z, float(np.hypot(first.se, second.se)))
