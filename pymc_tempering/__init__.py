@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pymc_tempering.base.fit import fit_base
     from pymc_tempering.base.gaussian import GaussianBase
-    from pymc_tempering.bayes_factor import bayes_factor
+    from pymc_tempering.bayes import bayes_factor
     from pymc_tempering.bidirectional import bidirectional_check
-    from pymc_tempering.compare import compare
+    from pymc_tempering.comparison import compare
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         plot_logz_trace,
         plot_report,
     )
-    from pymc_tempering.report import report
+    from pymc_tempering.reporting import report
     from pymc_tempering.sampling import sample
     from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
     from pymc_tempering.step_methods.hais import HAIS
@@ -68,9 +68,9 @@ _HOMES = {
     "LogZEstimate": "pymc_tempering.estimators.result",
     "ParallelTempering": "pymc_tempering.step_methods.parallel",
     "SimulatedTempering": "pymc_tempering.step_methods.simulated",
-    "bayes_factor": "pymc_tempering.bayes_factor",
+    "bayes_factor": "pymc_tempering.bayes",
     "bidirectional_check": "pymc_tempering.bidirectional",
-    "compare": "pymc_tempering.compare",
+    "compare": "pymc_tempering.comparison",
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.base.fit",
     "plot_barrier": "pymc_tempering.plots",
@@ -81,7 +81,7 @@ _HOMES = {
     "plot_logz_curve": "pymc_tempering.plots",
     "plot_logz_trace": "pymc_tempering.plots",
     "plot_report": "pymc_tempering.plots",
-    "report": "pymc_tempering.report",
+    "report": "pymc_tempering.reporting",
     "sample": "pymc_tempering.sampling",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",

@@ -25,3 +25,13 @@ def test_import_brings_in_nothing_optional_and_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_function_is_hidden_by_a_module_of_its_name():
+    code = (
+        "import importlib, pkgutil, sys, pymc_tempering as p\n"
+        "for m in pkgutil.iter_modules(p.__path__):\n"
+        "    if m.name in p.__all__: sys.exit(m.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

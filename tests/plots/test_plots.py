@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from pymc_tempering import plots
-from pymc_tempering.compare import compare
+from pymc_tempering.comparison import compare
 from pymc_tempering.diagnostics import levels_of_replicas, visible_round_trips
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.bar import bar_ladder
@@ -309,7 +309,7 @@ def test_trips_need_the_target():
 def test_matplotlib_is_imported_late():
     code = (
         "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
-        "import pymc_tempering.plots as plots, pymc_tempering.report\n"
+        "import pymc_tempering.plots as plots, pymc_tempering.reporting\n"
         "from pymc_tempering import LogZEstimate\n"
         "one = LogZEstimate(1.0, 0.1, 'pt, mbar', [1.0])\n"
         "try:\n    plots.plot_evidence({'one': one})\n"

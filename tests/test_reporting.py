@@ -13,7 +13,7 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.evidence.stored import estimate_from_idata
-from pymc_tempering.report import report
+from pymc_tempering.reporting import report
 
 mpl.use("Agg")
 

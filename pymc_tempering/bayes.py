@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from pymc_tempering.compare import resolve_estimates
+from pymc_tempering.comparison import resolve_estimates
 from pymc_tempering.errors import OptionError
 
 __all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
