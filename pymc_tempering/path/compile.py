@@ -72,6 +72,10 @@ class CompiledDensity:
     model: pm.Model
     _keep_alive: Any = field(repr=False, compare=False)
 
+    # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile_density, (self.model,)
+
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,)."""
         z = np.ascontiguousarray(z, dtype=np.float64)
