@@ -258,7 +258,7 @@ def _set_up(
     if sizes is None:
         sizes = np.exp(np.interp(betas, replicas.betas[1:], np.log(replicas.step_sizes[1:])))
     annealer = Annealer(
-        density.address, replicas.base, betas, sizes,
+        density.address, replicas.coordinates, betas, sizes,
         target_step_size=replicas.step_sizes[-1], **options.moves,
     )  # fmt: skip
     if is_tuned:
@@ -275,7 +275,7 @@ def _set_up(
 def _support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
     """Share of draws from the base where the target has any density."""
     ends = np.array([0.0, 1.0])
-    short = Annealer(annealer.address, annealer.base, ends, np.ones(2), **annealer.options)
+    short = Annealer(annealer.address, annealer.coordinates, ends, np.ones(2), **annealer.options)
     record = short.ensemble(rng, n_particles=_N_SUPPORT_DRAWS)
     return float(np.mean(np.isfinite(record.log_weight_forward)))
 

@@ -15,6 +15,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_tempering.annealing import anneal
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.path.freeze import freeze
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.sampling import STEPS
 from pymc_tempering.step_methods.common import check_positive, resolve_model
@@ -228,7 +229,8 @@ def _unconstrained(model: pm.Model, parameters: Mapping[str, np.ndarray]) -> Flo
     point = {
         model.rvs_to_values[rv].name: result for rv, result in zip(values, results, strict=True)
     }
-    return PointMap.from_model(model).ravel(point)[None]
+    # freezing reorders the variables, and the compiled density has the order of the frozen model
+    return PointMap.from_model(freeze(model)).ravel(point)[None]
 
 
 def _other_estimate(method: Method, model: pm.Model, rng: np.random.Generator) -> float:

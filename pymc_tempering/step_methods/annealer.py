@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.annealing import anneal_ensemble, target_chain
@@ -53,7 +54,7 @@ class Annealer:
     ----------
     address : int
         The target, see :func:`pymc_tempering.kernels.density.call_density`.
-    base : GaussianBase
+    base : GaussianBase or Coordinates
     betas, step_sizes : ndarray of shape (n_levels,)
         Step sizes in base coordinates; that of level 0 is not used.
     n_leapfrog : int
@@ -71,21 +72,23 @@ class Annealer:
     def __init__(
         self,
         address: int,
-        base: GaussianBase,
+        base: GaussianBase | Coordinates,
         betas: FloatArray,
         step_sizes: FloatArray,
         **options: Any,
     ) -> None:
-        self._configure(address, base, options)
+        coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
+        self._configure(address, coordinates, options)
         self.betas = np.array(betas)
         self.step_sizes = np.clip(step_sizes, 1e-6, MAX_STEP_SIZE)
-        self.u, self.grad = np.zeros(base.dim), np.zeros(base.dim)
+        self.u, self.grad = np.zeros(self.base.dim), np.zeros(self.base.dim)
         self.log_densities = np.full(2, -np.inf)
         self.restart_adaptation()
 
-    def _configure(self, address: int, base: GaussianBase, options: dict[str, Any]) -> None:
+    def _configure(self, address: int, coordinates: Coordinates, options: dict[str, Any]) -> None:
         self.address = address
-        self.base = base
+        self.coordinates, self.base = coordinates, coordinates.base
+        self._log_det_scale = self.base.log_det_scale
         self.options = dict(options)
         self.n_leapfrog = int(options["n_leapfrog"])
         self.kind = int(options["kind"])
@@ -94,9 +97,9 @@ class Annealer:
         self.trajectory_length = float(options["trajectory_length"])
         self.max_steps = int(options["max_steps"])
         self.target_accept = float(options["target_accept"])
-        self._mean = np.ascontiguousarray(base.mean)
-        self._scale = np.ascontiguousarray(np.atleast_2d(base.scale))
-        self._buffers = np.zeros((8, base.dim))
+        self._mean = np.ascontiguousarray(self.base.mean)
+        self._scale = np.ascontiguousarray(coordinates.rows)
+        self._buffers = np.zeros((8, self.base.dim))
 
     @property
     def n_levels(self) -> int:
@@ -106,18 +109,18 @@ class Annealer:
     @property
     def target_position(self) -> FloatArray:
         """Position ``z`` of y, shape (D,)."""
-        return self.base.from_base(self.u)
+        return self.coordinates.from_base(self.u)
 
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_densities[0] - self.base.log_det_scale)
+        return float(self.log_densities[0] - self._log_det_scale)
 
     def place(self, z: FloatArray, rng: np.random.Generator) -> None:
         """Put y at ``z`` of finite density and draw its weight by a reverse run."""
-        self.u = np.ascontiguousarray(self.base.to_base(z))
+        self.u = np.ascontiguousarray(self.coordinates.to_base(z))
         self.log_densities[0] = evaluate(
-            self.address, self._mean, self._scale, self.base.log_det_scale, self.u, self.grad,
+            self.address, self._mean, self._scale, self._log_det_scale, self.u, self.grad,
             self._buffers[3:],
         )  # fmt: skip
         self.redraw_weight(rng)
@@ -141,7 +144,7 @@ class Annealer:
         sums, counts = np.zeros(self.n_levels), np.zeros(N_COUNTS, dtype=np.int64)
         positions = np.empty((n_scans if keep_positions else 0, self.base.dim))
         hais_scans(
-            self.address, self._mean, self._scale, self.base.log_det_scale, self.betas,
+            self.address, self._mean, self._scale, self._log_det_scale, self.betas,
             self.step_sizes, self.n_leapfrog, self.kind, self.short_steps, self.target_step_size,
             self.trajectory_length, self.max_steps, self.u, self.grad, self.log_densities,
             self._buffers, forward, reverse, accepted, sums, counts,
@@ -154,7 +157,7 @@ class Annealer:
             accepted,
             _rates(sums, n_runs),
             counts,
-            self.base.from_base(positions),
+            self.coordinates.from_base(positions),
         )
 
     def ensemble(
@@ -181,11 +184,11 @@ class Annealer:
         if positions is None:
             ends = np.empty((n_particles, self.base.dim))
         else:
-            ends = np.ascontiguousarray(self.base.to_base(positions))
+            ends = np.ascontiguousarray(self.coordinates.to_base(positions))
         log_weights = np.empty(len(ends))
         sums, counts = np.zeros(self.n_levels), np.zeros(N_COUNTS, dtype=np.int64)
         anneal_ensemble(
-            is_reverse, self.address, self._mean, self._scale, self.base.log_det_scale, self.betas,
+            is_reverse, self.address, self._mean, self._scale, self._log_det_scale, self.betas,
             self.step_sizes, self.n_leapfrog, self.kind, self.short_steps, ends, log_weights, sums,
             counts, self.dual_averaging if adapt else np.empty((0, 5)), self.target_accept, rng,
         )  # fmt: skip
@@ -196,7 +199,7 @@ class Annealer:
             np.empty(0, dtype=np.bool_),
             _rates(sums, np.isfinite(log_weights).sum()),
             counts,
-            self.base.from_base(ends),
+            self.coordinates.from_base(ends),
         )
 
     def continue_draws(
@@ -206,12 +209,12 @@ class Annealer:
         if len(draws) >= n:
             return draws[:n]
         positions = np.empty((n, self.base.dim))
-        positions[: len(draws)] = self.base.to_base(draws)
+        positions[: len(draws)] = self.coordinates.to_base(draws)
         target_chain(
-            self.address, self._mean, self._scale, self.base.log_det_scale, self.target_step_size,
+            self.address, self._mean, self._scale, self._log_det_scale, self.target_step_size,
             self.trajectory_length, self.max_steps, n_moves, len(draws), positions, rng,
         )  # fmt: skip
-        return self.base.from_base(positions)
+        return self.coordinates.from_base(positions)
 
     def change_schedule(self, betas: FloatArray) -> None:
         """Move to another schedule; step sizes follow, log-linear in beta."""
@@ -244,15 +247,16 @@ class Annealer:
         return {name: getattr(self, name).copy() for name in self._arrays} | {
             "target_step_size": self.target_step_size,
             "base_mean": np.array(self.base.mean),
-            "base_scale": np.array(self.base.scale),
+            "base_rows": np.array(self.coordinates.rows),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any], address: int, **options: Any) -> "Annealer":
         """Rebuild from :meth:`state`; ``options`` are those of the constructor."""
         self = cls.__new__(cls)
-        base = GaussianBase(state["base_mean"], state["base_scale"])
-        self._configure(address, base, options | {"target_step_size": state["target_step_size"]})
+        coordinates = Coordinates.from_rows(state["base_mean"], state["base_rows"])
+        options = options | {"target_step_size": state["target_step_size"]}
+        self._configure(address, coordinates, options)
         for name in cls._arrays:
             setattr(self, name, np.array(state[name]))
         return self

@@ -157,7 +157,7 @@ class AnnealingTuner:
     ) -> None:
         step_sizes = np.exp(np.interp(betas, result.step_betas, np.log(result.step_sizes)))
         self.annealer = Annealer(
-            self.address, result.base, betas, step_sizes,
+            self.address, result.coordinates, betas, step_sizes,
             target_step_size=result.step_sizes[-1], **self.options.moves,
         )  # fmt: skip
         self.annealer.place(result.positions[-1], rng)
@@ -170,7 +170,7 @@ class AnnealingTuner:
             kind = self.options.schedule
             betas = make_schedule(kind if kind not in ("barrier", "ess") else "geometric", n_levels)
         self.annealer = Annealer(
-            self.address, replicas.base, betas, np.full(betas.size, _UNTUNED_STEP),
+            self.address, replicas.coordinates, betas, np.full(betas.size, _UNTUNED_STEP),
             **self.options.moves,
         )  # fmt: skip
         self.annealer.place(replicas.target_position, rng)
