@@ -231,6 +231,7 @@ def _set_up(
     if tune == 0 and step._given_base is not None:
         betas = make_schedule(options.schedule, n_levels) if betas is None else betas
         sizes = _check_step_size(step_size, betas.size)
+        assert sizes is not None
         return Annealer(
             density.address, step._given_base, betas, sizes, **options.moves
         ), np.empty((0, step.dim))  # fmt: skip

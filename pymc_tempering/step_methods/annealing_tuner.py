@@ -11,7 +11,7 @@ from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.step_methods.annealer import Annealer, AnnealingRecord
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.tuning import overdisperse, round_lengths
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import FloatArray
 
 __all__ = ["PILOT_OPTIONS", "PILOT_SCANS", "AnnealingTuner", "TunerOptions"]
 
@@ -106,7 +106,11 @@ class AnnealingTuner:
     def _start_rounds(self) -> None:
         self.round, self.done = 0, 0
         self.gaps: list[FloatArray] = []
-        self.knots = np.array([0.0, 1.0]), np.ones(1), np.zeros((1, 2))
+        self.knots: tuple[FloatArray, FloatArray, FloatArray] = (
+            np.array([0.0, 1.0]),
+            np.ones(1),
+            np.zeros((1, 2)),
+        )
 
     @property
     def base(self) -> GaussianBase:
@@ -181,6 +185,7 @@ class AnnealingTuner:
         if self.done < self.lengths[self.round]:
             return
         annealer = self.annealer
+        assert annealer is not None
         annealer.stop_adaptation()
         is_free = self.options.betas is None and self.options.n_levels is None
         if is_free and self.round < len(self.lengths) - 1:
@@ -199,6 +204,7 @@ class AnnealingTuner:
                 self._end_pilot(rng)
             else:
                 self._anneal_untuned(rng)
+        assert self.annealer is not None
         self.annealer.stop_adaptation()
         self.annealer.redraw_weight(rng)
         self.round = len(self.lengths)
@@ -232,10 +238,11 @@ class AnnealingTuner:
                 options=PILOT_OPTIONS,
             )  # fmt: skip
         self.pilot_counts = np.array(state["pilot_counts"])
-        self.lengths: IntArray = np.array(state["lengths"])
+        self.lengths = np.array(state["lengths"])
         self.round, self.done = int(state["round"]), int(state["done"])
         self.gaps = [np.array(gap) for gap in state["gaps"]]
-        self.knots = tuple(np.array(array) for array in state["knots"])
+        betas, rejection_rates, deltas = (np.array(array) for array in state["knots"])
+        self.knots = betas, rejection_rates, deltas
         return self
 
 

@@ -12,7 +12,7 @@ from rich.table import Column
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
-from pymc_tempering.kernels.annealing_moves import N_COUNTS, TRANSITIONS
+from pymc_tempering.kernels.annealing_moves import TRANSITIONS
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
 from pymc_tempering.step_methods.annealer import AnnealingRecord
@@ -212,6 +212,7 @@ class HAIS(TemperedStep):
         if self._tuner is None:
             self._start_chain(point)
         tuner = self._tuner
+        assert tuner is not None
         record = tuner.run(self.scans_per_draw, self.rng, adapt=self.tune)
         position = self._density.points.unravel(tuner.target_position)
         # PyMC's trace reads the values by position, in the order of the point that it passes
@@ -219,20 +220,29 @@ class HAIS(TemperedStep):
 
     def _statistics(self, tuner: AnnealingTuner, record: AnnealingRecord | None) -> dict[str, Any]:
         s = self.scans_per_draw
-        empty = np.full(N_KNOTS, np.nan)
         annealer = tuner.annealer
-        is_pilot = record is None or annealer is None
-        counts = np.zeros(N_COUNTS, dtype=np.int64) if record is None else record.counts
-        if is_pilot:
-            counts = tuner.pilot_counts
-        return {
-            "log_weight_forward": np.full(s, np.nan) if is_pilot else record.log_weight_forward,
-            "log_weight_reverse": np.full(s, np.nan) if is_pilot else record.log_weight_reverse,
-            "accepted": np.zeros(s, dtype=np.bool_) if is_pilot else record.accepted,
-            "betas": empty if is_pilot else _at_knots(annealer.betas),
-            "step_size": empty if is_pilot else _at_knots(annealer.step_sizes),
-            "acceptance_rate": empty if is_pilot else _at_knots(record.acceptance_rate),
-            "n_levels": 0 if is_pilot else annealer.n_levels,
+        table: dict[str, Any] = {
+            "log_weight_forward": np.full(s, np.nan),
+            "log_weight_reverse": np.full(s, np.nan),
+            "accepted": np.zeros(s, dtype=np.bool_),
+            "betas": np.full(N_KNOTS, np.nan),
+            "step_size": np.full(N_KNOTS, np.nan),
+            "acceptance_rate": np.full(N_KNOTS, np.nan),
+            "n_levels": 0,
+        }
+        counts = tuner.pilot_counts
+        if record is not None and annealer is not None:
+            counts = record.counts
+            table = {
+                "log_weight_forward": record.log_weight_forward,
+                "log_weight_reverse": record.log_weight_reverse,
+                "accepted": record.accepted,
+                "betas": _at_knots(annealer.betas),
+                "step_size": _at_knots(annealer.step_sizes),
+                "acceptance_rate": _at_knots(record.acceptance_rate),
+                "n_levels": annealer.n_levels,
+            }
+        return table | {
             "n_gradients": int(counts[0]),
             "n_divergences": int(counts[1]),
             "n_zero_density": int(counts[3]),
