@@ -50,7 +50,14 @@ def load_cases() -> dict[str, Any] | None:
 
 
 def measure(
-    case: Any, transitions: str, step_size: float, n: int, n_runs: int, n_particles: int, seed: int
+    case: Any,
+    transitions: str,
+    step_size: float,
+    n: int,
+    n_runs: int,
+    n_particles: int,
+    seed: int,
+    base_sd: float,
 ) -> np.ndarray:
     """Errors of log Z of independent runs, shape (n_runs,)."""
     dim = case.model.initial_point()["x"].size
@@ -59,8 +66,9 @@ def measure(
             case.model,
             n_particles=n_runs * n_particles,
             betas=np.linspace(0.0, 1.0, n + 1),
-            base=GaussianBase(np.zeros(dim), np.ones(dim)),
-            step_size=step_size,
+            base=GaussianBase(np.zeros(dim), np.full(dim, base_sd)),
+            # step sizes count in the base's standard deviations
+            step_size=step_size / base_sd,
             transitions=transitions,
             short_steps=False,
             tune=0,
@@ -120,6 +128,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=8, help="independent runs for each point")
     parser.add_argument("--particles", type=int, default=20, help="particles of a run")
     parser.add_argument("--largest", type=int, default=100_000)
+    parser.add_argument("--base-sd", type=float, default=1.0, help="standard deviation of q")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     cases = load_cases()
@@ -140,6 +149,7 @@ def main() -> None:
                 errors = measure(
                     case, transitions, step_size, int(n), arguments.runs, arguments.particles,
                     arguments.seed,
+                    arguments.base_sd,
                 )  # fmt: skip
                 by_size[int(n)] = errors
                 cells.append(f"{errors.mean():>+8.2f}±{errors.std(ddof=1):<5.2f}")
