@@ -1,0 +1,168 @@
+"""``estimate_logz`` from a model: bad input before any sampling, and errors to be reached."""
+
+import functools
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering.errors import (
+    BaseError,
+    DataError,
+    ModelError,
+    OptionError,
+    ScheduleError,
+    TemperingWarning,
+)
+from pymc_tempering.evidence import estimate as estimate_module
+
+QUICK = {"draws": 40, "tune": 60, "cores": 1, "progressbar": False, "quiet": True,
+         "compute_convergence_checks": False, "scans_per_draw": 8}  # fmt: skip
+
+
+@pytest.fixture
+def no_sampling(monkeypatch):
+    """Sampling is a failure of the test."""
+
+    @functools.wraps(pm.sample)
+    def sample(*args, **kwargs):
+        pytest.fail("pm.sample was called")
+
+    monkeypatch.setattr(pm, "sample", sample)
+
+
+def discrete_model():
+    with pm.Model() as model:
+        pm.Poisson("count", 2.0)
+        pm.Normal("x")
+    return model
+
+
+def wrong_dimension():
+    return pm_temper.GaussianBase(np.zeros(3), np.ones(3))
+
+
+@pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"method": "magic"}, OptionError, r"'magic'; the known ones are \[.*'pt'.*\]"),
+        ({"chains": 0}, OptionError, "`chains` is 0; expected a whole number of at least 1"),
+        ({"chains": 2.0}, OptionError, r"`chains` is 2\.0"),
+        ({"chains": True}, OptionError, "`chains` is True"),
+        ({"draws": 0}, OptionError, "`draws` is 0; expected a whole number of at least 1"),
+        ({"draws": "many"}, OptionError, "`draws` is 'many'"),
+        ({"tune": -1}, OptionError, "`tune` is -1; expected a whole number of at least 0"),
+        ({"cores": 0}, OptionError, "`cores` is 0"),
+        ({"n_levels": 1}, ScheduleError, "n_levels"),
+        ({"betas": [0.0, 0.7, 0.5, 1.0]}, ScheduleError, "increase strictly from 0"),
+        ({"base": wrong_dimension()}, BaseError, "3 dimensions.*fit_base"),
+        ({"nonsense": 1}, OptionError, r"\['nonsense'\].*'scans_per_draw'.*'initvals'"),
+        ({"step": None}, OptionError, r"\['step'\].*A step of your own goes to `pm.sample`"),
+        ({"return_inferencedata": False}, OptionError, r"\['return_inferencedata'\]"),
+    ],
+)
+def test_bad_input_is_refused_before_sampling(call, options, error, message, model, no_sampling):
+    with pytest.raises(error, match=message):
+        call(model, **options)
+
+
+@pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
+def test_discrete_variables_are_refused_before_sampling(call, no_sampling):
+    with pytest.raises(ModelError, match="count"):
+        call(discrete_model())
+
+
+@pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
+def test_no_model_outside_a_context(call, no_sampling):
+    with pytest.raises(ModelError, match="model"):
+        call()
+
+
+@pytest.mark.parametrize("target_se", [0, -0.1, np.nan])
+def test_target_se_must_be_positive(model, target_se, no_sampling):
+    with pytest.raises(OptionError, match="`target_se` is .*positive number of nats"):
+        pm_temper.estimate_logz(model, target_se=target_se)
+
+
+@pytest.mark.parametrize("source", ["run.nc", {"posterior": 1}, 3])
+def test_other_types_are_refused(source, no_sampling):
+    with pytest.raises(DataError, match=f"was given a {type(source).__name__}; expected"):
+        pm_temper.estimate_logz(source)
+
+
+def test_options_mean_nothing_for_a_stored_run(labelled_run, no_sampling):
+    with pytest.raises(OptionError, match=r"options \['scans_per_draw'\] are for sampling"):
+        pm_temper.estimate_logz(labelled_run, scans_per_draw=8)
+
+
+def test_stored_run_is_not_sampled_again(labelled_run, no_sampling):
+    assert np.isfinite(pm_temper.estimate_logz(labelled_run).se)
+
+
+def test_stored_run_says_when_its_error_is_too_large(labelled_run, no_sampling):
+    with pytest.warns(TemperingWarning, match="target_se not reached.*Pass the model"):
+        estimate = pm_temper.estimate_logz(labelled_run, target_se=1e-6)
+    assert "target_se not reached" in estimate.idata["tempering"].attrs["warnings"]
+    pm_temper.estimate_logz(labelled_run, target_se=10.0)
+
+
+def test_model_of_the_context_and_whole_numbers_of_numpy(model, base):
+    options = QUICK | {"draws": np.int64(40)}
+    with model:
+        here = pm_temper.estimate_logz(chains=2, base=base, random_seed=3, **options)
+    there = pm_temper.estimate_logz(model, chains=2, base=base, random_seed=3, **options)
+    assert here == there
+
+
+def test_target_se_adds_chains_until_reached(target, model, base, seed):
+    first = pm_temper.estimate_logz(model, chains=2, base=base, random_seed=seed, **QUICK)
+    goal = 0.6 * first.se
+    estimate = pm_temper.estimate_logz(
+        model, chains=2, base=base, random_seed=seed, target_se=goal, **QUICK
+    )
+    n_chains = estimate.per_chain.size
+    assert estimate.se <= goal
+    assert estimate.warnings == ()
+    # (1 / 0.6)^2 = 2.8 times as many, with room for the error of the error
+    assert 4 <= n_chains <= 32
+    np.testing.assert_array_equal(estimate.per_chain[:2], first.per_chain)
+    assert len(set(estimate.per_chain)) == n_chains
+    assert estimate.idata["posterior"]["chain"].values.tolist() == list(range(n_chains))
+    # fails once in 10^5 seeds
+    assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
+    again = pm_temper.estimate_logz(estimate.idata)
+    assert abs(again.log_z - estimate.log_z) < 1e-12
+
+
+def test_target_se_reached_at_once_adds_nothing(model, base):
+    estimate = pm_temper.estimate_logz(
+        model, chains=2, base=base, random_seed=5, target_se=5.0, **QUICK
+    )
+    assert estimate.per_chain.size == 2
+
+
+def test_target_se_gives_up_at_max_chains_and_says_so(model, base):
+    with pytest.warns(TemperingWarning, match="target_se not reached") as record:
+        estimate = pm_temper.estimate_logz(
+            model, chains=2, base=base, random_seed=5, target_se=1e-4, max_chains=5, **QUICK
+        )
+    assert estimate.per_chain.size == 5
+    (text,) = (w for w in estimate.warnings if w.startswith("target_se not reached"))
+    assert "after 5 chains" in text
+    assert "max_chains` (now 5)" in text
+    assert text in [str(w.message) for w in record]
+    assert text in estimate.idata["tempering"].attrs["warnings"]
+
+
+@pytest.mark.parametrize("random_seed", [7, None, np.random.default_rng(7), [3, 4]])
+def test_rounds_have_seeds_of_their_own(random_seed):
+    seeds = estimate_module._seeds(random_seed)
+    assert next(seeds) is random_seed
+    rest = [next(seeds) for _ in range(3)]
+    if isinstance(random_seed, np.random.Generator):
+        assert all(r is random_seed for r in rest)
+    else:
+        assert len(set(rest)) == 3
+        assert random_seed not in rest

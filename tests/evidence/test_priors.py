@@ -1,0 +1,117 @@
+"""Priors that the evidence depends on more than on the data."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_tempering as pm_temper
+from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.evidence.priors import prior_doubts
+
+QUICK = {"draws": 50, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
+         "compute_convergence_checks": False, "scans_per_draw": 8, "random_seed": 4}  # fmt: skip
+
+
+def draws(rng, **sds):
+    variables = {
+        name: (("chain", "draw"), sd * rng.normal(size=(2, 200))) for name, sd in sds.items()
+    }
+    return xr.DataTree.from_dict({"/posterior": xr.Dataset(variables)})
+
+
+def normal_model(prior_sd):
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, prior_sd)
+        pm.Normal("y", mu, 1.0, observed=[0.3, -0.2, 1.1])
+    return model
+
+
+@pytest.mark.parametrize("prior", [pm.Flat, pm.HalfFlat])
+def test_improper_priors_by_name(prior, rng):
+    with pm.Model() as model:
+        mu = prior("mu")
+        sd = pm.HalfNormal("sd")
+        pm.Normal("y", mu, sd, observed=[0.3, -0.2, 1.1])
+    (text,) = prior_doubts(model, draws(rng, mu=0.5, sd=0.3))
+    assert text.startswith("improper priors: ['mu'] ")
+    assert "Give them proper priors" in text
+
+
+def test_a_density_written_as_a_potential_is_no_improper_prior(model, labelled_run):
+    assert [rv.name for rv in model.free_RVs] == ["x"]
+    assert prior_doubts(model, labelled_run) == []
+
+
+def test_extremely_wide_priors_by_name(rng):
+    (text,) = prior_doubts(normal_model(1e5), draws(rng, mu=0.5))
+    assert text.startswith("extremely wide priors: mu (2e+05 times the posterior's width)")
+    assert "look at the sensitivity" in text
+
+
+def test_the_limit_is_a_factor_of_a_thousand(rng):
+    # interquartile ranges of 500 and 400 draws are 10 % uncertain together: 5 sd off the limit
+    assert prior_doubts(normal_model(500.0), draws(rng, mu=1.0)) == []
+    assert len(prior_doubts(normal_model(2000.0), draws(rng, mu=1.0))) == 1
+
+
+def test_wide_entries_of_a_vector_are_found(rng):
+    with pm.Model() as model:
+        pm.Normal("b", 0.0, [1.0, 1e6], shape=2)
+    run = xr.DataTree.from_dict(
+        {"/posterior": xr.Dataset({"b": (("chain", "draw", "i"), rng.normal(size=(2, 200, 2)))})}
+    )
+    assert len(prior_doubts(model, run)) == 1
+
+
+def test_50_good_priors_raise_nothing(rng):
+    """Widths of 1 to 100 times the posterior's, a tenth of the limit: no chance to exceed it."""
+    with pm.Model() as model:
+        scale = pm.LogNormal("scale", 0.0, 0.1)
+        pm.Normal("b", 0.0, scale * np.geomspace(1.0, 100.0, 50))
+    run = draws(rng, scale=0.05)
+    run["posterior"] = (
+        run["posterior"]
+        .to_dataset()
+        .assign(b=(("chain", "draw", "i"), rng.normal(size=(2, 200, 50))))
+    )
+    assert prior_doubts(model, run) == []
+
+
+def test_a_prior_that_cannot_be_drawn_is_passed_over(rng):
+    with pm.Model() as model:
+        pm.CustomDist("odd", logp=lambda value: -(value**2))
+        pm.Normal("mu", 0.0, 1e6)
+    (text,) = prior_doubts(model, draws(rng, odd=1.0, mu=1.0))
+    assert "mu (" in text
+    assert "odd" not in text
+
+
+@pytest.fixture(scope="module")
+def flat_prior():
+    with pm.Model() as model:
+        mu = pm.Flat("mu")
+        pm.Normal("y", mu, 1.0, observed=[0.3, -0.2, 1.1])
+    return model
+
+
+@pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
+def test_warned_of_through_warnings_and_in_the_result(call, flat_prior):
+    with pytest.warns(TemperingWarning, match="improper priors") as record:
+        result = call(flat_prior, **QUICK)
+    run = result if isinstance(result, xr.DataTree) else result.idata
+    texts = run["tempering"].attrs["warnings"].split("\n")
+    assert texts == [str(w.message) for w in record if w.category is TemperingWarning]
+    if not isinstance(result, xr.DataTree):
+        assert result.warnings == tuple(texts)
+        # log Z is still the integral of the model's density
+        y = np.array([0.3, -0.2, 1.1])
+        exact = -np.log(2 * np.pi) - 0.5 * np.log(3) - 0.5 * ((y - y.mean()) ** 2).sum()
+        assert abs(result.log_z - exact) < 4.5 * result.se
+
+
+def test_a_stored_run_remembers_its_priors(flat_prior):
+    with pytest.warns(TemperingWarning):
+        run = pm_temper.sample(flat_prior, **QUICK)
+    with pytest.warns(TemperingWarning, match="improper priors"):
+        pm_temper.estimate_logz(run.isel(draw=slice(40)))
