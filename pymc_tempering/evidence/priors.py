@@ -1,9 +1,14 @@
 """Priors that the evidence depends on more than on the data: improper or extremely wide ones."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
+
+from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
 
@@ -39,12 +44,9 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
         )
     posterior = idata["posterior"].dataset
     wide = []
-    for rv in model.free_RVs:
-        if rv.name in improper or rv.name not in posterior:
-            continue
-        try:
-            draws = pm.draw(rv, _N_DRAWS, random_seed=0)
-        except (NotImplementedError, ValueError):
+    proper = [rv for rv in model.free_RVs if rv.name not in improper and rv.name in posterior]
+    for rv, draws in zip(proper, _prior_draws(proper), strict=True):
+        if draws is None:
             continue
         low, high = np.quantile(draws, [0.25, 0.75], axis=0)
         values = posterior[rv.name].stack(sample=("chain", "draw")).values
@@ -59,3 +61,17 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
             "widths are meant, and look at the sensitivity."
         )
     return warnings
+
+
+def _prior_draws(variables: list[Any]) -> list[FloatArray | None]:
+    """Draws of each variable, all at once where possible; None where one cannot be drawn."""
+    if not variables:
+        return []
+    # compiling costs more than 500 draws by the interpreter
+    draw = partial(pm.draw, draws=_N_DRAWS, random_seed=0, mode="FAST_COMPILE")
+    try:
+        return draw(variables)
+    except (NotImplementedError, ValueError):
+        if len(variables) == 1:
+            return [None]
+        return [_prior_draws([rv])[0] for rv in variables]
