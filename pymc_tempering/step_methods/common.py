@@ -161,7 +161,8 @@ def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
 def _check_base(
     base: GaussianBase | xr.DataTree | str | None, density: CompiledDensity
 ) -> GaussianBase | None:
-    if base is None or base == "advi":
+    # comparing a DataTree with a string gives another DataTree, which counts as true
+    if base is None or (isinstance(base, str) and base == "advi"):
         return None
     if isinstance(base, xr.DataTree):
         return GaussianBase.from_draws(unconstrained_draws(base, density))
