@@ -190,6 +190,8 @@ def local_fits(
     """
     each = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
     fits = select_fits(address, each)
+    # what follows has to find modes; their shapes are fitted again by the full-rank fits
+    n_later = n_iterations // 3 if full_rank else n_iterations
     units = np.maximum(1.0, each[0].base.scale)
     wanted = n_starts
     while len(each) < wanted:
@@ -198,7 +200,7 @@ def local_fits(
         starts = dispersed_starts(address, start, rng, n_new, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
-            each += fit_each(address, dim, starts, rng, n_iterations=n_iterations)
+            each += fit_each(address, dim, starts, rng, n_iterations=n_later)
         fits = select_fits(address, each)
         if len(starts) < n_new:
             break

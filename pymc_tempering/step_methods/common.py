@@ -23,9 +23,10 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 
-N_STARTS, MOST_STARTS = 7, 31
-"""Local fits from dispersed starts that the first base is made of: at least, and at most while
-each batch of six finds a new mode."""
+N_STARTS, MOST_STARTS = 19, 43
+"""Starts of the local fits: at least, and at most while new modes are found. Of 60 chains on
+``testing.asymmetric_bimodal`` started in one mode, 11 missed the other with 7 starts, none with
+19."""
 
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
