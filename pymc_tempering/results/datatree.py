@@ -30,12 +30,13 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
             if entry is None:
                 continue
             variable = dataset[name]
-            if variable.dims[2:] != entry.dims and variable.ndim == 2 + len(entry.dims):
+            dims = entry.dims[: variable.ndim - 2]
+            if variable.dims[2:] != dims and variable.ndim == 2 + len(dims):
                 # numbered coordinates say nothing and would keep the dimensions apart
                 variable = variable.drop_vars(
                     [d for d in variable.dims[2:] if d in variable.coords]
                 )
-                variable = variable.rename(dict(zip(variable.dims[2:], entry.dims, strict=True)))
+                variable = variable.rename(dict(zip(variable.dims[2:], dims, strict=True)))
             renamed[name] = variable.assign_attrs(
                 {k: v for k, v in (("units", entry.unit), ("long_name", entry.meaning)) if v}
             )
@@ -130,7 +131,7 @@ def attach_estimate(
     idata["tempering"] = xr.DataTree(dataset)
     per_chain = xr.DataArray(
         np.array(estimate.per_chain), dims=("chain",), coords={"chain": chain},
-        attrs={"units": "nats", "long_name": TEMPERING["log_z_chain"].meaning},
+        attrs={"units": "nats", "long_name": SAMPLE_STATS["log_marginal_likelihood"].meaning},
     )  # fmt: skip
     if "sample_stats" in idata.children:
         with warnings.catch_warnings():

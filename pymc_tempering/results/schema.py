@@ -14,7 +14,8 @@ class Entry(NamedTuple):
     Attributes
     ----------
     dims : tuple of str
-        Dimensions after chain (and draw, in ``sample_stats``).
+        Dimensions after chain (and draw, in ``sample_stats``). A variable with fewer has the first
+        of them, as ``delta`` of methods with one tempered replica has no levels.
     unit : str
     meaning : str
     """
@@ -42,8 +43,29 @@ SAMPLE_STATS: dict[str, Entry] = {
     "base_id": Entry((), "", "identity of the base in use"),
     "lp": Entry((), "nats", "log density of the recorded draw, Jacobian included"),
     "log_marginal_likelihood": Entry((), "nats", "estimate of each chain; no draw dimension"),
+    "target_delta": Entry(("scan",), "nats", "delta of the replica at beta = 1"),
+    "beta": Entry(("scan",), "", "inverse temperature of the tempered replica after each scan"),
+    "current_level": Entry(("scan",), "", "level of the tempered replica after each scan"),
+    "log_level_weights": Entry(("level",), "nats", "log r_k - log of the assumed z(beta_k)"),
+    "knots": Entry(("knot",), "", "inverse temperatures between which the bias is linear"),
+    "bias": Entry(("knot",), "nats", "bias c(beta) at the knots"),
+    "step_size_beta": Entry(("level",), "", "inverse temperatures of the tuned step sizes"),
+    "target_acceptance_rate": Entry((), "", "mean acceptance probability of moves at beta = 1"),
+    "base_acceptance_rate": Entry((), "", "acceptance rate of independent draws from the base"),
+    "exchange_rate": Entry((), "", "acceptance rate of exchanges with the replica at beta = 1"),
+    "restarts_so_far": Entry((), "", "tempered restarts since tuning ended"),
+    "n_base_draws": Entry((), "", "draws from the base"),
+    "n_base_support": Entry((), "", "of these, draws where the target is positive"),
+    "log_weight_forward": Entry(("scan",), "nats", "log weight of a particle annealed to beta = 1"),
+    "log_weight_reverse": Entry(("scan",), "nats", "log weight of the run back from the draw"),
+    "accepted": Entry(("scan",), "", "whether the new particle replaced the draw"),
+    "n_levels": Entry((), "", "intermediate distributions of an annealing run"),
 }
-"""Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw."""
+"""Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw.
+
+Methods with one tempered replica have statistics per scan without levels: ``delta`` then has the
+first dimension only.
+"""
 
 TEMPERING: dict[str, Entry] = {
     "log_marginal_likelihood": Entry((), "nats", "estimate, all chains together"),
@@ -63,5 +85,21 @@ TEMPERING: dict[str, Entry] = {
     "support_mass": Entry(("chain",), "", "mass of the base where the target is positive"),
     "n_round_trips": Entry(("chain",), "", "round trips after tuning"),
     "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
+    "exchange_rate": Entry(("chain",), "", "exchanges of the tempered and the recorded replica"),
+    "log_level_weights": Entry(("chain", "level"), "nats", "log weights of the levels"),
+    "level_probability": Entry(("chain", "level"), "", "share of time at each level, smoothed"),
+    "log_z_bias": Entry(("chain", "level"), "nats", "first-order bias of log z"),
+    "log_z_variance": Entry(("chain", "level"), "", "first-order variance of log z"),
+    "knots": Entry(("chain", "knot"), "", "inverse temperatures between which the bias is linear"),
+    "bias": Entry(("chain", "knot"), "nats", "bias of beta at the knots"),
+    "lowest_occupancy": Entry(("chain",), "", "share of time in the least visited part of beta"),
+    "pareto_k_base": Entry(("chain",), "", "Pareto k of the densities p(beta = 0 | z)"),
+    "n_levels": Entry(("chain",), "", "inverse temperatures of an annealing run"),
+    "acceptance_rate_particles": Entry(("chain",), "", "share of new particles accepted"),
+    "log_z_forward": Entry(("chain",), "nats", "forward annealing, the lower bound"),
+    "log_z_reverse": Entry(("chain",), "nats", "reverse annealing, the upper bound"),
+    "pareto_k_weights_forward": Entry(("chain",), "", "Pareto k of the forward weights"),
+    "pareto_k_weights_reverse": Entry(("chain",), "", "Pareto k of the reverse weights"),
+    "weight_ess": Entry(("chain",), "", "effective number of weights"),
 }
 """Variables of the group ``tempering``."""
