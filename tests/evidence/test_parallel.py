@@ -225,5 +225,5 @@ def test_arrays_say_what_the_run_did(target, base, good_statistics):
 def test_tuning_draws_are_refused(name, good_statistics):
     changed = good_statistics[name].copy()
     changed[1, :3] = changed[1, :3] * 0 + 2
-    with pytest.raises(DataError, match="Chain 1 .*more than one schedule or base"):
+    with pytest.raises(DataError, match=r"Chain 1 .*more than one schedule or base"):
         collect(good_statistics | {name: changed})
