@@ -155,7 +155,7 @@ class SimulatedTempering(CoupledStep):
     def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
         n = self.n_entries
         return {
-            "level": (np.int64, [self.scans_per_draw]),
+            "current_level": (np.int64, [self.scans_per_draw]),
             "betas": (np.float64, [n]),
             "log_level_weights": (np.float64, [n]),
             "step_size": (np.float64, [n]),
@@ -165,7 +165,7 @@ class SimulatedTempering(CoupledStep):
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         n = self.n_entries
         return {
-            "level": record.level,
+            "current_level": record.level,
             "betas": pad(pair.betas.copy(), n),
             "log_level_weights": pad(-pair.bias, n),
             "step_size": pad(pair.step_sizes.copy(), n),

@@ -86,7 +86,7 @@ def test_both_level_updates_are_right(level_update, seed):
     idata = sample(target, seed, level_update=level_update)
     estimate = combine(collect(statistics_of(idata)), "st")
     assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
-    level = statistics_of(idata)["level"]
+    level = statistics_of(idata)["current_level"]
     steps = np.abs(np.diff(level.reshape(2, -1)))
     assert (steps.max() == 1) == (level_update == "neighbour") or level.max() == 1
 
