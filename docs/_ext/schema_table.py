@@ -1,0 +1,26 @@
+"""The directive ``schema-table``: a table of results, generated when the page is read."""
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from schema_rows import markdown_table
+from sphinx.util.docutils import SphinxDirective
+
+from pymc_tempering.results import schema
+
+
+class SchemaTable(SphinxDirective):
+    """Takes the name of a table of `pymc_tempering.results.schema`."""
+
+    required_arguments = 1
+
+    def run(self):
+        self.env.note_dependency(schema.__file__)
+        node = nodes.container(classes=["schema-table"])
+        lines = markdown_table(self.arguments[0]).splitlines()
+        self.state.nested_parse(StringList(lines, source=schema.__file__), 0, node)
+        return [node]
+
+
+def setup(app):
+    app.add_directive("schema-table", SchemaTable)
+    return {"parallel_read_safe": True}
