@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
+from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels.density import call_density, evaluate
 from pymc_tempering.kernels.hmc import log_base
@@ -80,3 +81,26 @@ def test_no_density_where_value_or_gradient_is_not_a_number(first, scale):
     assert grad.tolist() == [0.0, 0.0]
     value, grad = at(awkward.address, GaussianBase(np.zeros(2), scale), [-1.0, 0.0])
     assert (value, grad.tolist()) == (5.0, [1.0, 2.0])
+
+
+def test_low_rank_coordinates_against_numpy(rng):
+    """Standard deviations with two directions far from uncorrelated, in place of a dense factor."""
+    dim, mean = 45, rng.normal(size=45)
+    directions = np.linalg.qr(rng.normal(size=(dim, 2)))[0].T
+    root = np.eye(dim) + (directions.T * [4.0, -0.7]) @ directions
+    sd = np.exp(rng.normal(size=dim))
+    rows = np.vstack([sd, directions, np.array([[4.0], [-0.7]]) * directions])
+    coordinates = Coordinates.from_rows(mean, rows)
+    assert coordinates.rank == 2
+    matrix = sd[:, None] * root
+    np.testing.assert_allclose(coordinates.base.covariance, matrix @ matrix.T, rtol=1e-8)
+    target = testing.scaled_normal(dim=dim, sd=0.7)
+    u = rng.normal(size=dim)
+    grad, log_det = np.empty(dim), coordinates.base.log_det_scale
+    value = evaluate(target.address, mean, rows, log_det, u, grad, np.empty((2, dim)))
+    z = mean + matrix @ u
+    np.testing.assert_allclose(coordinates.from_base(u), z, rtol=1e-10)
+    np.testing.assert_allclose(coordinates.to_base(z), u, rtol=1e-8, atol=1e-10)
+    expected, grad_z = target.value_and_grad(z)
+    assert value == pytest.approx(expected + np.linalg.slogdet(matrix)[1], rel=1e-10)
+    np.testing.assert_allclose(grad, matrix.T @ grad_z, rtol=1e-8, atol=1e-10)

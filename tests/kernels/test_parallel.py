@@ -4,6 +4,7 @@ False-alarm rate 1e-3 for every invariance test here. Power: a planted error cou
 the test rejects and a shift exceeds the one that it finds with probability 0.99.
 """
 
+import itertools
 import math
 from functools import cache
 from pathlib import Path
@@ -259,3 +260,35 @@ def test_swap_rates_are_the_exact_ones(rng):
     exact = target.swap_acceptance_rates(BETAS, base)
     error = rates.std(axis=0, ddof=1) / 10.0
     assert (np.abs(rates.mean(axis=0) - exact) < 4.0 * error + 1e-4).all()
+
+
+def places(scheme, n_scans, rng):
+    """Replica at each level after each scan where the base is the target: all swaps succeed."""
+    target = testing.correlated_gaussian()
+    base = GaussianBase(target.mean, np.linalg.cholesky(target.cov))
+    chain = Replicas(
+        target.address, base, BETAS, target.start, rng,
+        swap_scheme=SWAP_SCHEMES.index(scheme), **OPTIONS,
+    )  # fmt: skip
+    rows, trips = [], 0
+    for _ in range(n_scans):
+        trips += chain.run(1, rng).n_round_trips
+        rows.append(chain.replica_at.tolist())
+    return rows, trips
+
+
+def test_pairs_that_meet(rng):
+    """Even pairs, then odd ones; whole sweeps carry one replica across the ladder."""
+    deo, trips = places("deo", 8 * 10, rng)
+    assert deo[:4] == [[1, 0, 3, 2], [1, 3, 0, 2], [3, 1, 2, 0], [3, 2, 1, 0]]
+    assert deo[7] == [0, 1, 2, 3]
+    assert 4 * 8 <= trips <= 4 * 10
+    assert places("sweep", 2, rng)[0] == [[1, 2, 3, 0], [2, 3, 0, 1]]
+    assert places("alternating_sweep", 2, rng)[0] == [[1, 2, 3, 0], [0, 1, 2, 3]]
+    seo = [[0, 1, 2, 3], *places("seo", 200, rng)[0]]
+    even = 0
+    for before, after in itertools.pairwise(seo):
+        a, b, c, d = before
+        assert after in ([b, a, d, c], [a, c, b, d])
+        even += after == [b, a, d, c]
+    assert 60 < even < 140
