@@ -67,10 +67,13 @@ def test_two_levels_too_far_apart_show_as_swaps(rng, make_statistics, make_tree)
     assert "swap rate near zero" in names(estimate)
 
 
-def test_chains_disagree(good_statistics, make_tree):
-    delta = good_statistics["delta"].copy()
-    delta[3] += 0.5  # as from a chain that found more of the posterior
-    bad = good_statistics | {"delta": delta}
+def test_chains_disagree(target, base, rng, make_statistics, make_tree):
+    """One of four chains off by 0.3 nats, ten of its own errors.
+
+    Between chains that differ this little there are still some 170 effective scans.
+    """
+    bad = make_statistics(target, base, rng, n_draws=160)
+    bad["delta"][3] += 0.3  # as from a chain that found more of the posterior
     assert_only(bad, "chains disagree", "Raise `tune` and `draws`; look at the swap", make_tree)
 
 
@@ -173,7 +176,7 @@ def test_50_good_runs_raise_nothing(seed, make_statistics):
 
 @pytest.mark.parametrize("run_seed", range(4))
 def test_good_real_runs_raise_nothing(target, model, base, seed, run_seed):
-    """100 runs over other seeds: none."""
+    """None of 63 runs over other seeds was warned of."""
     estimate = pm_temper.estimate_logz(
         model, base=base, draws=100, tune=80, chains=4, cores=1, scans_per_draw=16,
         random_seed=1000 * seed + run_seed, progressbar=False, quiet=True,
