@@ -80,7 +80,7 @@ class Clock:
         self.last = time.process_time()
         self.seconds = {}
 
-    def __call__(self, _trace, draw):  # noqa: D102
+    def __call__(self, trace, draw):  # noqa: D102
         now = time.process_time()
         self.seconds.setdefault(draw.chain, []).append(now - self.last)
         self.last = now
@@ -88,9 +88,9 @@ class Clock:
     def elapsed(self, n_tune):
         """CPU seconds of all chains together up to each draw after tuning, shape (n_draws,).
 
-        Nothing that `pm.sample` does before the first draw of a chain is in it: compilation
-        above all.
+        What `pm.sample` does before the first draw, compilation above all, is not in it: the first
+        draw of the first chain is given the time of those of the others.
         """
-        chains = np.array([row[:] for row in self.seconds.values()])
-        chains[:, 0] = np.median(chains, axis=1) if chains.shape[1] > 2 else 0.0
+        chains = np.array(list(self.seconds.values()))
+        chains[0, 0] = np.median(chains[1:, 0])
         return np.cumsum(chains, axis=1)[:, n_tune:].sum(axis=0)

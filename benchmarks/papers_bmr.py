@@ -1,0 +1,274 @@
+"""Figure 1 of Graham & Storkey (2017), computed again: Boltzmann machine relaxations.
+
+Errors of log Z, mean and covariance against time, relative to those of the paper's variational
+base: below 1 a sampler improves on it. Every method gets this base and leaves it as it is. Gibbs
+and joint continuous tempering have the paper's bias with one slope, log zeta from the base; beside
+them Gibbs continuous tempering with this package's adapted bias, and parallel tempering, which the
+paper does not have. AIS is annealed importance sampling with fresh momentum. Time is CPU seconds
+of one process after compilation, tuning included; moments are those of the recorded draws, one for
+every 8 scans.
+"""
+
+import argparse
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+from figures import (
+    COLOURS,
+    MARKERS,
+    QUIET,
+    Clock,
+    cases_or_none,
+    console,
+    finding,
+    pyplot,
+    rmse,
+    save,
+    table,
+)
+
+import pymc_tempering as pm_temper
+from pymc_tempering.annealing import anneal
+from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.transform.analysis import analyse
+
+SOURCE = "Graham & Storkey 2017, figure 1"
+WHAT = ("log Z", "mean", "covariance")
+SCANS_PER_DRAW = 8
+STEPS = {
+    "PT": lambda base: pm_temper.ParallelTempering(
+        base=base, adapt_base=False, scans_per_draw=SCANS_PER_DRAW
+    ),
+    "ST": lambda base: pm_temper.SimulatedTempering(
+        base=base, adapt_base=False, scans_per_draw=SCANS_PER_DRAW
+    ),
+    "Gibbs CT": lambda base: pm_temper.GibbsCT(
+        base=base, log_zeta=base.log_zeta, adapt_base=False, scans_per_draw=SCANS_PER_DRAW
+    ),
+    "Gibbs CT, adapted bias": lambda base: pm_temper.GibbsCT(
+        base=base, adapt_base=False, scans_per_draw=SCANS_PER_DRAW
+    ),
+}
+LOOK = {name: (COLOURS[name], MARKERS[name], "-") for name in ("PT", "ST", "Gibbs CT", "joint CT")}
+LOOK["Gibbs CT, adapted bias"] = (COLOURS["Gibbs CT"], "X", "--")
+LOOK["AIS"] = (COLOURS["AIS"], MARKERS["AIS"], ":")
+
+
+def variational_base(case):
+    return pm_temper.GaussianBase(
+        case.extra["base_mean"], case.extra["base_chol"], float(case.extra["log_zeta"])
+    )
+
+
+def relative_errors(case, log_z, mean, cov):
+    base = variational_base(case)
+    return (
+        abs(log_z - case.log_z) / abs(base.log_zeta - case.log_z),
+        rmse(mean - case.mean) / rmse(base.mean - case.mean),
+        rmse(cov - case.cov) / rmse(base.covariance - case.cov),
+    )
+
+
+def prefixes(n_draws, n_points=5):
+    return np.unique(np.geomspace(max(20, n_draws // 16), n_draws, n_points).astype(int))
+
+
+def moments(draws):
+    flat = draws.reshape(-1, draws.shape[-1])
+    return flat.mean(axis=0), np.cov(flat, rowvar=False)
+
+
+def run_step(case, name, settings, seed):
+    """Times and relative errors with increasing numbers of draws of one run."""
+    with case.model:
+        step = STEPS[name](variational_base(case))
+        clock = Clock()
+        idata = pm.sample(
+            settings.draws[name], step=step, chains=settings.chains, tune=settings.tune,
+            random_seed=seed, callback=clock, **QUIET,
+        )  # fmt: skip
+    draws = idata.posterior[case.var].values
+    elapsed = clock.elapsed(settings.tune)
+    return [
+        (elapsed[n - 1], *relative_errors(
+            case, estimate_from_idata(idata.isel(draw=slice(0, n))).log_z, *moments(draws[:, :n])))
+        for n in prefixes(settings.draws[name])
+    ]  # fmt: skip
+
+
+def run_joint(case, settings, seed):
+    """The same for NUTS on the tempered model, by its weighted draws."""
+    base = variational_base(case)
+    tempered = pm_temper.temper(case.model, base=base, log_zeta=base.log_zeta, random_seed=seed)
+    with tempered:
+        clock = Clock()
+        idata = pm.sample(
+            settings.joint_draws, tune=settings.joint_tune, chains=settings.chains,
+            random_seed=seed, callback=clock, **QUIET,
+        )  # fmt: skip
+    positions = idata.posterior[case.var].values
+    elapsed = clock.elapsed(settings.joint_tune)
+    points = []
+    for n in prefixes(settings.joint_draws):
+        run = analyse(idata.isel(draw=slice(0, n)))
+        weights = np.exp(run.log_weights - run.log_weights.max()).ravel()
+        flat = positions[:, :n].reshape(weights.size, -1)
+        points.append(
+            (elapsed[n - 1], *relative_errors(
+                case, float(run.log_z.mean()), *weighted_moments(flat, weights)))
+        )  # fmt: skip
+    return points
+
+
+def weighted_moments(draws, weights):
+    return np.average(draws, axis=0, weights=weights), np.cov(
+        draws, rowvar=False, aweights=weights / weights.sum()
+    )
+
+
+def run_annealing(case, settings, seed):
+    points = []
+    for n_levels in settings.annealing:
+        started = time.process_time()
+        result = anneal(
+            case.model, n_particles=settings.particles, n_levels=n_levels, schedule="sigmoidal",
+            base=variational_base(case), adapt_base=False, transitions="fresh_momentum",
+            tune=40, random_seed=seed,
+        )  # fmt: skip
+        seconds = time.process_time() - started
+        log_weights = result.log_weights_forward
+        weights = np.exp(log_weights - log_weights.max())
+        errors = relative_errors(case, result.log_z, *weighted_moments(result.positions, weights))
+        points.append((seconds, *errors))
+    return points
+
+
+def average(runs):
+    """Mean over runs of (points, columns), and the standard error of the mean."""
+    runs = np.array(runs)
+    spread = runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0 * runs[0]
+    return runs.mean(axis=0), spread
+
+
+def measure(cases, settings, seed):
+    runs = {name: [] for name in LOOK}
+    for index in range(settings.n_sets):
+        case = cases[f"bmr_{index}"]()
+        base = variational_base(case)
+        with case.model:
+            for name in STEPS:
+                pm.sample(2, tune=2, chains=1, step=STEPS[name](base), random_seed=0, **QUIET)
+        for s in range(seed, seed + settings.n_seeds):
+            for name in STEPS:
+                runs[name].append(run_step(case, name, settings, s))
+            runs["AIS"].append(run_annealing(case, settings, s))
+            if index < settings.joint_sets:
+                runs["joint CT"].append(run_joint(case, settings, s))
+        console.print(f"bmr_{index} done")
+    return {name: average(rows) for name, rows in runs.items() if rows}
+
+
+def draw(results, settings):
+    plt = pyplot()
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained", sharex=True)
+    for column, (axis, what) in enumerate(zip(axes, WHAT, strict=True), start=1):
+        for name, (mean, spread) in results.items():
+            colour, marker, line = LOOK[name]
+            axis.plot(mean[:, 0], mean[:, column], marker + line, color=colour, label=name, ms=5)
+            if name != "AIS":
+                low = np.maximum(mean[:, column] - spread[:, column], 1e-3)
+                axis.fill_between(
+                    mean[:, 0], low, mean[:, column] + spread[:, column], color=colour, alpha=0.12
+                )
+            else:
+                axis.errorbar(mean[:, 0], mean[:, column], spread[:, column], color=colour, ls="")
+        axis.axhline(1.0, color=COLOURS["exact"], ls="--", lw=1)
+        axis.set(
+            xscale="log", yscale="log", title=what, xlabel="CPU time of all chains (s)",
+            ylabel=f"error of {what} / that of the base (no unit)",
+        )  # fmt: skip
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.suptitle(
+        f"Boltzmann machine relaxations, {settings.n_sets} parameter sets, "
+        f"{settings.n_seeds} runs of each"
+    )
+    save(figure, "papers_bmr")
+
+
+def at_time(result, seconds, column):
+    mean = result[0]
+    return float(np.exp(np.interp(np.log(seconds), np.log(mean[:, 0]), np.log(mean[:, column]))))
+
+
+def report(results):
+    rows = [
+        (name, f"{point[0]:.2f}", *(f"{p:.3f} +- {e:.3f}" for p, e in
+                                    zip(point[1:], error[1:], strict=True)))
+        for name, (mean, spread) in results.items()
+        for point, error in zip(mean, spread, strict=True)
+    ]  # fmt: skip
+    table("error / error of the base", ["method", "CPU seconds", *WHAT], rows)
+    last = {name: mean[-1] for name, (mean, _) in results.items()}
+    ours = [name for name in last if name != "AIS"]
+    finding(
+        SOURCE, "tempering improves on the variational base in log Z, mean and covariance",
+        bool(all((last[name][1:] < 1).all() for name in ours)),
+        "largest of the three at the end: " + ", ".join(
+            f"{name} {last[name][1:].max():.2f}" for name in ours),
+    )  # fmt: skip
+    both = {}
+    for name in ours:
+        mean = results[name][0]
+        start = max(mean[0, 0], results["AIS"][0][0, 0])
+        end = min(mean[-1, 0], results["AIS"][0][-1, 0])
+        if start < end:
+            times = np.geomspace(start, end, 5)
+            both[name] = [
+                np.exp(np.mean([np.log(at_time(results["AIS"], t, c) / at_time(results[name], t, c))
+                                for t in times])) for c in (1, 2, 3)
+            ]  # fmt: skip
+    shown = "; ".join(f"{n} " + ", ".join(f"{r:.1f}" for r in rs) for n, rs in both.items())
+    named = [r for name in ("Gibbs CT", "joint CT") for r in both.get(name, [])]
+    came_out = bool(named and min(named) > 1) or (None if named and max(named) > 1 else False)
+    finding(
+        SOURCE, "continuous tempering beats AIS at equal time", came_out,
+        f"error of AIS over that of each method, log Z, mean, covariance: {shown}",
+    )  # fmt: skip
+    if "ST" in both and "Gibbs CT" in both:
+        ratios = [a / b for a, b in zip(both["Gibbs CT"], both["ST"], strict=True)]
+        finding(
+            SOURCE, "Gibbs CT beats ST at equal time",
+            bool(min(ratios) > 1) or (None if max(ratios) > 1 else False),
+            "error of ST over that of Gibbs CT, log Z, mean, covariance: "
+            + ", ".join(f"{r:.2f}" for r in ratios) + "; ST here has adapted weights and levels",
+        )  # fmt: skip
+
+
+def run(full=False, seed=1):
+    cases = cases_or_none()
+    if cases is None:
+        return
+    settings = SimpleNamespace(
+        n_sets=5 if full else 2, n_seeds=10 if full else 2, joint_sets=5 if full else 1,
+        chains=2, tune=400,
+        draws={"PT": 1600 if full else 240, "ST": 8000 if full else 1200,
+               "Gibbs CT": 10000 if full else 1600,
+               "Gibbs CT, adapted bias": 8000 if full else 1200},
+        joint_draws=3000 if full else 800, joint_tune=500 if full else 300,
+        annealing=(1000, 5000, 10_000) if full else (300, 1000, 3000), particles=100,
+    )  # fmt: skip
+    results = measure(cases, settings, seed)
+    draw(results, settings)
+    report(results)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    run(options.full, options.seed)
+    console.print()
