@@ -51,6 +51,10 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         "support_mass": np.full(n_chains, np.nan),
         "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
         "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+        # absent from runs of other implementations and from synthetic ones
+        "n_unreached_modes": np.max(
+            statistics.get("n_unreached_modes", np.zeros(betas_all.shape[:2])), axis=1
+        ).astype(float),
     }
     log_z, influences = np.empty(n_chains), []
     others: dict[str, list[float]] = {name: [] for name in ("bar", "forward", "reverse")}
@@ -109,6 +113,13 @@ def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> list[str]:
         warnings.append(
             f"no round trips: in chains {idle} no replica went from base to target and back, so "
             "nothing says that every mode was found. Raise `tune` and `draws`, or `n_levels`."
+        )
+    unreached = int(arrays["n_unreached_modes"].max())
+    if unreached:
+        warnings.append(
+            f"mode out of reach: local fits found {unreached} mode(s) many standard deviations "
+            "outside the base that was given, and it may not adapt, so log Z may lack their mass. "
+            "Leave `adapt_base` on, or give a wider base."
         )
     rates = arrays["swap_acceptance_rate"]
     chain, pair = np.unravel_index(np.nanargmin(rates), rates.shape)

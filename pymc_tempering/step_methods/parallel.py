@@ -30,6 +30,9 @@ DEFAULT_N_LEVELS = 24
 DEFAULT_SCANS_PER_DRAW = 50
 _FIRST_N_LEVELS = 12
 
+# standard deviations of a base that may not adapt, beyond which it does not lead to a mode
+_REACH = 5.0
+
 
 @dataclass
 class _Run:
@@ -40,6 +43,7 @@ class _Run:
     round_trips: int = 0
     barrier_sum: float = 0.0
     n_draws: int = 0
+    n_unreached_modes: int = 0
 
 
 @dataclass_state
@@ -192,6 +196,7 @@ class ParallelTempering(TemperedStep):
             "n_divergences": (np.int64, []),
             "n_zero_density": (np.int64, []),
             "diverging": (np.bool_, []),
+            "n_unreached_modes": (np.int64, []),
             "base_id": (np.int64, []),
             "model_logp": (np.float64, []),
         }
@@ -211,7 +216,11 @@ class ParallelTempering(TemperedStep):
             betas = self._fixed_betas
         replicas = Replicas(self._density.address, base, betas, modes, self.rng, **self._options)
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))
-        self._run = _Run(replicas, tuner)
+        out_of_reach = 0
+        if self._given_base is not None and not self.adapt_base:
+            distance = np.linalg.norm(base.to_base(modes), axis=1)
+            out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
+        self._run = _Run(replicas, tuner, n_unreached_modes=out_of_reach)
         return self._run
 
     def _new_tuner(self, n_steps: int, anchor: GaussianBase, n_modes: int) -> RoundTuner:
@@ -229,7 +238,11 @@ class ParallelTempering(TemperedStep):
         self.tune = False
         if self._run is not None:
             self._run.replicas.stop_adaptation()
-            self._run = _Run(self._run.replicas, self._run.tuner)
+            self._run = _Run(
+                self._run.replicas,
+                self._run.tuner,
+                n_unreached_modes=self._run.n_unreached_modes,
+            )
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
@@ -270,6 +283,7 @@ class ParallelTempering(TemperedStep):
             "n_divergences": record.n_divergences,
             "n_zero_density": record.n_zero_density,
             "diverging": record.n_target_divergences > 0,
+            "n_unreached_modes": run.n_unreached_modes,
             "base_id": replicas.base_id,
             "model_logp": replicas.target_log_density,
         }
@@ -283,7 +297,7 @@ class ParallelTempering(TemperedStep):
         return {
             "replicas": run.replicas.state(),
             "tuner": run.tuner.state(),
-            "totals": [run.round_trips, run.barrier_sum, run.n_draws],
+            "totals": [run.round_trips, run.barrier_sum, run.n_draws, run.n_unreached_modes],
         }
 
     @chain.setter

@@ -1,0 +1,56 @@
+"""A base that is kept as given, and leaves out a mode, is reported.
+
+The heavy mode's own Gaussian as base: the light mode is six of its standard deviations away, no
+replica comes back from there, and every other statistic of the run looks perfect.
+"""
+
+import numpy as np
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering import testing
+from pymc_tempering.errors import TemperingWarning
+
+OPTIONS = {
+    "draws": 20,
+    "tune": 20,
+    "chains": 2,
+    "cores": 1,
+    "progressbar": False,
+    "quiet": True,
+    "compute_convergence_checks": False,
+}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return testing.asymmetric_bimodal(weights=(0.1, 0.9))
+
+
+@pytest.fixture(scope="module")
+def heavy_mode(target):
+    draws = target.draw(np.random.default_rng(1), 20_000)
+    heavy = draws[draws[:, 0] * np.sign(target.mean[0]) > 0]
+    return pm_temper.GaussianBase.from_moments(heavy.mean(axis=0), np.cov(heavy.T))
+
+
+def test_mode_beyond_a_fixed_base_is_named(target, heavy_mode, seed):
+    with pytest.warns(TemperingWarning) as caught:
+        estimate = pm_temper.estimate_logz(
+            target.model(), base=heavy_mode, adapt_base=False, random_seed=seed, **OPTIONS
+        )
+    assert any(text.startswith("mode out of reach") for text in estimate.warnings)
+    assert any(str(w.message).startswith("mode out of reach") for w in caught)
+
+
+# so short a run has little else to say for itself
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+@pytest.mark.parametrize("wide", [False, True])
+def test_no_such_warning_where_the_base_adapts_or_is_wide(target, heavy_mode, seed, wide):
+    base = heavy_mode
+    if wide:
+        base = pm_temper.GaussianBase(target.mean, 1.5 * np.sqrt(np.diag(target.cov)))
+    idata = pm_temper.sample(
+        target.model(), base=base, adapt_base=not wide, random_seed=seed, **OPTIONS
+    )
+    assert not idata.sample_stats["n_unreached_modes"].any()
