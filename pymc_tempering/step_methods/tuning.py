@@ -50,7 +50,7 @@ def round_lengths(n_steps: int) -> IntArray:
     Examples
     --------
     >>> round_lengths(100)
-    array([ 1,  1,  3,  7, 12, 25, 51])
+    array([ 1,  2,  3,  6, 13, 25, 50])
     """
     if n_steps <= 0:
         return np.zeros(0, dtype=np.int64)
