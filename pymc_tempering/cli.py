@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Log marginal likelihood, with its error, and draws from every mode. Without "
         "MODEL_FILE: how many clusters do the 82 galaxy velocities of Roeder (1990) form?",
         epilog="Options that are left out take the defaults of pymc_tempering.estimate_logz; the "
-        "galaxies take 4 chains of 250 tuning draws and 250 draws.",
+        "galaxies take 4 chains of 160 tuning draws and 160 draws.",
     )
     parser.add_argument(
         "model_file",

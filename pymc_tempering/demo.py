@@ -30,7 +30,7 @@ __all__ = ["fit_mixture", "run_demo"]
 POLL_SECONDS = 0.2
 # Enough for errors of log Z well below the differences between the mixtures, in three minutes on
 # two cores with compilation.
-DEFAULTS = {"draws": 250, "tune": 250, "chains": 4}
+DEFAULTS = {"draws": 160, "tune": 160, "chains": 4}
 
 
 def fit_mixture(n_components: int, options: dict[str, Any]) -> MixtureFit:
@@ -94,7 +94,7 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
         Mixtures with 1 to this many components are compared. Four is where the evidence of this
         data has levelled off.
     **options
-        Keyword arguments of ``estimate_logz``; 4 chains of 250 + 250 draws where they are left
+        Keyword arguments of ``estimate_logz``; 4 chains of 160 + 160 draws where they are left
         out. ``cores`` (default: all) is shared out among the mixtures.
 
     Returns
