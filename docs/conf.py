@@ -1,5 +1,6 @@
 """Configuration of the documentation: ``make docs`` builds it with warnings as errors."""
 
+import inspect
 import os
 import sys
 from importlib.metadata import version as installed_version
@@ -53,6 +54,8 @@ suppress_warnings = ["ref.footnote"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pymc_tempering"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
@@ -70,5 +73,19 @@ def skip_tuple_fields(app, what, name, obj, skip, options):
     return True if (getattr(obj, "__doc__", "") or "").startswith("Alias for field") else None
 
 
+def show_own_signature(app, what, name, obj, options, signature, return_annotation):
+    """Show what a step method takes; PyMC's own `__new__` hides it."""
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
+    shown = [
+        parameter.replace(annotation=parameter.empty)
+        for parameter in parameters
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    return str(inspect.Signature(shown)), return_annotation
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_tuple_fields)
+    app.connect("autodoc-process-signature", show_own_signature)
