@@ -101,17 +101,20 @@ def run(full=False, seed=1):
         return
     case = cases["radon"]()
     settings = SimpleNamespace(
-        chains=4 if full else 2, joint_draws=2500 if full else 500,
+        chains=4 if full else 2, joint_draws=2500 if full else 1500,
         joint_tune=1000 if full else 400, draws=160 if full else 60, tune=130 if full else 80,
     )  # fmt: skip
-    n_seeds = 3 if full else 1
+    n_seeds = 3 if full else 2
     base, seconds = advi(case, seed)
     with case.model:
         pm.sample(2, tune=2, chains=1, step=pm_temper.ParallelTempering(), **QUIET)
     seeds = range(seed, seed + n_seeds)
     names = list(LOOK)
     curves = {
-        names[0]: [run_joint(case, base, settings, s) for s in seeds],
+        names[0]: [
+            (seconds + elapsed, log_z)
+            for elapsed, log_z in (run_joint(case, base, settings, s) for s in seeds)
+        ],
         names[1]: [run_joint(case, None, settings, s) for s in seeds],
         names[2]: [run_parallel(case, settings, s) for s in seeds],
     }

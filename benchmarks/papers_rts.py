@@ -125,7 +125,10 @@ def draw(lengths, by_length, sizes, by_size, n_draws, n_levels):
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained", sharey=True)
     for axis, xs, errors in ((axes[0], lengths, by_length), (axes[1], sizes, by_size)):
         for name, (colour, marker) in LOOK.items():
-            axis.plot(xs, rmse(errors[name], axis=0), marker + "-", color=colour, label=name)
+            hollow = {"mfc": "none", "ms": 11} if name == "RTS" else {"ms": 5}
+            axis.plot(
+                xs, rmse(errors[name], axis=0), marker + "-", color=colour, label=name, **hollow
+            )
         axis.set(xscale="log", yscale="log", xticks=xs, xticklabels=[f"{x:,}" for x in xs])
         axis.minorticks_off()
         axis.grid(alpha=0.3)

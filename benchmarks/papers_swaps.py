@@ -146,7 +146,8 @@ def draw(barrier, exact, hmc):
         for name, (label, colour, marker) in LOOK.items():
             values = np.array([row[name] for row in rows])
             shown = values > 0
-            axis.plot(n[shown], values[shown], marker, color=colour, label=label, markersize=6)
+            hollow = {"mfc": "none", "ms": 11} if name == "sweep" else {"ms": 6}
+            axis.plot(n[shown], values[shown], marker, color=colour, label=label, **hollow)
             if name + " theory" in rows[0]:
                 axis.plot(n, [row[name + " theory"] for row in rows], "-", color=colour, lw=1)
         axis.plot(n, [row["limit"] for row in rows], ":", color=COLOURS["exact"],
