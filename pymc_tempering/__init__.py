@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pymc_tempering.annealing import anneal
     from pymc_tempering.base.fit import fit_base
     from pymc_tempering.base.gaussian import GaussianBase
     from pymc_tempering.bayes import bayes_factor
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         plot_report,
     )
     from pymc_tempering.reporting import report
+    from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.sampling import sample
     from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
     from pymc_tempering.step_methods.hais import HAIS
@@ -41,9 +43,11 @@ __all__ = [
     "LogZEstimate",
     "ParallelTempering",
     "SimulatedTempering",
+    "anneal",
     "bayes_factor",
     "bidirectional_check",
     "compare",
+    "concat_chains",
     "estimate_logz",
     "fit_base",
     "plot_barrier",
@@ -68,9 +72,11 @@ _HOMES = {
     "LogZEstimate": "pymc_tempering.estimators.result",
     "ParallelTempering": "pymc_tempering.step_methods.parallel",
     "SimulatedTempering": "pymc_tempering.step_methods.simulated",
+    "anneal": "pymc_tempering.annealing",
     "bayes_factor": "pymc_tempering.bayes",
     "bidirectional_check": "pymc_tempering.bidirectional",
     "compare": "pymc_tempering.comparison",
+    "concat_chains": "pymc_tempering.results.datatree",
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.base.fit",
     "plot_barrier": "pymc_tempering.plots",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_tempering.base.elbo import has_finite_density
 from pymc_tempering.base.full_rank import fit_full_rank
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.local import (
@@ -158,6 +159,7 @@ def local_fits(
     n_starts: int = 7,
     *,
     most_starts: int | None = None,
+    prior_points: FloatArray | None = None,
     full_rank: bool = True,
     n_iterations: int = 3000,
 ) -> tuple[list[GaussianBase], int]:
@@ -171,6 +173,8 @@ def local_fits(
         Number of starts, ``start`` included.
     most_starts : int, optional
         Go on in batches of ``n_starts - 1`` up to this number while each batch finds a new mode.
+    prior_points : array of shape (n, D), optional
+        Further starts, that know how far apart modes may lie.
     full_rank : bool, default True
         Improve the best ``MOST_FULL_RANK_FITS`` distinct mean-field fits by
         :func:`pymc_tempering.base.full_rank.fit_full_rank`, after which more of them may turn out
@@ -188,15 +192,27 @@ def local_fits(
     BaseError
         If no fit succeeded.
     """
+    if not has_finite_density(address, start):
+        nearby = dispersed_starts(address, start, rng, 1)
+        start = nearby[0] if len(nearby) else start
     each = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
-    fits = select_fits(address, each)
     # what follows has to find modes; their shapes are fitted again by the full-rank fits
     n_later = n_iterations // 3 if full_rank else n_iterations
+    inside = (
+        [z for z in prior_points if has_finite_density(address, z)]
+        if (prior_points is not None)
+        else []
+    )
+    if inside:
+        with contextlib.suppress(BaseError):
+            each += fit_each(address, dim, np.array(inside), rng, n_iterations=n_later)
+    fits = select_fits(address, each)
+    n_starts, most_starts = n_starts + len(inside), (most_starts or 0) + len(inside)
     units = np.maximum(1.0, each[0].base.scale)
     wanted = n_starts
     while len(each) < wanted:
         n_known = len(fits)
-        n_new = min(max(n_starts - 1, 1), wanted - len(each))
+        n_new = min(max(n_starts - len(inside) - 1, 1), wanted - len(each))
         starts = dispersed_starts(address, start, rng, n_new, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
@@ -205,7 +221,7 @@ def local_fits(
         if len(starts) < n_new:
             break
         if len(fits) > n_known:
-            wanted = max(n_starts, most_starts or 0)
+            wanted = max(n_starts, most_starts)
         elif len(each) >= n_starts:
             break
     n_gradients = sum(fit.n_gradients for fit in each)

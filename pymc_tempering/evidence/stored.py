@@ -37,7 +37,7 @@ def recognise(statistics: Mapping[str, FloatArray]) -> str:
         if mark in statistics and "base_id" in statistics:
             return method
     found = sorted(statistics)
-    sampler = "NUTS" if "tree_depth" in statistics else "a sampler without tempering"
+    sampler = "NUTS" if {"tree_depth", "depth"} & set(statistics) else "a sampler without tempering"
     raise DataError(
         f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
         "log Z. Sample with a tempered step, for instance "

@@ -18,6 +18,7 @@ from pymc_tempering.base.local import combine_local_bases
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
+from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.types import FloatArray
 
@@ -27,6 +28,9 @@ N_STARTS, MOST_STARTS = 19, 43
 """Starts of the local fits: at least, and at most while new modes are found. Of 60 chains on
 ``testing.asymmetric_bimodal`` started in one mode, 11 missed the other with 7 starts, none with
 19."""
+
+N_PRIOR_STARTS = 12
+"""Further starts, drawn from the prior where it can be drawn from."""
 
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
@@ -108,7 +112,13 @@ class TemperedStep(BlockedStep):
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             fits, _ = local_fits(
-                self._density.address, self.dim, start, self.rng, N_STARTS, most_starts=MOST_STARTS
+                self._density.address,
+                self.dim,
+                start,
+                self.rng,
+                N_STARTS,
+                most_starts=MOST_STARTS,
+                prior_points=prior_points(self._density, self.rng, N_PRIOR_STARTS),
             )
             elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
             fits = [fits[i] for i in np.flatnonzero(elbos >= elbos.max() - _ELBO_WINDOW)]

@@ -11,6 +11,7 @@ from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.moments import match_moments
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.kernels.swap import SWAP_SCHEMES
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
@@ -208,18 +209,21 @@ class ParallelTempering(TemperedStep):
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> "_Run":
         base, anchor, modes = self._first_base(self._density.points.ravel(point))
+        distance = np.linalg.norm(base.to_base(modes), axis=1)
+        out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
         if self._given_base is None:
             base = overdisperse(base, len(modes))
+        elif self.adapt_base and out_of_reach:
+            # draws of a run that was stuck in one mode: start from what both know
+            base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
         if self._fixed_betas is None:
             betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_levels))
         else:
             betas = self._fixed_betas
         replicas = Replicas(self._density.address, base, betas, modes, self.rng, **self._options)
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))
-        out_of_reach = 0
-        if self._given_base is not None and not self.adapt_base:
-            distance = np.linalg.norm(base.to_base(modes), axis=1)
-            out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
+        if self._given_base is None or self.adapt_base:
+            out_of_reach = 0
         self._run = _Run(replicas, tuner, n_unreached_modes=out_of_reach)
         return self._run
 
