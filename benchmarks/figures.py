@@ -53,6 +53,19 @@ def save(figure, name):
     console.print(f"figure: {(FOLDER / name).relative_to(ROOT)}.png")
 
 
+def plain_log(axis, names="xy"):
+    """Logarithmic axes with ticks at 1, 2, 5 times powers of ten, written out."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter, NullLocator
+
+    for name in names:
+        getattr(axis, f"set_{name}scale")("log")
+        ticks = getattr(axis, f"{name}axis")
+        ticks.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ticks.set_major_formatter(FormatStrFormatter("%g"))
+        ticks.set_minor_locator(NullLocator())
+        ticks.set_minor_formatter(NullFormatter())
+
+
 def finding(source, claim, came_out, measured):
     """Print on one line which finding of a paper was tried and what became of it."""
     verdict = {True: "came out", False: "DID NOT come out", None: "came out in part"}[came_out]

@@ -27,7 +27,7 @@ STUDIES = {
     "e": "papers_swaps",
 }
 # papers_hais takes its size from options of its own
-SHORT = {"d": ["--budget", "5e5", "--runs", "6", "--largest", "10000"]}
+SHORT = {"d": ["--runs", "6", "--particles", "10", "--largest", "10000"]}
 
 
 def main():

@@ -23,6 +23,7 @@ from figures import (
     cases_or_none,
     console,
     finding,
+    plain_log,
     pyplot,
     rmse,
     save,
@@ -186,9 +187,10 @@ def draw(results, settings):
                 axis.errorbar(mean[:, 0], mean[:, column], spread[:, column], color=colour, ls="")
         axis.axhline(1.0, color=COLOURS["exact"], ls="--", lw=1)
         axis.set(
-            xscale="log", yscale="log", title=what, xlabel="CPU time of all chains (s)",
+            title=what, xlabel="CPU time of all chains (s)",
             ylabel=f"error of {what} / that of the base (no unit)",
         )  # fmt: skip
+        plain_log(axis)
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize=8)
     figure.suptitle(

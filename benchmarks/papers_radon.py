@@ -12,7 +12,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
-from figures import COLOURS, QUIET, Clock, cases_or_none, console, finding, pyplot, save, table
+from figures import (
+    COLOURS,
+    QUIET,
+    Clock,
+    cases_or_none,
+    console,
+    finding,
+    plain_log,
+    pyplot,
+    save,
+    table,
+)
 
 import pymc_tempering as pm_temper
 from pymc_tempering.evidence.stored import estimate_from_idata
@@ -85,7 +96,8 @@ def draw(curves, exact, base, seconds):
                 )  # fmt: skip
     for axis in axes:
         axis.axhline(exact, color=COLOURS["exact"], ls="--", lw=1.2, label="exact")
-        axis.set(xscale="log", xlabel="CPU time of all chains (s)", ylabel="log Z (nats)")
+        plain_log(axis, "x")
+        axis.set(xlabel="CPU time of all chains (s)", ylabel="log Z (nats)")
         axis.grid(alpha=0.3)
     axes[0].plot([seconds], [base.log_zeta], "v", color=COLOURS["AIS"])
     axes[0].axhline(base.log_zeta, color=COLOURS["AIS"], ls="-.", lw=1.2, label="ADVI bound")

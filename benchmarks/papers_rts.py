@@ -11,7 +11,18 @@ import argparse
 
 import numpy as np
 import pymc as pm
-from figures import COLOURS, QUIET, cases_or_none, console, finding, pyplot, rmse, save, table
+from figures import (
+    COLOURS,
+    QUIET,
+    cases_or_none,
+    console,
+    finding,
+    plain_log,
+    pyplot,
+    rmse,
+    save,
+    table,
+)
 from scipy.interpolate import CubicHermiteSpline
 
 import pymc_tempering as pm_temper
@@ -129,8 +140,8 @@ def draw(lengths, by_length, sizes, by_size, n_draws, n_levels):
             axis.plot(
                 xs, rmse(errors[name], axis=0), marker + "-", color=colour, label=name, **hollow
             )
-        axis.set(xscale="log", yscale="log", xticks=xs, xticklabels=[f"{x:,}" for x in xs])
-        axis.minorticks_off()
+        plain_log(axis)
+        axis.set(xticks=xs, xticklabels=[f"{x:,}" for x in xs])
         axis.grid(alpha=0.3)
     axes[0].set(xlabel=f"draws ({n_levels} levels)", ylabel="RMSE of log Z (nats)")
     axes[1].set(xlabel=f"levels ({n_draws:,} draws)")

@@ -11,7 +11,7 @@ import argparse
 
 import numba
 import numpy as np
-from figures import COLOURS, console, finding, pyplot, save, table
+from figures import COLOURS, console, finding, plain_log, pyplot, save, table
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels.parallel import _swap_sweep
@@ -152,9 +152,9 @@ def draw(barrier, exact, hmc):
                 axis.plot(n, [row[name + " theory"] for row in rows], "-", color=colour, lw=1)
         axis.plot(n, [row["limit"] for row in rows], ":", color=COLOURS["exact"],
                   label=r"$1/(2+2\Lambda)$, many levels")  # fmt: skip
+        plain_log(axis)
         axis.set(title=title, xlabel="levels N + 1", ylabel="round trips per scan",
-                 xscale="log", yscale="log", xticks=n, xticklabels=n)  # fmt: skip
-        axis.minorticks_off()
+                 xticks=n, xticklabels=n)  # fmt: skip
         axis.grid(alpha=0.3)
     axes[0].plot([], [], "-", color="black", lw=1, label="1/(2+2E), 1/(2N+2E)")
     axes[0].legend(fontsize=8)
