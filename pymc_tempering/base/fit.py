@@ -35,6 +35,8 @@ __all__ = [
 METHODS = ("advi",)
 
 
+_SEARCH_SCALES = (1.0, 2.0, 5.0, 10.0)
+
 MOST_FULL_RANK_FITS = 8
 """With more modes than these, their places decide the base and not their shapes."""
 
@@ -213,7 +215,7 @@ def local_fits(
     while len(each) < wanted:
         n_known = len(fits)
         n_new = min(max(n_starts - len(inside) - 1, 1), wanted - len(each))
-        starts = dispersed_starts(address, start, rng, n_new, units=units)
+        starts = dispersed_starts(address, start, rng, n_new, _SEARCH_SCALES, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
             each += fit_each(address, dim, starts, rng, n_iterations=n_later)
