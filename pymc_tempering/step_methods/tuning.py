@@ -28,8 +28,8 @@ _DRAWS_PER_RESTART = 4
 _MIN_RESTARTS = 8
 
 # A mode many base standard deviations out in one narrow direction is reached too rarely to weigh
-# it. On the Boltzmann machine relaxations the exact moments gave errors of log Z of up to 1.5
-# nats, with scales widened by 1.35 at most 0.06, for 15 % more barrier.
+# it. On a Boltzmann machine relaxation the exact moments gave errors of log Z of 1 nat and more,
+# with scales widened by 1.35 of 0.11 at most, for a fifth more barrier (benchmarks/bases.py).
 _MULTIMODAL_WIDENING = 1.3
 _UNIMODAL_WIDENING = 1.2
 _MIN_LEVELS_EARLY = 6
