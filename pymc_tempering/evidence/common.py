@@ -1,16 +1,18 @@
 """What the evidence of every method has in common: the parts of a run's estimate, and their sum."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from scipy.stats import chi2
 
+from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Collector", "MethodEstimate", "combine"]
+__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains"]
 
 MIN_ESS = 100.0
 """Effective scans below which an error of log Z is itself too uncertain to be trusted."""
@@ -85,6 +87,59 @@ def combine(parts: MethodEstimate, method: str) -> LogZEstimate:
         upper=parts.upper,
         per_method=parts.per_method,
     )
+
+
+class ChainEstimate(Protocol):
+    """What every estimator of arrays returns for one chain."""
+
+    @property
+    def log_z(self) -> FloatArray | float:
+        """At every level, the target last; or of the target alone. In nats."""
+
+    @property
+    def influence(self) -> FloatArray:
+        """Of each scan on log Z of the target, mean zero, in nats."""
+
+
+def combine_chains(chains: Sequence[ChainEstimate], method: str) -> LogZEstimate:
+    """Combine what an estimator of `pymc_tempering.estimators` made of each chain.
+
+    For samplers of your own: the result has an error, warns where chains disagree, and can be given
+    to :func:`pymc_tempering.compare`.
+
+    Parameters
+    ----------
+    chains : sequence
+        Results of one estimator, one for each independent chain. Lengths of chains may differ.
+    method : str
+        Sampler and estimator, as the estimate will show them.
+
+    Returns
+    -------
+    LogZEstimate
+        In nats, relative to the normalised base of the chains.
+
+    Raises
+    ------
+    DataError
+        If there is no chain, or an element is not the result of an estimator.
+
+    Examples
+    --------
+    >>> from pymc_tempering.estimators.mbar import mbar
+    >>> betas = [0.0, 0.5, 1.0]
+    >>> deltas = np.random.default_rng(1).normal(-2.0, 0.1, size=(4, 500, 3))
+    >>> combine_chains([mbar(delta, betas) for delta in deltas], "own sampler, mbar").method
+    'own sampler, mbar'
+    """
+    wrong = [type(c).__name__ for c in chains if not hasattr(c, "influence")]
+    if wrong or len(chains) == 0:
+        raise DataError(
+            f"Given were {wrong or 'no chains'}; expected the result of one estimator for each "
+            "chain, as in combine_chains([mbar(delta, betas) for delta in deltas], 'own sampler')."
+        )
+    log_z = np.array([np.ravel(chain.log_z)[-1] for chain in chains])
+    return combine(MethodEstimate(log_z, [chain.influence for chain in chains]), method)
 
 
 def _doubts(parts: MethodEstimate, ess: float) -> list[str]:

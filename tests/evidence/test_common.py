@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.evidence.common import MIN_ESS, MethodEstimate, combine
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.annealed import annealed_forward
+from pymc_tempering.estimators.mbar import mbar
+from pymc_tempering.estimators.uncertainty import log_z_standard_error
+from pymc_tempering.evidence.common import MIN_ESS, MethodEstimate, combine, combine_chains
 
 
 def parts(log_z, rng, n_scans=400, sd=1.0, **kwargs):
@@ -76,3 +80,26 @@ def test_exact_chains_have_no_error():
     estimate = combine(MethodEstimate(np.array([2.0, 2.0]), [np.zeros(50), np.zeros(50)]), "x")
     assert (estimate.log_z, estimate.se) == (2.0, 0.0)
     assert estimate.warnings == ()
+
+
+def test_combine_chains_of_a_ladder(rng):
+    betas = np.array([0.0, 0.4, 1.0])
+    chains = [mbar(rng.normal(-2.0, 0.3, size=(n, 3)), betas) for n in (300, 400, 300)]
+    estimate = combine_chains(chains, "own sampler, mbar")
+    # the target is the last level
+    assert estimate.per_chain.tolist() == [chain.log_z[-1] for chain in chains]
+    error = log_z_standard_error(estimate.per_chain, [chain.influence for chain in chains])
+    assert (estimate.se, estimate.ess, estimate.df) == error[:1] + error[:0:-1]
+    assert estimate.log_z == estimate.per_chain.mean()
+
+
+def test_combine_chains_warns_where_they_disagree(rng):
+    chains = [annealed_forward(rng.normal(mean, 0.1, size=400)) for mean in (0.0, 0.0, 3.0)]
+    estimate = combine_chains(chains, "own sampler, ais")
+    assert any("chains disagree" in warning for warning in estimate.warnings)
+
+
+@pytest.mark.parametrize("chains", [[], [1.0, 2.0]])
+def test_combine_chains_refuses_what_is_no_estimate(chains):
+    with pytest.raises(DataError, match="expected the result of one estimator"):
+        combine_chains(chains, "own sampler")
