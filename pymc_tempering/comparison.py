@@ -14,7 +14,14 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.types import FloatArray
 
-__all__ = ["compare", "model_probabilities", "resolve_estimates"]
+__all__ = [
+    "check_prior",
+    "check_same_data",
+    "compare",
+    "model_probabilities",
+    "resolve_estimates",
+    "simulate_log_z",
+]
 
 _N_ERROR_DRAWS = 4000
 
@@ -72,7 +79,7 @@ def compare(
             "compare needs a mapping of at least two names to models, runs or estimates, for "
             'instance compare({"linear": linear, "quadratic": quadratic}).'
         )
-    prior = _check_prior(prior_probs, list(models))
+    prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
     return _table(estimates, prior, prob)
 
@@ -103,7 +110,7 @@ def resolve_estimates(
                 f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree or a "
                 "LogZEstimate."
             )
-    _check_same_data(models)
+    check_same_data(models)
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
     estimates = {}
     for (name, model), seed in zip(models.items(), seeds, strict=True):
@@ -125,19 +132,41 @@ def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
+def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatArray:
+    """Draw log Z of every model from the distribution of its error, the same draws at every call.
+
+    Parameters
+    ----------
+    log_z, se, df : ndarray of shape (n_models,)
+        Estimates and errors in nats, and degrees of freedom of Student's t; infinite for a normal.
+
+    Returns
+    -------
+    ndarray of shape (n_draws, n_models)
+        In nats; nan throughout where one error is unknown, since that leaves the probabilities of
+        all models uncertain by an unknown amount.
+
+    Examples
+    --------
+    >>> draws = simulate_log_z(np.array([-4.0, -5.0]), np.array([0.1, 0.2]), np.full(2, np.inf))
+    >>> draws.std(axis=0).round(1).tolist()
+    [0.1, 0.2]
+    """
+    # fixed: what is made of it is a function of the estimates
+    rng = np.random.default_rng(20160101)
+    errors = rng.standard_normal((_N_ERROR_DRAWS, len(log_z)))
+    finite_df = np.where(np.isfinite(df), df, 1e9)
+    errors /= np.sqrt(rng.chisquare(finite_df, errors.shape) / finite_df)
+    return log_z + (se if np.isfinite(se).all() else np.nan) * errors
+
+
 def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -> pd.DataFrame:
     names = list(estimates)
     log_z = np.array([e.log_z for e in estimates.values()])
     se = np.array([e.se for e in estimates.values()])
     df = np.array([e.df for e in estimates.values()])
     order = np.argsort(-np.where(np.isfinite(log_z), log_z, -np.inf), kind="stable")
-    # fixed: the table is a function of the estimates
-    rng = np.random.default_rng(20160101)
-    errors = rng.standard_normal((_N_ERROR_DRAWS, len(names)))
-    finite_df = np.where(np.isfinite(df), df, 1e9)
-    errors /= np.sqrt(rng.chisquare(finite_df, errors.shape) / finite_df)
-    # one unknown error leaves the probabilities of all models uncertain by an unknown amount
-    simulated = log_z + (se if np.isfinite(se).all() else np.nan) * errors
+    simulated = simulate_log_z(log_z, se, df)
     tail = 0.5 * (1.0 - prob)
     low, high = np.quantile(model_probabilities(simulated, prior), [tail, 1.0 - tail], axis=0)
     ranks = np.argsort(np.argsort(-simulated, axis=1), axis=1)
@@ -163,7 +192,14 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
     return table.iloc[order]
 
 
-def _check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
+def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
+    """Prior probabilities of the named models in their order, scaled to sum to one.
+
+    Raises
+    ------
+    OptionError
+        If names do not match, or a probability is negative or not a number.
+    """
     if prior_probs is None:
         return np.full(len(names), 1.0 / len(names))
     if set(prior_probs) != set(names):
@@ -177,7 +213,14 @@ def _check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> F
     return values / values.sum()
 
 
-def _check_same_data(models: Mapping[str, Any]) -> None:
+def check_same_data(models: Mapping[str, Any]) -> None:
+    """Refuse models, runs and estimates of different data.
+
+    Raises
+    ------
+    DataError
+        Naming the groups that share theirs.
+    """
     digests = {name: observed_digest(model) for name, model in models.items()}
     known = {name: digest for name, digest in digests.items() if digest is not None}
     if len(set(known.values())) > 1:
