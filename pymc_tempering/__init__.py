@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pymc_tempering.annealing import anneal
+    from pymc_tempering.averaging import average
     from pymc_tempering.base.fit import fit_base
     from pymc_tempering.base.gaussian import GaussianBase
     from pymc_tempering.bayes import bayes_factor
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pymc_tempering.reporting import report
     from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.sampling import sample
+    from pymc_tempering.sensitivity import prior_sensitivity
     from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
     from pymc_tempering.step_methods.hais import HAIS
     from pymc_tempering.step_methods.parallel import ParallelTempering
@@ -44,6 +46,7 @@ __all__ = [
     "ParallelTempering",
     "SimulatedTempering",
     "anneal",
+    "average",
     "bayes_factor",
     "bidirectional_check",
     "compare",
@@ -58,6 +61,7 @@ __all__ = [
     "plot_logz_curve",
     "plot_logz_trace",
     "plot_report",
+    "prior_sensitivity",
     "report",
     "sample",
     "temper",
@@ -73,6 +77,7 @@ _HOMES = {
     "ParallelTempering": "pymc_tempering.step_methods.parallel",
     "SimulatedTempering": "pymc_tempering.step_methods.simulated",
     "anneal": "pymc_tempering.annealing",
+    "average": "pymc_tempering.averaging",
     "bayes_factor": "pymc_tempering.bayes",
     "bidirectional_check": "pymc_tempering.bidirectional",
     "compare": "pymc_tempering.comparison",
@@ -87,6 +92,7 @@ _HOMES = {
     "plot_logz_curve": "pymc_tempering.plots",
     "plot_logz_trace": "pymc_tempering.plots",
     "plot_report": "pymc_tempering.plots",
+    "prior_sensitivity": "pymc_tempering.sensitivity",
     "report": "pymc_tempering.reporting",
     "sample": "pymc_tempering.sampling",
     "temper": "pymc_tempering.transform",

@@ -46,14 +46,15 @@ def evidence_table(
             f"`comparison` is a {type(comparison).__name__}; expected the table of `compare`, or a "
             "mapping of names to estimates or runs."
         )
-    is_table = isinstance(comparison, pd.DataFrame)
-    given = list(map(str, comparison.index if is_table else comparison))
+    given = [
+        str(n) for n in (comparison.index if isinstance(comparison, pd.DataFrame) else comparison)
+    ]
     if sorted(given) != sorted(names):
         raise OptionError(
             f"The comparison has the models {sorted(given)}, the runs are {sorted(names)}; "
             "probabilities hold for one set of models. Compare those that are to be averaged."
         )
-    if is_table:
+    if isinstance(comparison, pd.DataFrame):
         if prior_probs is not None:
             raise OptionError(
                 "`prior_probs` are part of a table of `compare`; give them there, or pass "

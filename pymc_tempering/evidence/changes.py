@@ -1,0 +1,188 @@
+"""Changes of a model, and the log weight of every posterior draw under each."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.path.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
+from pymc_tempering.path.scaled_prior import log_prior_ratio
+from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "Alternative",
+    "Change",
+    "EvaluatedChanges",
+    "LikelihoodPower",
+    "PriorScale",
+    "evaluate_changes",
+]
+
+_N_PRIOR_DRAWS = 500
+
+
+@dataclass(frozen=True)
+class PriorScale:
+    """Scales of the priors of some variables, multiplied together by one factor."""
+
+    names: tuple[str, ...]
+    value: float
+    kind: ClassVar[str] = "prior scale"
+
+    @property
+    def name(self) -> str:
+        """Names as shown."""
+        return ", ".join(self.names)
+
+
+@dataclass(frozen=True)
+class LikelihoodPower:
+    """The likelihood, raised to a power."""
+
+    value: float
+    kind: ClassVar[str] = "likelihood power"
+    name: ClassVar[str] = "likelihood"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another model of the same free variables and data."""
+
+    name: str
+    model: pm.Model
+    kind: ClassVar[str] = "alternative"
+    value: ClassVar[float] = np.nan
+
+
+type Change = PriorScale | LikelihoodPower | Alternative
+
+
+class EvaluatedChanges(NamedTuple):
+    """What the draws say about the changes.
+
+    Attributes
+    ----------
+    weights : list of (Change, ndarray of shape (n_chains, n_draws), str)
+        Log weight of each draw in nats, and the name of what is doubtful beside the weights.
+    log_likelihood : ndarray of shape (n_chains, n_draws)
+        Observed terms and potentials, in nats.
+    """
+
+    weights: list[tuple[Change, FloatArray, str]]
+    log_likelihood: FloatArray
+
+
+def evaluate_changes(
+    idata: xr.DataTree, model: pm.Model, changes: list[Change]
+) -> EvaluatedChanges:
+    """Evaluate each change at every posterior draw.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    model : pymc.Model
+        The one that was sampled.
+    changes : list of Change
+
+    Raises
+    ------
+    DataError
+        If the run is not one of the model, or an alternative has other data or variables.
+    ModelError, OptionError
+        If a prior cannot be scaled.
+    """
+    _check_data(model, idata, "The run")
+    if any(isinstance(change, LikelihoodPower) for change in changes) and not (
+        model.observed_RVs or model.potentials
+    ):
+        raise OptionError("The model has no observed variables, so no likelihood has a power.")
+    constrained = constrained_model(model)
+    draws = stack_draws(idata, constrained)
+    outputs = [constrained.varlogp, constrained.datalogp, log_jacobian(model, constrained)]
+    scales = [change for change in changes if isinstance(change, PriorScale)]
+    for scale in scales:
+        ratios = [log_prior_ratio(model, constrained, n, scale.value) for n in scale.names]
+        outputs.append(sum(ratios[1:], start=ratios[0]))
+    log_prior, log_likelihood, log_jac, *ratios_at_draws = evaluate(constrained, outputs, draws)
+    log_joint = log_prior + log_likelihood
+    _check_model(idata, log_joint, log_jac)
+    by_scale = dict(zip(scales, ratios_at_draws, strict=True))
+    sizes = idata["posterior"].dataset.sizes
+    shape = (sizes["chain"], sizes["draw"])
+    weights: list[tuple[Change, FloatArray, str]] = []
+    for change in changes:
+        doubt = ""
+        if isinstance(change, PriorScale):
+            log_weights = by_scale[change]
+        elif isinstance(change, LikelihoodPower):
+            log_weights = (change.value - 1.0) * log_likelihood
+        else:
+            _check_data(change.model, idata, f"The alternative {change.name!r}")
+            other = constrained_model(change.model)
+            _check_variables(other, constrained, change.name)
+            [joint] = evaluate(other, [other.varlogp + other.datalogp], stack_draws(idata, other))
+            log_weights = joint - log_joint
+            if _share_out_of_reach(other, constrained) > 0.0:
+                doubt = "prior mass out of reach"
+        weights.append((change, log_weights.reshape(shape), doubt))
+    return EvaluatedChanges(weights, log_likelihood.reshape(shape))
+
+
+def _check_data(model: pm.Model, idata: xr.DataTree, what: str) -> None:
+    ours, theirs = observed_digest(model), observed_digest(idata)
+    if ours is not None and theirs is not None and ours != theirs:
+        raise DataError(
+            f"{what} and the model that was sampled have different observed data. Evidences of "
+            "different data cannot be compared; pass the model with the data that were sampled."
+        )
+
+
+def _check_variables(other: pm.Model, model: pm.Model, name: str) -> None:
+    ours, theirs = (sorted(rv.name for rv in m.free_RVs) for m in (model, other))
+    if ours != theirs:
+        raise DataError(
+            f"The alternative {name!r} has the free variables {theirs} and the model {ours}. "
+            "Reweighting needs the same variables; models of different parameters are compared "
+            "with `compare`."
+        )
+
+
+def _check_model(idata: xr.DataTree, log_joint: FloatArray, log_jac: FloatArray) -> None:
+    impossible = int((~np.isfinite(log_joint)).sum())
+    if impossible:
+        raise DataError(
+            f"{impossible} of {log_joint.size} posterior draws have no density under the model, "
+            "so it is not the one that was sampled. Pass that one."
+        )
+    statistics = idata["sample_stats"].dataset if "sample_stats" in idata.children else {}
+    if "lp" not in statistics or statistics["lp"].dims != ("chain", "draw"):
+        return
+    recorded = statistics["lp"].values.ravel()
+    if recorded.shape != log_joint.shape:
+        return
+    difference = np.abs(log_joint + log_jac - recorded)
+    # densities are sums of many terms, and a sampler may work in single precision
+    if np.median(difference) > 1e-3 + 1e-5 * np.median(np.abs(recorded)):
+        raise DataError(
+            "The model gives the posterior draws other log densities than the run recorded (they "
+            f"differ by {np.median(difference):.3g} nats in the median), so it is not the model "
+            "that was sampled. Pass that one; changed priors go to `alternatives`."
+        )
+
+
+def _share_out_of_reach(other: pm.Model, model: pm.Model) -> float:
+    """Share of the prior of a model where that of another is zero; 0 where none can be drawn."""
+    draw = partial(pm.draw, draws=_N_PRIOR_DRAWS, random_seed=0, mode="FAST_COMPILE")
+    variables: list[Any] = list(other.free_RVs)
+    try:
+        values = draw(variables)
+    except (NotImplementedError, ValueError):
+        return 0.0
+    drawn = {rv.name: np.asarray(v) for rv, v in zip(variables, values, strict=True)}
+    [log_prior] = evaluate(model, [model.varlogp], drawn)
+    return float(np.isneginf(log_prior).mean())
