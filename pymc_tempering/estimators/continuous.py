@@ -16,7 +16,13 @@ from pymc_tempering.estimators.ladder import check_betas
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ContinuousEstimate", "continuous_tempering", "log_beta_density", "tempered_expectation"]
+__all__ = [
+    "ContinuousEstimate",
+    "continuous_tempering",
+    "log_beta_density",
+    "log_normaliser",
+    "tempered_expectation",
+]
 
 
 class ContinuousEstimate(NamedTuple):
@@ -35,8 +41,20 @@ class ContinuousEstimate(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def _log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
-    """Return the log integral of exp(beta delta - c(beta)) over [0, 1] for every delta."""
+def log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
+    """Return the log integral of exp(beta delta - c(beta)) over [0, 1] for every delta.
+
+    Parameters
+    ----------
+    delta : ndarray of shape (n_scans,)
+        Finite, in nats.
+    knots, bias : ndarray of shape (n_knots,)
+
+    Examples
+    --------
+    >>> round(float(log_normaliser(np.ones(1), np.array([0.0, 1.0]), np.zeros(2))[0]), 3)
+    0.541
+    """
     pieces = np.empty(knots.size - 1)
     out = np.empty(delta.size)
     for i in range(delta.size):
@@ -112,7 +130,7 @@ def log_beta_density(
     x, knots, c = _check(delta, knots, bias)
     out = np.full(x.size, -np.inf)
     valid = np.isfinite(x)
-    out[valid] = beta * x[valid] - np.interp(beta, knots, c) - _log_normaliser(x[valid], knots, c)
+    out[valid] = beta * x[valid] - np.interp(beta, knots, c) - log_normaliser(x[valid], knots, c)
     return out
 
 
@@ -161,7 +179,7 @@ def continuous_tempering(
     x, knots, c = _check(delta, knots, bias)
     betas = check_betas(betas)
     valid = np.isfinite(x)
-    normaliser = _log_normaliser(x[valid], knots, c)
+    normaliser = log_normaliser(x[valid], knots, c)
     log_base_weight = -c[0] - normaliser
     log_p0 = float(log_mean_exp(log_base_weight))
     log_z = np.zeros(betas.size)

@@ -118,6 +118,12 @@ class AnnealingTuner:
         return self.pilot.replicas.base if self.annealer is None else self.annealer.base
 
     @property
+    def global_barrier(self) -> float:
+        """Communication barrier of the pilot run; nan before its end and without one."""
+        _, rejection_rates, deltas = self.knots
+        return float(rejection_rates.sum()) if len(deltas) > 1 else np.nan
+
+    @property
     def target_position(self) -> FloatArray:
         """Position ``z`` at beta = 1, shape (D,)."""
         return (self.annealer or self.pilot.replicas).target_position

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import xarray as xr
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from rich.progress import TextColumn
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.fit import local_fits
@@ -20,6 +22,7 @@ from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
@@ -58,6 +61,7 @@ class TemperedStep(BlockedStep):
 
     default_blocked = True
     _state_class = TemperedStepState
+    _trips = "round_trips"
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Find the model before PyMC does, to say what to do where there is none."""
@@ -103,6 +107,29 @@ class TemperedStep(BlockedStep):
     def _reset_chain(self) -> None:
         raise NotImplementedError
 
+    def _declare(self, table: dict[str, tuple[Any, list[int]]]) -> None:
+        """Tell PyMC the statistics of the step, by name: type and shape."""
+        shared: dict[str, tuple[Any, list[int]]] = {n: (kind, []) for n, kind in TOTALS.items()}
+        table = table | shared | {"perf_counter_diff": (np.float64, [])}
+        self.stats_dtypes_shapes = {
+            name: (np.dtype((kind, tuple(shape))) if shape else kind, shape)
+            for name, (kind, shape) in table.items()
+        }
+        self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
+
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
+        """Run ``scans_per_draw`` scans; position ``z`` at beta = 1, and statistics."""
+        raise NotImplementedError
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
+        started = perf_counter()
+        target, statistics = self._advance(point)
+        position = self._density.points.unravel(target)
+        statistics["perf_counter_diff"] = perf_counter() - started
+        # PyMC's trace reads the values by position, in the order of the point that it passes
+        return {name: position[name] for name in point}, [statistics]
+
     def _first_base(self, start: FloatArray) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Base to start from, the combined local fits, and their means, shape (n, D).
 
@@ -121,6 +148,17 @@ class TemperedStep(BlockedStep):
             anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
+
+    # PyMC asks an instance for these, and calls what the second returns in its own process
+
+    def _progressbar_config(
+        self, n_chains: int = 1
+    ) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        return progress_columns(n_chains, self._trips)
+
+    def _make_progressbar_update_functions(self) -> tuple[Any, ...]:
+        trips = self._trips
+        return (lambda statistics: progress_update(statistics, trips),)
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Any:

@@ -7,8 +7,6 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
@@ -21,6 +19,7 @@ from pymc_tempering.step_methods.common import (
 )
 from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
+from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
 from pymc_tempering.step_methods.tuning import overdisperse
 from pymc_tempering.types import FloatArray
@@ -83,12 +82,7 @@ class CoupledStep(TemperedStep):
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
-        table = self._own_table() | _shared_table(self.scans_per_draw)
-        self.stats_dtypes_shapes = {
-            name: (np.dtype((kind, tuple(shape))) if shape else kind, shape)
-            for name, (kind, shape) in table.items()
-        }
-        self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
+        self._declare(self._own_table() | _shared_table(self.scans_per_draw))
 
     # What a subclass says
 
@@ -96,6 +90,10 @@ class CoupledStep(TemperedStep):
         raise NotImplementedError
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
+        """Add a draw to log Z so far."""
         raise NotImplementedError
 
     @property
@@ -131,7 +129,8 @@ class CoupledStep(TemperedStep):
         self._pilot: Pilot | None = None
         self._pair: TemperedPair | None = None
         self._adapter: BiasAdapter | None = None
-        self._restarts = 0
+        self._barrier = np.nan
+        self._totals = Totals()
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         start = self._density.points.ravel(point)
@@ -185,6 +184,7 @@ class CoupledStep(TemperedStep):
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
         self._start_pair(found.coordinates, found, middle, top, n_blocks)
         self._pilot = None
+        self._barrier = found.global_barrier
 
     def stop_tuning(self) -> None:
         """Fix base, bias and step sizes; every later scan is exactly invariant."""
@@ -194,21 +194,14 @@ class CoupledStep(TemperedStep):
         if self._pair is not None:
             self._pair.stop_adaptation()
         self._adapter = None
-        self._restarts = 0
+        self._totals = Totals()
 
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
-        """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         if self._pair is None and self._pilot is None:
             self._start_chain(point)
         if self._pilot is not None and self._pilot.finished:
             self._end_pilot(self._pilot)
-        if self._pair is None:
-            target, statistics = self._step_pilot(self._pilot)
-        else:
-            target, statistics = self._step_pair(self._pair)
-        position = self._density.points.unravel(target)
-        # PyMC's trace reads the values by position, in the order of the point that it passes
-        return {name: position[name] for name in point}, [statistics]
+        return self._step_pilot(self._pilot) if self._pair is None else self._step_pair(self._pair)
 
     def _step_pilot(self, pilot: Any) -> tuple[FloatArray, dict[str, Any]]:
         record = pilot.run(self.scans_per_draw, self.rng)
@@ -227,25 +220,31 @@ class CoupledStep(TemperedStep):
 
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         trips, restarts, gradients, divergences, at_target, zero, draws, support = record.counts
-        self._restarts += restarts
-        return self._own_statistics(pair, record) | {
-            "delta": record.delta,
-            "target_delta": record.target_delta,
-            "beta": record.beta,
-            "target_acceptance_rate": record.target_acceptance_rate,
-            "exchange_rate": record.exchange_rate,
-            "n_round_trips": trips,
-            "n_tempered_restarts": restarts,
-            "restarts_so_far": self._restarts,
-            "n_gradients": gradients,
-            "n_divergences": divergences,
-            "n_zero_density": zero,
-            "n_base_draws": draws,
-            "n_base_support": support,
-            "diverging": at_target > 0,
-            "base_id": pair.base_id,
-            "model_logp": pair.target_log_density,
-        }
+        if not self.tune:
+            self._totals.count(diverging=at_target > 0, round_trips=trips, restarts=restarts)
+            self._add_log_weights(self._totals, pair, record)
+        return (
+            self._own_statistics(pair, record)
+            | self._totals.statistics()
+            | {
+                "delta": record.delta,
+                "target_delta": record.target_delta,
+                "beta": record.beta,
+                "target_acceptance_rate": record.target_acceptance_rate,
+                "exchange_rate": record.exchange_rate,
+                "n_round_trips": trips,
+                "n_tempered_restarts": restarts,
+                "global_barrier": self._barrier,
+                "n_gradients": gradients,
+                "n_divergences": divergences,
+                "n_zero_density": zero,
+                "n_base_draws": draws,
+                "n_base_support": support,
+                "diverging": at_target > 0,
+                "base_id": pair.base_id,
+                "model_logp": pair.target_log_density,
+            }
+        )
 
     def _pilot_statistics(self, replicas: Replicas, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
@@ -253,21 +252,25 @@ class CoupledStep(TemperedStep):
         for name, (kind, shape) in (self._own_table() | _shared_table(self.scans_per_draw)).items():
             empty = np.nan if kind is np.float64 else -1
             statistics[name] = np.full(shape, empty, dtype=kind) if shape else empty
-        return statistics | {
-            "target_delta": record.delta[:, -1],
-            "target_acceptance_rate": float(record.acceptance_rate[-1]),
-            "n_round_trips": record.n_round_trips,
-            "n_tempered_restarts": record.n_tempered_restarts,
-            "restarts_so_far": 0,
-            "n_gradients": record.n_gradients,
-            "n_divergences": record.n_divergences,
-            "n_zero_density": record.n_zero_density,
-            "n_base_draws": len(record.delta),
-            "n_base_support": int(np.isfinite(record.delta[:, 0]).sum()),
-            "diverging": record.n_target_divergences > 0,
-            "base_id": replicas.base_id,
-            "model_logp": replicas.target_log_density,
-        }
+        return (
+            statistics
+            | self._totals.statistics()
+            | {
+                "target_delta": record.delta[:, -1],
+                "target_acceptance_rate": float(record.acceptance_rate[-1]),
+                "n_round_trips": record.n_round_trips,
+                "n_tempered_restarts": record.n_tempered_restarts,
+                "global_barrier": replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
+                "n_gradients": record.n_gradients,
+                "n_divergences": record.n_divergences,
+                "n_zero_density": record.n_zero_density,
+                "n_base_draws": len(record.delta),
+                "n_base_support": int(np.isfinite(record.delta[:, 0]).sum()),
+                "diverging": record.n_target_divergences > 0,
+                "base_id": replicas.base_id,
+                "model_logp": replicas.target_log_density,
+            }
+        )
 
     @property
     def chain(self) -> dict[str, Any] | None:
@@ -276,14 +279,19 @@ class CoupledStep(TemperedStep):
             return None
         parts = {"pilot": self._pilot, "pair": self._pair, "adapter": self._adapter}
         state = {name: part.state() for name, part in parts.items() if part is not None}
-        return state | {"n_tune": self._n_tune, "restarts": self._restarts}
+        return state | {
+            "n_tune": self._n_tune,
+            "barrier": self._barrier,
+            "totals": self._totals.state(),
+        }
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
         self._reset_chain()
         if state is None:
             return
-        self._n_tune, self._restarts = state["n_tune"], state["restarts"]
+        self._n_tune, self._barrier = state["n_tune"], state["barrier"]
+        self._totals = Totals.from_state(state["totals"])
         if "pilot" in state:
             self._pilot = Pilot.from_state(
                 state["pilot"],
@@ -299,34 +307,9 @@ class CoupledStep(TemperedStep):
         if "adapter" in state:
             self._adapter = BiasAdapter.from_state(state["adapter"])
 
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:
-        columns = [
-            TextColumn("{task.fields[exchange]:.2f}", table_column=Column("Exchange", ratio=1)),
-            TextColumn("{task.fields[restarts]}", table_column=Column("Restarts", ratio=1)),
-            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
-        ]
-        return columns, {
-            "exchange": [0.0] * n_chains,
-            "restarts": [0] * n_chains,
-            "divergences": [0] * n_chains,
-        }
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(statistics: dict[str, Any]) -> dict[str, Any]:
-            return {
-                "exchange": statistics["exchange_rate"],
-                "restarts": statistics["restarts_so_far"],
-                "divergences": statistics["n_divergences"],
-                "failing": bool(statistics["diverging"]),
-            }
-
-        return (update,)
-
 
 def _shared_table(n_scans: int) -> dict[str, tuple[Any, list[int]]]:
-    whole = ("n_round_trips", "n_tempered_restarts", "restarts_so_far", "n_gradients",
+    whole = ("n_round_trips", "n_tempered_restarts", "n_gradients",
              "n_divergences", "n_zero_density", "n_base_draws", "n_base_support",
              "base_id")  # fmt: skip
     return {
@@ -335,6 +318,7 @@ def _shared_table(n_scans: int) -> dict[str, tuple[Any, list[int]]]:
         "beta": (np.float64, [n_scans]),
         "target_acceptance_rate": (np.float64, []),
         "exchange_rate": (np.float64, []),
+        "global_barrier": (np.float64, []),
         "diverging": (np.bool_, []),
         "model_logp": (np.float64, []),
     } | {name: (np.int64, []) for name in whole}

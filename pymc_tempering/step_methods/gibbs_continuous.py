@@ -8,6 +8,7 @@ import xarray as xr
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.running_weights import continuous_log_weights
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import (
     bias_for_equal_pieces,
@@ -18,6 +19,7 @@ from pymc_tempering.step_methods.common import check_choice, check_positive
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.step_methods.pair import ContinuousPair, PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
+from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsCT"]
@@ -165,6 +167,16 @@ class GibbsCT(CoupledStep):
             "acceptance_rate": float(record.acceptance_rate[0]),
             "base_acceptance_rate": record.base_acceptance_rate,
         }
+
+    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
+        n_draws, n_support = record.counts[-2:]
+        totals.add_log_weights(
+            continuous_log_weights(
+                record.delta, pair.betas, pair.bias, n_support / n_draws if n_draws else 1.0
+            ),
+            (1.0, -1.0, 1.0),
+            float(pair.bias[-1] - pair.bias[0]),
+        )
 
     @property
     def _needs_pilot(self) -> bool:

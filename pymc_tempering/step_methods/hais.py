@@ -7,11 +7,10 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
@@ -25,6 +24,7 @@ from pymc_tempering.step_methods.common import (
     check_positive,
     pad,
 )
+from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]
@@ -127,6 +127,7 @@ class HAIS(TemperedStep):
     name = "hais"
     default_tune_steps = 200
     _state_class = HAISState
+    _trips = "restarts"
 
     def __init__(
         self,
@@ -160,21 +161,21 @@ class HAIS(TemperedStep):
             moves=annealing_options(transitions, n_leapfrog, short_steps, target_accept),
         )
         self._prepare(vars, model, base, rng)
-        self._tuner: AnnealingTuner | None = None
+        self._reset_chain()
         self._n_tune = self.default_tune_steps
         self._set_statistics()
 
     def _set_statistics(self) -> None:
         s, knots = self.scans_per_draw, N_KNOTS
-        per_scan, per_knot = np.dtype((np.float64, (s,))), np.dtype((np.float64, (knots,)))
-        table: dict[str, tuple[Any, Any]] = {
-            "log_weight_forward": (per_scan, [s]),
-            "log_weight_reverse": (per_scan, [s]),
-            "accepted": (np.dtype((np.bool_, (s,))), [s]),
-            "betas": (per_knot, [knots]),
-            "step_size": (per_knot, [knots]),
-            "acceptance_rate": (per_knot, [knots]),
+        table: dict[str, tuple[Any, list[int]]] = {
+            "log_weight_forward": (np.float64, [s]),
+            "log_weight_reverse": (np.float64, [s]),
+            "accepted": (np.bool_, [s]),
+            "betas": (np.float64, [knots]),
+            "step_size": (np.float64, [knots]),
+            "acceptance_rate": (np.float64, [knots]),
             "n_levels": (np.int64, []),
+            "global_barrier": (np.float64, []),
             "n_gradients": (np.int64, []),
             "n_divergences": (np.int64, []),
             "n_zero_density": (np.int64, []),
@@ -182,11 +183,11 @@ class HAIS(TemperedStep):
             "base_id": (np.int64, []),
             "model_logp": (np.float64, []),
         }
-        self.stats_dtypes_shapes = table
-        self.stats_dtypes = [{name: dtype for name, (dtype, _) in table.items()}]
+        self._declare(table)
 
     def _reset_chain(self) -> None:
-        self._tuner = None
+        self._tuner: AnnealingTuner | None = None
+        self._totals = Totals()
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, anchor, modes = self._first_base(self._density.points.ravel(point))
@@ -204,19 +205,17 @@ class HAIS(TemperedStep):
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False
+        self._totals = Totals()
         if self._tuner is not None:
             self._tuner.stop(self.rng)
 
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
-        """Run ``scans_per_draw`` scans and return the position of y with statistics."""
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         if self._tuner is None:
             self._start_chain(point)
         tuner = self._tuner
         assert tuner is not None
         record = tuner.run(self.scans_per_draw, self.rng, adapt=self.tune)
-        position = self._density.points.unravel(tuner.target_position)
-        # PyMC's trace reads the values by position, in the order of the point that it passes
-        return {name: position[name] for name in point}, [self._statistics(tuner, record)]
+        return tuner.target_position, self._statistics(tuner, record)
 
     def _statistics(self, tuner: AnnealingTuner, record: AnnealingRecord | None) -> dict[str, Any]:
         s = self.scans_per_draw
@@ -242,19 +241,30 @@ class HAIS(TemperedStep):
                 "acceptance_rate": _at_knots(record.acceptance_rate),
                 "n_levels": annealer.n_levels,
             }
-        return table | {
-            "n_gradients": int(counts[0]),
-            "n_divergences": int(counts[1]),
-            "n_zero_density": int(counts[3]),
-            "diverging": bool(counts[2] > 0),
-            "base_id": base_id(tuner.base),
-            "model_logp": tuner.target_log_density,
-        }
+            if not self.tune:
+                self._totals.count(diverging=counts[2] > 0, restarts=int(record.accepted.sum()))
+                weights = record.log_weight_forward, record.log_weight_reverse
+                self._totals.add_log_weights(annealing_log_weights(*weights), (1.0, -1.0))
+        return (
+            table
+            | self._totals.statistics()
+            | {
+                "global_barrier": tuner.global_barrier,
+                "n_gradients": int(counts[0]),
+                "n_divergences": int(counts[1]),
+                "n_zero_density": int(counts[3]),
+                "diverging": bool(counts[2] > 0),
+                "base_id": base_id(tuner.base),
+                "model_logp": tuner.target_log_density,
+            }
+        )
 
     @property
     def chain(self) -> dict[str, Any] | None:
         """Everything that changes during a chain; None before its first step."""
-        return None if self._tuner is None else self._tuner.state()
+        if self._tuner is None:
+            return None
+        return self._tuner.state() | {"totals": self._totals.state()}
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
@@ -263,31 +273,7 @@ class HAIS(TemperedStep):
             self._tuner = AnnealingTuner.from_state(
                 state, self._density.address, self._tuner_options
             )
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:
-        columns = [
-            TextColumn("{task.fields[levels]}", table_column=Column("Levels", ratio=1)),
-            TextColumn("{task.fields[accepted]:.2f}", table_column=Column("Accepted", ratio=1)),
-            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
-        ]
-        return columns, {
-            "levels": [0] * n_chains,
-            "accepted": [0.0] * n_chains,
-            "divergences": [0] * n_chains,
-        }
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(statistics: dict[str, Any]) -> dict[str, Any]:
-            return {
-                "levels": statistics["n_levels"],
-                "accepted": float(np.mean(statistics["accepted"])),
-                "divergences": statistics["n_divergences"],
-                "failing": bool(statistics["diverging"]),
-            }
-
-        return (update,)
+            self._totals = Totals.from_state(state["totals"])
 
 
 def annealing_options(

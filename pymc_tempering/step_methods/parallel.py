@@ -7,12 +7,11 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments
 from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.kernels.swap import SWAP_SCHEMES
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.step_methods.common import (
@@ -22,8 +21,10 @@ from pymc_tempering.step_methods.common import (
     check_positive,
     pad,
 )
+from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
 from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
+from pymc_tempering.types import FloatArray
 
 __all__ = ["DEFAULT_SCANS_PER_DRAW", "ParallelTempering"]
 
@@ -41,7 +42,7 @@ class _Run:
 
     replicas: Replicas
     tuner: RoundTuner
-    round_trips: int = 0
+    totals: Totals = field(default_factory=Totals)
     barrier_sum: float = 0.0
     n_draws: int = 0
     n_unreached_modes: int = 0
@@ -182,27 +183,20 @@ class ParallelTempering(TemperedStep):
 
     def _set_statistics(self) -> None:
         n, s = self.n_levels, self.scans_per_draw
-        table: dict[str, tuple[Any, Any]] = {
-            "delta": (np.dtype((np.float64, (s, n))), [s, n]),
-            "betas": (np.dtype((np.float64, (n,))), [n]),
-            "swap_acceptance_rate": (np.dtype((np.float64, (n - 1,))), [n - 1]),
-            "acceptance_rate": (np.dtype((np.float64, (n,))), [n]),
-            "step_size": (np.dtype((np.float64, (n,))), [n]),
-            "replica": (np.dtype((np.int64, (n,))), [n]),
+        whole = ("n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences",
+                 "n_zero_density", "n_unreached_modes", "base_id")  # fmt: skip
+        table: dict[str, tuple[Any, list[int]]] = {
+            "delta": (np.float64, [s, n]),
+            "betas": (np.float64, [n]),
+            "swap_acceptance_rate": (np.float64, [n - 1]),
+            "acceptance_rate": (np.float64, [n]),
+            "step_size": (np.float64, [n]),
+            "replica": (np.int64, [n]),
             "global_barrier": (np.float64, []),
-            "n_round_trips": (np.int64, []),
-            "n_tempered_restarts": (np.int64, []),
-            "round_trips_so_far": (np.int64, []),
-            "n_gradients": (np.int64, []),
-            "n_divergences": (np.int64, []),
-            "n_zero_density": (np.int64, []),
             "diverging": (np.bool_, []),
-            "n_unreached_modes": (np.int64, []),
-            "base_id": (np.int64, []),
             "model_logp": (np.float64, []),
         }
-        self.stats_dtypes_shapes = table
-        self.stats_dtypes = [{name: dtype for name, (dtype, _) in table.items()}]
+        self._declare(table | {name: (np.int64, []) for name in whole})
 
     def _reset_chain(self) -> None:
         self._run = None
@@ -248,8 +242,7 @@ class ParallelTempering(TemperedStep):
                 n_unreached_modes=self._run.n_unreached_modes,
             )
 
-    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
-        """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         run = self._run or self._start_chain(point)
         adapt = self.tune and not run.tuner.finished
         record = run.replicas.run(
@@ -259,20 +252,29 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         statistics = self._statistics(run, record)
-        position = self._density.points.unravel(run.replicas.target_position)
+        target = run.replicas.target_position
         if adapt:
             run.tuner.update(run.replicas, record)
-        # PyMC's trace reads the values by position, in the order of the point that it passes
-        return {name: position[name] for name in point}, [statistics]
+        return target, statistics
 
     def _statistics(self, run: "_Run", record: ScanRecord) -> dict[str, Any]:
         n, replicas = self.n_levels, run.replicas
         replica = np.full(n, -1)
         replica[: replicas.n_levels] = replicas.replica_at
-        run.round_trips += record.n_round_trips
+        diverging = record.n_target_divergences > 0
+        if not self.tune:
+            run.totals.count(
+                diverging=diverging,
+                round_trips=record.n_round_trips,
+                restarts=record.n_tempered_restarts,
+            )
+            run.totals.add_log_weights(
+                neighbour_log_weights(record.delta, replicas.betas),
+                np.repeat([1.0, -1.0], replicas.n_levels - 1),
+            )
         run.barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1
-        return {
+        return run.totals.statistics() | {
             "delta": pad(record.delta, n),
             "betas": pad(replicas.betas, n),
             "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
@@ -282,11 +284,10 @@ class ParallelTempering(TemperedStep):
             "global_barrier": run.barrier_sum / run.n_draws,
             "n_round_trips": record.n_round_trips,
             "n_tempered_restarts": record.n_tempered_restarts,
-            "round_trips_so_far": run.round_trips,
             "n_gradients": record.n_gradients,
             "n_divergences": record.n_divergences,
             "n_zero_density": record.n_zero_density,
-            "diverging": record.n_target_divergences > 0,
+            "diverging": diverging,
             "n_unreached_modes": run.n_unreached_modes,
             "base_id": replicas.base_id,
             "model_logp": replicas.target_log_density,
@@ -301,7 +302,8 @@ class ParallelTempering(TemperedStep):
         return {
             "replicas": run.replicas.state(),
             "tuner": run.tuner.state(),
-            "totals": [run.round_trips, run.barrier_sum, run.n_draws, run.n_unreached_modes],
+            "totals": run.totals.state(),
+            "sums": [run.barrier_sum, run.n_draws, run.n_unreached_modes],
         }
 
     @chain.setter
@@ -312,29 +314,4 @@ class ParallelTempering(TemperedStep):
         replicas = Replicas.from_state(state["replicas"], self._density.address, **self._options)
         tuner = self._new_tuner(0, replicas.base, 1)
         tuner.set_state(state["tuner"])
-        self._run = _Run(replicas, tuner, *state["totals"])
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[TextColumn], dict[str, list[Any]]]:
-        columns = [
-            TextColumn("{task.fields[barrier]:.2f}", table_column=Column("Barrier", ratio=1)),
-            TextColumn("{task.fields[round_trips]}", table_column=Column("Round trips", ratio=1)),
-            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
-        ]
-        return columns, {
-            "barrier": [0.0] * n_chains,
-            "round_trips": [0] * n_chains,
-            "divergences": [0] * n_chains,
-        }
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(statistics: dict[str, Any]) -> dict[str, Any]:
-            return {
-                "barrier": statistics["global_barrier"],
-                "round_trips": statistics["round_trips_so_far"],
-                "divergences": statistics["n_divergences"],
-                "failing": bool(statistics["diverging"]),
-            }
-
-        return (update,)
+        self._run = _Run(replicas, tuner, Totals.from_state(state["totals"]), *state["sums"])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.running_weights import level_log_weights
 from pymc_tempering.kernels.simulated import LEVEL_UPDATES
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
@@ -17,6 +18,7 @@ from pymc_tempering.step_methods.common import check_choice, pad
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.step_methods.pair import PairRecord, SimulatedPair, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
+from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SimulatedTempering"]
@@ -171,6 +173,13 @@ class SimulatedTempering(CoupledStep):
             "step_size": pad(pair.step_sizes.copy(), n),
             "acceptance_rate": pad(record.acceptance_rate, n),
         }
+
+    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
+        totals.add_log_weights(
+            level_log_weights(record.delta, pair.betas, -pair.bias),
+            (1.0, -1.0),
+            float(pair.bias[-1] - pair.bias[0]),
+        )
 
     @property
     def _pair_options(self) -> dict[str, Any]:

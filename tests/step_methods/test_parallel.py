@@ -45,6 +45,7 @@ def by_hand(step, model, seed, n, tune, start=0, point=None):
         if i == tune:
             step.stop_tuning()
         point, (statistics,) = step.step(point)
+        assert statistics.pop("perf_counter_diff") > 0.0  # not the same twice
         rows.append(np.concatenate([np.ravel(v) for v in (*point.values(), *statistics.values())]))
     return np.array(rows, dtype=float), point
 
