@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from pymc_tempering.comparison import resolve_estimates
 from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.result import decimals_of_error
 
 __all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
 
@@ -59,8 +60,9 @@ class BayesFactor:
         return self.log_bayes_factor - half, self.log_bayes_factor + half
 
     def __repr__(self) -> str:
+        digits = decimals_of_error(self.se)
         return (
-            f"log BF = {self.log_bayes_factor:.2f} ± {self.se:.2f} nats "
+            f"log BF = {self.log_bayes_factor:.{digits}f} ± {self.se:.{digits}f} nats "
             f"(BF = 10^{self.log10:.2f}; {self.words})"
         )
 

@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 from pymc_tempering.errors import OptionError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LogZEstimate"]
+__all__ = ["LogZEstimate", "decimals_of_error"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,7 +119,7 @@ class LogZEstimate:
     def _summary(self) -> str:
         n_chains = np.size(self.per_chain)
         chains = f"{n_chains} chain{'s' if n_chains != 1 else ''}"
-        digits = _digits(self.se)
+        digits = decimals_of_error(self.se)
         if not np.isfinite(self.se):
             return f"log Z = {self.log_z:.{digits}f}, error unknown ({self.method}, {chains})"
         low, high = self.interval()
@@ -137,8 +137,19 @@ class LogZEstimate:
         return f"<div><b>{html.escape(self._summary())}</b>{bounds}{listed}</div>"
 
 
-def _digits(se: float) -> int:
-    # Two digits of the error below a tenth, never fewer than two decimals in all.
+def decimals_of_error(se: float) -> int:
+    """Decimals that show the first digit of an error: between 2 and 8.
+
+    Parameters
+    ----------
+    se : float
+        In nats; 2 where it is zero or unknown.
+
+    Examples
+    --------
+    >>> decimals_of_error(0.3), decimals_of_error(0.0021)
+    (2, 3)
+    """
     if not np.isfinite(se) or se <= 0.0:
         return 2
     return int(np.clip(np.ceil(-np.log10(se)), 2, 8))
