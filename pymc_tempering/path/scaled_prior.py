@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.transforms import LogTransform
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError, OptionError
 
@@ -16,7 +18,6 @@ _LOCATIONS: dict[Any, int] = {
     for distribution, place in (
         (pm.Normal, 0), (pm.Cauchy, 0), (pm.Laplace, 0), (pm.Logistic, 0), (pm.Gumbel, 0),
         (pm.Moyal, 0), (pm.SkewNormal, 0), (pm.MvNormal, 0), (pm.StudentT, 1), (pm.MvStudentT, 1),
-        (pm.AsymmetricLaplace, 2),
     )
 }  # fmt: skip
 
@@ -36,6 +37,8 @@ def why_not_scalable(model: pm.Model, name: str) -> str | None:
     transform = model.rvs_to_transforms[rv]
     if rv.dtype not in ("float64", "float32"):
         return f"{kind} is discrete"
+    if isinstance(rv.owner.op, FlatRV | HalfFlatRV):
+        return f"{kind} is improper and has no scale"
     if isinstance(transform, LogTransform):
         return None
     if transform is not None:
@@ -50,8 +53,6 @@ def why_not_scalable(model: pm.Model, name: str) -> str | None:
 
 def scalable_names(model: pm.Model) -> list[str]:
     """Free variables whose prior can be scaled and depends on no other free variable."""
-    from pytensor.graph.traversal import ancestors
-
     free = set(model.free_RVs)
     return [
         rv.name
