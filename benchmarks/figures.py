@@ -14,6 +14,8 @@ from pymc_tempering.plots.common import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, 
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
+# what short runs draw is no result, and git ignores it
+SHORT_FOLDER = ROOT / "out"
 
 COLOURS = {
     "PT": BLUE, "Gibbs CT": VERMILLION, "ST": GREEN, "joint CT": PURPLE, "AIS": ORANGE,
@@ -46,11 +48,13 @@ def pyplot():
     return plt
 
 
-def save(figure, name):
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FOLDER / f"{name}.png", dpi=130)
+def save(figure, name, full):
+    """Into the documentation after a full run, out of its way after a short one."""
+    path = (FOLDER if full else SHORT_FOLDER) / f"{name}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
     pyplot().close(figure)
-    console.print(f"figure: {(FOLDER / name).relative_to(ROOT)}.png")
+    console.print(f"figure: {path.relative_to(ROOT)}")
 
 
 def plain_log(axis, names="xy"):

@@ -1,4 +1,4 @@
-"""The findings of the founding papers, computed again: figures into ``docs/figures``, numbers here.
+"""The findings of the founding papers, computed again: figures, and numbers printed here.
 
 a  Graham & Storkey 2017, figure 1: Boltzmann machine relaxations (papers_bmr)
 b  Graham & Storkey 2017, figure 2: radon (papers_radon)
@@ -6,7 +6,8 @@ c  Carlson et al. 2016, figure 2: estimators from simulated tempering (papers_rt
 d  Sohl-Dickstein & Culpepper 2012, figures 2 and 3: HAIS against AIS (papers_hais)
 e  Syed et al. 2021: swap schemes of parallel tempering (papers_swaps)
 
-Every study is a script of its own that takes ``--full``; without it, runs are short.
+Every study is a script of its own that takes ``--full`` and then draws into ``docs/figures``.
+Without it runs are short and figures go into ``out``: they are no results.
 
     python benchmarks/papers.py --only c,e
 """
@@ -26,8 +27,6 @@ STUDIES = {
     "d": "papers_hais",
     "e": "papers_swaps",
 }
-# papers_hais takes its size from options of its own
-SHORT = {"d": ["--runs", "6", "--particles", "10", "--largest", "10000"]}
 
 
 def main():
@@ -39,9 +38,7 @@ def main():
     for letter in arguments.only.split(","):
         name = STUDIES[letter]
         console.rule(f"{letter}  {name}  {date.today()}")
-        options = (
-            ([] if letter in SHORT else ["--full"]) if arguments.full else SHORT.get(letter, [])
-        )
+        options = ["--full"] if arguments.full else []
         # a process of its own: CPU times of one study say nothing of another
         script = Path(__file__).with_name(f"{name}.py")
         if subprocess.run([sys.executable, str(script), *options], check=False).returncode:

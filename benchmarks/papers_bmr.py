@@ -171,7 +171,7 @@ def measure(cases, settings, seed):
     return {name: average(rows) for name, rows in runs.items() if rows}
 
 
-def draw(results, settings):
+def draw(results, settings, full):
     plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained", sharex=True)
     for column, (axis, what) in enumerate(zip(axes, WHAT, strict=True), start=1):
@@ -197,7 +197,7 @@ def draw(results, settings):
         f"Boltzmann machine relaxations, {settings.n_sets} parameter sets, "
         f"{settings.n_seeds} runs of each"
     )
-    save(figure, "papers_bmr")
+    save(figure, "papers_bmr", full)
 
 
 def at_time(result, seconds, column):
@@ -260,7 +260,7 @@ def run(full=False, seed=1):
         annealing=(1000, 5000, 10_000), particles=100,
     )  # fmt: skip
     results = measure(cases, settings, seed)
-    draw(results, settings)
+    draw(results, settings, full)
     report(results)
 
 

@@ -83,7 +83,7 @@ def advi(case, seed):
     return base, time.process_time() - started
 
 
-def draw(curves, exact, base, seconds):
+def draw(curves, exact, base, seconds, full):
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for name, runs in curves.items():
@@ -104,7 +104,7 @@ def draw(curves, exact, base, seconds):
     axes[0].legend(fontsize=8, loc="center right")
     axes[0].set_title("radon, with the bound")
     axes[1].set(ylim=(exact - 1.2, exact + 1.2), title="the same, near the exact value")
-    save(figure, "papers_radon")
+    save(figure, "papers_radon", full)
 
 
 def run(full=False, seed=1):
@@ -142,7 +142,7 @@ def run(full=False, seed=1):
         f"radon, exact log Z {case.log_z:.4f}, {settings.chains} chains",
         ["method", "CPU seconds", "log Z", "error"], rows,
     )  # fmt: skip
-    draw(curves, case.log_z, base, seconds)
+    draw(curves, case.log_z, base, seconds, full)
     last = {name: np.mean([log_z[-1] for _, log_z in runs]) - case.log_z
             for name, runs in curves.items()}  # fmt: skip
     gap = base.log_zeta - case.log_z

@@ -131,7 +131,7 @@ def show(title, head, xs, errors):
     table(title, [head, *(f"{x:,}" for x in xs)], rows)
 
 
-def draw(lengths, by_length, sizes, by_size, n_draws, n_levels):
+def draw(lengths, by_length, sizes, by_size, n_draws, n_levels, full):
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained", sharey=True)
     for axis, xs, errors in ((axes[0], lengths, by_length), (axes[1], sizes, by_size)):
@@ -146,7 +146,7 @@ def draw(lengths, by_length, sizes, by_size, n_draws, n_levels):
     axes[0].set(xlabel=f"draws ({n_levels} levels)", ylabel="RMSE of log Z (nats)")
     axes[1].set(xlabel=f"levels ({n_draws:,} draws)")
     axes[0].legend(fontsize=8)
-    save(figure, "papers_rts")
+    save(figure, "papers_rts", full)
 
 
 def run(full=False, seed=1):
@@ -173,7 +173,7 @@ def run(full=False, seed=1):
         for name in LOOK:
             by_size[name][:, i] = errors[name][:, 0]
     show(f"{title}, 1,000 draws", "levels", sizes, by_size)
-    draw(lengths, by_length, sizes, by_size, 1000, n_levels)
+    draw(lengths, by_length, sizes, by_size, 1000, n_levels, full)
     long = {name: float(rmse(e[:, -1])) for name, e in by_length.items()}
     same = [long[name] for name in ("RTS", "MBAR", "TI-RB", "TI, corrected")]
     values = ", ".join(f"{name} {value:.3f}" for name, value in long.items())

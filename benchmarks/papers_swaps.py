@@ -134,7 +134,7 @@ def show(title, rows):
     table(title, heads, cells)
 
 
-def draw(barrier, exact, hmc):
+def draw(barrier, exact, hmc, full):
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
     titles = (
@@ -158,7 +158,7 @@ def draw(barrier, exact, hmc):
         axis.grid(alpha=0.3)
     axes[0].plot([], [], "-", color="black", lw=1, label="1/(2+2E), 1/(2N+2E)")
     axes[0].legend(fontsize=8)
-    save(figure, "papers_swaps")
+    save(figure, "papers_swaps", full)
 
 
 def run(full=False, seed=1):
@@ -166,7 +166,7 @@ def run(full=False, seed=1):
     show(f"round trips per scan, independent draws at every level (barrier {barrier:.3f})", exact)
     hmc = with_hmc(60_000 if full else 10_000, seed)
     show("round trips per scan, Hamiltonian moves (theory from the rejection rates of DEO)", hmc)
-    draw(barrier, exact, hmc)
+    draw(barrier, exact, hmc, full)
     z = [(row[k] - row[f"{k} theory"]) / row[f"{k} se"] for row in exact for k in ("deo", "seo")]
     finding(
         SOURCE, "DEO and SEO rates with independent draws are 1/(2+2E) and 1/(2N+2E)",
