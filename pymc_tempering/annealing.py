@@ -1,6 +1,6 @@
 """Annealed importance sampling with an ensemble of independent particles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,12 @@ import xarray as xr
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
 from pymc_tempering.path.compile import CompiledDensity
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.progress import Phases, phases
 from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.step_methods.annealer import Annealer
@@ -23,6 +25,7 @@ from pymc_tempering.step_methods.annealing_tuner import PILOT_OPTIONS, PILOT_SCA
 from pymc_tempering.step_methods.common import check_choice, check_positive, resolve_model
 from pymc_tempering.step_methods.hais import HAIS
 from pymc_tempering.step_methods.pilot import Pilot
+from pymc_tempering.step_methods.progress import format_log_z
 from pymc_tempering.step_methods.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -99,6 +102,7 @@ def anneal(
     tune: int = 200,
     executor: Executor | None = None,
     random_seed: Any = None,
+    progressbar: bool = True,
 ) -> AnnealingResult:
     r"""Anneal independent particles and estimate log Z from their weights.
 
@@ -141,6 +145,9 @@ def anneal(
         Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The
         result does not depend on it. Default: in this thread.
     random_seed : int or numpy.random.Generator, optional
+    progressbar : bool
+        Show how far pilot run and particles are, with log Z from the particles so far: the mean
+        forward weight, and the inverse of the mean of inverse reverse weights. Default True.
 
     Returns
     -------
@@ -164,7 +171,8 @@ def anneal(
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0.0, 1.0)
     ...     y = pm.Normal("y", x, 0.5, observed=1.0)
-    >>> result = anneal(model, n_particles=100, n_levels=50, direction="both", random_seed=1)
+    >>> result = anneal(model, n_particles=100, n_levels=50, direction="both", random_seed=1,
+    ...                 progressbar=False)
     >>> exact = -0.5 * np.log(2 * np.pi * 1.25) - 0.5 / 1.25
     >>> bool(abs(result.log_z - exact) < 0.1)
     True
@@ -186,27 +194,33 @@ def anneal(
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0
-    annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws)
-    if direction != "forward":
-        starts = annealer.continue_draws(
-            pilot_draws if starts is None else starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng
-        )
     density = Density(step._density.address, step.dim, step._source_model)
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     rates, n_gradients = [], 0
-    if direction != "reverse":
-        forward, ends, rate, n = run_particles(
-            annealer, density, n_particles, None, executor, forward_rng
-        )
-        ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
-        rates.append(rate)
-        n_gradients += n
-    if direction != "forward":
-        reverse, _, rate, n = run_particles(
-            annealer, density, n_particles, starts, executor, reverse_rng
-        )
-        rates.append(rate)
-        n_gradients += n
+    with phases(progressbar) as work:
+        annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
+        if direction != "forward":
+            starts = annealer.continue_draws(
+                pilot_draws if starts is None else starts,
+                n_particles,
+                _MOVES_BETWEEN_DRAWS,
+                setup_rng,
+            )
+        if direction != "reverse":
+            forward, ends, rate, n = run_particles(
+                annealer, density, n_particles, None, executor, forward_rng,
+                _follow(work, "Forward particles", n_particles, sign=1.0),
+            )  # fmt: skip
+            ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
+            rates.append(rate)
+            n_gradients += n
+        if direction != "forward":
+            reverse, _, rate, n = run_particles(
+                annealer, density, n_particles, starts, executor, reverse_rng,
+                _follow(work, "Reverse particles", n_particles, sign=-1.0),
+            )  # fmt: skip
+            rates.append(rate)
+            n_gradients += n
     return AnnealingResult(
         log_weights_forward=forward,
         log_weights_reverse=reverse,
@@ -222,8 +236,23 @@ def anneal(
     )
 
 
+def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[[FloatArray], None]:
+    """Callback that shows log Z from the particles so far, with its error."""
+    phase, seen = work.add(name, n_particles), np.empty(0)
+
+    def on_portion(log_weights: FloatArray) -> None:
+        nonlocal seen
+        seen = np.append(seen, sign * log_weights)
+        estimate = annealed_forward(seen)
+        with np.errstate(invalid="ignore"):
+            se = float(np.std(estimate.influence) / np.sqrt(max(seen.size - 1, 1)))
+        phase.advance(log_weights.size, f"log Z {format_log_z(sign * estimate.log_z, se)}")
+
+    return on_portion
+
+
 def _set_up(
-    step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int
+    step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:
     """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
     density, options, rng = step._density, step._tuner_options, step.rng
@@ -242,8 +271,10 @@ def _set_up(
         anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
         options=PILOT_OPTIONS, rng=rng,
     )  # fmt: skip
+    phase = work.add("Pilot run", tune)
     for _ in range(tune):
         pilot.run(PILOT_SCANS, rng)
+        phase.advance()
     replicas = pilot.replicas
     replicas.stop_adaptation()
     if betas is None and tune > 0:

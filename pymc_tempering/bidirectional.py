@@ -17,6 +17,7 @@ from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.path.freeze import freeze
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.progress import phases
 from pymc_tempering.sampling import STEPS
 from pymc_tempering.step_methods.common import check_positive, resolve_model
 from pymc_tempering.types import FloatArray
@@ -41,6 +42,7 @@ def bidirectional_check(
     n_particles: int = 100,
     n_levels: int = 500,
     random_seed: Any = None,
+    progressbar: bool = True,
     **kwargs: Any,
 ) -> pd.DataFrame:
     r"""Measure the accuracy of a sampler on this model by bidirectional Monte Carlo.
@@ -71,6 +73,8 @@ def bidirectional_check(
     n_particles, n_levels : int
         Of each annealing run in each direction.
     random_seed : int or numpy.random.Generator, optional
+    progressbar : bool
+        Show which repeat and method are done, with the gap of the last. Default True.
     **kwargs
         Passed on to :func:`pymc_tempering.annealing.anneal`.
 
@@ -99,7 +103,8 @@ def bidirectional_check(
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0.0, 1.0)
     ...     y = pm.Normal("y", x, 0.5, observed=[1.0, 2.0])
-    >>> table = bidirectional_check(model, n_repeats=1, n_particles=50, n_levels=50, random_seed=1)
+    >>> table = bidirectional_check(model, n_repeats=1, n_particles=50, n_levels=50, random_seed=1,
+    ...                             progressbar=False)
     >>> bool(table["gap"].iloc[0] < 0.5)
     True
     """
@@ -109,26 +114,34 @@ def bidirectional_check(
     named = _check_methods(methods)
     check_generative(model)
     rows = []
-    for repeat, rng in enumerate(np.random.default_rng(random_seed).spawn(n_repeats)):
-        data_rng, *method_rngs = rng.spawn(1 + len(named))
-        conditioned, exact = simulate(model, data_rng)
-        draws = _unconstrained(conditioned, exact)
-        of_repeat: list[dict[str, Any]] = []
-        for (name, method), method_rng in zip(named.items(), method_rngs, strict=True):
-            row: dict[str, Any] = {"repeat": repeat, "method": name}
-            if method in ANNEALING_METHODS:
-                estimate = anneal(
-                    conditioned, n_particles=n_particles, n_levels=n_levels, direction="both",
-                    draws=draws, transitions=ANNEALING_METHODS[method], random_seed=method_rng,
-                    **kwargs,
-                ).estimate  # fmt: skip
-                row |= {"log_z": estimate.log_z, "lower": estimate.lower, "upper": estimate.upper}
-                row["gap"] = row["upper"] - row["lower"]
-            else:
-                row["log_z"] = _other_estimate(method, conditioned, method_rng)
-            of_repeat.append(row)
-        _hold_against_bounds(of_repeat)
-        rows += of_repeat
+    with phases(progressbar) as work:
+        phase = work.add("Repeats x methods", n_repeats * len(named))
+        for repeat, rng in enumerate(np.random.default_rng(random_seed).spawn(n_repeats)):
+            data_rng, *method_rngs = rng.spawn(1 + len(named))
+            conditioned, exact = simulate(model, data_rng)
+            draws = _unconstrained(conditioned, exact)
+            of_repeat: list[dict[str, Any]] = []
+            for (name, method), method_rng in zip(named.items(), method_rngs, strict=True):
+                row: dict[str, Any] = {"repeat": repeat, "method": name}
+                if method in ANNEALING_METHODS:
+                    estimate = anneal(
+                        conditioned, n_particles=n_particles, n_levels=n_levels, direction="both",
+                        draws=draws, transitions=ANNEALING_METHODS[method], progressbar=False,
+                        random_seed=method_rng, **kwargs,
+                    ).estimate  # fmt: skip
+                    row |= {
+                        "log_z": estimate.log_z,
+                        "lower": estimate.lower,
+                        "upper": estimate.upper,
+                    }
+                    row["gap"] = row["upper"] - row["lower"]
+                else:
+                    row["log_z"] = _other_estimate(method, conditioned, method_rng)
+                of_repeat.append(row)
+                gap = f", gap {row['gap']:.2g} nats" if "gap" in row else ""
+                phase.advance(note=f"repeat {repeat}, {name}{gap}")
+            _hold_against_bounds(of_repeat)
+            rows += of_repeat
     return pd.DataFrame(rows, columns=["repeat", "method", "log_z", "lower", "upper", "gap"])
 
 

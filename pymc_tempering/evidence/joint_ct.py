@@ -63,7 +63,7 @@ def run(
     rng = np.random.default_rng(random_seed)
     seeds = rng.integers(2**31, size=chains)
     options: dict[str, Any] = {} if cores is None else {"cores": cores}
-    with temper(model, random_seed=rng):
+    with temper(model, random_seed=rng, progressbar=bool(progressbar)):
         tempered = pm.sample(
             draws,
             tune=tune,

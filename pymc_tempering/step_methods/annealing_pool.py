@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -13,9 +14,9 @@ from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.step_methods.annealer import Annealer
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Density", "run_particles"]
+__all__ = ["N_PORTIONS", "Density", "run_particles"]
 
-_N_PORTIONS = 16
+N_PORTIONS = 16
 """Fixed, so that the generators of the particles do not depend on the number of workers."""
 
 
@@ -49,6 +50,7 @@ def run_particles(
     starts: FloatArray | None,
     executor: Executor | None,
     rng: np.random.Generator,
+    on_portion: Callable[[FloatArray], None] | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Anneal particles that do not depend on one another.
 
@@ -62,6 +64,8 @@ def run_particles(
     executor : concurrent.futures.Executor, optional
         Threads share the compiled density; workers of any other kind compile the model, once each.
     rng : numpy.random.Generator
+    on_portion : callable, optional
+        Is given the log weights of each portion, in order.
 
     Returns
     -------
@@ -70,22 +74,28 @@ def run_particles(
     acceptance_rate : ndarray of shape (n_levels,)
     n_gradients : int
     """
-    portions = [p for p in np.array_split(np.arange(n_particles), _N_PORTIONS) if p.size]
+    portions = [p for p in np.array_split(np.arange(n_particles), N_PORTIONS) if p.size]
     rngs = rng.spawn(len(portions))
     tasks = [
         (len(portion), None if starts is None else starts[portion], child)
         for portion, child in zip(portions, rngs, strict=True)
     ]
     state, options = annealer.state(), annealer.options
+    pending: Iterable[_Portion]
     if executor is None:
-        done = [_run(density.address, state, options, *task) for task in tasks]
+        pending = (_run(density.address, state, options, *task) for task in tasks)
     elif isinstance(executor, ThreadPoolExecutor) or density.model is None:
         futures = [executor.submit(_run, density.address, state, options, *t) for t in tasks]
-        done = [future.result() for future in futures]
+        pending = (future.result() for future in futures)
     else:
         model = cloudpickle.dumps(density.model)
         futures = [executor.submit(_run_model, model, state, options, *task) for task in tasks]
-        done = [future.result() for future in futures]
+        pending = (future.result() for future in futures)
+    done = []
+    for portion_done in pending:
+        done.append(portion_done)
+        if on_portion is not None:
+            on_portion(portion_done.log_weights)
     sizes = np.array([p.size for p in portions])
     rates = np.stack([portion.acceptance_rate for portion in done])
     return (

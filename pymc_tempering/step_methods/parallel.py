@@ -270,7 +270,7 @@ class ParallelTempering(TemperedStep):
             )
             run.totals.add_log_weights(
                 neighbour_log_weights(record.delta, replicas.betas),
-                np.repeat([1.0, -1.0], replicas.n_levels - 1),
+                (1.0, -1.0),
             )
         run.barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1

@@ -7,7 +7,6 @@ shown has to be a statistic.
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from rich.progress import TextColumn
 from rich.table import Column
 
@@ -46,11 +45,14 @@ class Totals:
         self.restarts += int(restarts)
 
     def add_log_weights(
-        self, log_weights: FloatArray, signs: ArrayLike, constant: float = 0.0
+        self, log_weights: FloatArray, signs: tuple[float, ...], constant: float = 0.0
     ) -> None:
-        """Add a draw's scans to log Z so far; see :class:`RunningLogZ`."""
+        """Add a draw's scans to log Z so far; see :class:`RunningLogZ`.
+
+        Equal numbers of columns have each of the `signs`.
+        """
         if self.log_z is None:
-            self.log_z = RunningLogZ(signs)
+            self.log_z = RunningLogZ(np.repeat(signs, log_weights.shape[1] // len(signs)))
         self._latest = self.log_z.add(log_weights, constant)
 
     def statistics(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pymc_tempering.base.local import combine_local_bases
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.progress import Phases
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.step_methods.replicas import Replicas
@@ -94,7 +95,10 @@ def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: Floa
 
 
 def run_pilot(
-    density: CompiledDensity, base: GaussianBase | None, rng: np.random.Generator
+    density: CompiledDensity,
+    base: GaussianBase | None,
+    rng: np.random.Generator,
+    work: Phases | None = None,
 ) -> Pilot:
     """Run parallel tempering for a moment, and take base and bias from it.
 
@@ -106,6 +110,8 @@ def run_pilot(
         Kept as it is; by default local fits from dispersed starts, over-dispersed, refined during
         the run.
     rng : numpy.random.Generator
+    work : Phases, optional
+        Where to show how far the run is.
 
     Returns
     -------
@@ -116,6 +122,7 @@ def run_pilot(
     ModelError
         If the run has no draws in common between two neighbouring levels.
     """
+    phase = (work or Phases()).add("Pilot run", _N_TUNE + _N_DRAWS)
     # sums of several BLAS threads depend on their number, and draws must not
     with threadpool_limits(limits=1, user_api="blas"):
         anchor, modes = fit_modes(density, rng)
@@ -137,6 +144,7 @@ def run_pilot(
                 replicas,
                 replicas.run(_SCANS, rng, adapt=True, keep_positions=tuner.base_may_change),
             )
+            phase.advance()
         record = replicas.run(_SCANS * _N_DRAWS // 4, rng)
         rejection = 1.0 - record.swap_acceptance_rate
         # a smooth curve wants more points than the exchanges do
@@ -145,6 +153,7 @@ def run_pilot(
         replicas.run(_SCANS * _N_DRAWS // 4, rng, adapt=True)
         replicas.stop_adaptation()
         record = replicas.run(_SCANS * _N_DRAWS, rng)
+        phase.advance(_N_DRAWS)
         log_z = bar_ladder(record.delta, replicas.betas).log_z
     if not np.isfinite(log_z).all():
         raise ModelError(

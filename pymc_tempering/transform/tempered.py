@@ -15,6 +15,7 @@ from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.progress import phases
 from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
@@ -36,6 +37,7 @@ def temper(
     bias: Bias | tuple[Any, Any] | None = None,
     *,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = False,
 ) -> pm.Model:
     r"""Return a new model whose variables include the inverse temperature beta.
 
@@ -74,6 +76,8 @@ def temper(
         problems.
     random_seed : int or numpy.random.Generator, optional
         Of fits, pilot run and the base's mass on the support.
+    progressbar : bool
+        Show how far the pilot run is. Default False: it takes seconds.
 
     Returns
     -------
@@ -126,7 +130,8 @@ def temper(
     rng = np.random.default_rng(random_seed)
     position = density.start
     if given is None:
-        pilot = run_pilot(density, base, rng)
+        with phases(progressbar) as work:
+            pilot = run_pilot(density, base, rng, work)
         base, given, position = pilot.base, pilot.bias, pilot.position
     elif base is None:
         anchor, modes = fit_modes(density, rng)
