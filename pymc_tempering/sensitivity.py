@@ -19,6 +19,7 @@ from pymc_tempering.evidence.changes import (
 )
 from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.reweighted import (
+    HEAVY_PARETO_K,
     MIN_WEIGHTS,
     Original,
     Row,
@@ -171,6 +172,12 @@ def _doubts(table: pd.DataFrame) -> list[str]:
             f"Pareto k is too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. "
             "These log Z cannot be trusted, nor can their errors. Sample the changed model "
             "instead, or change less."
+        )
+    if heavy := rows.get("heavy-tailed weights"):
+        warnings.append(
+            f"heavy-tailed weights: after {heavy} Pareto k is above {HEAVY_PARETO_K}, where "
+            "weights have no variance, so the error may be too small. Raise `draws` of the run, change "
+            "less, or sample the changed model."
         )
     if few := rows.get("too few effective draws"):
         warnings.append(

@@ -20,7 +20,12 @@ from pymc_tempering.types import FloatArray
 __all__ = ["MIN_WEIGHTS", "Original", "Row", "from_draws", "from_ladder", "original_of"]
 
 MIN_WEIGHTS = 20.0
-"""Effective weights below which nothing is said about them, not even that their tail is light."""
+"""Effective weights below which nothing is known of them, not even that their tail is light."""
+
+
+MAX_PARETO_K = 0.7
+HEAVY_PARETO_K = 0.5
+"""Tail index beyond which weights have no variance, so that a standard error means little."""
 
 
 class Original(NamedTuple):
@@ -104,7 +109,7 @@ def from_draws(original: Original, log_weights: FloatArray) -> Row:
         ratio.weight_ess / log_weights.size,
         ratio.pareto_k,
         "draws",
-        _doubt(ratio.pareto_k, ratio.weight_ess, error.ess, log_weights.size),
+        _doubt(ratio.pareto_k, ratio.weight_ess, error.ess),
     )
 
 
@@ -154,7 +159,7 @@ def from_ladder(
                 ess / weights.size,
                 k,
                 "ladder",
-                _doubt(k, ess, error.ess, weights.size),
+                _doubt(k, ess, error.ess),
             )
         )
     return rows
@@ -169,11 +174,11 @@ def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatAr
     return bool(np.allclose(last, log_likelihood, rtol=1e-6, atol=1e-6))
 
 
-def _doubt(k: float, ess: float, independent: float, n: int) -> str:
-    # the index up to which n weights are enough (Vehtari et al. 2024; `good_k` of ArviZ)
-    limit = min(1.0 - 1.0 / np.log10(max(n, 11)), 0.7)
-    if not np.isfinite(ess) or ess < MIN_WEIGHTS or np.isnan(k) or k > limit:
+def _doubt(k: float, ess: float, independent: float) -> str:
+    if not np.isfinite(ess) or ess < MIN_WEIGHTS or np.isnan(k) or k > MAX_PARETO_K:
         return "weights collapse"
+    if k > HEAVY_PARETO_K:
+        return "heavy-tailed weights"
     if min(ess, independent) < MIN_ESS:
         return "too few effective draws"
     return ""

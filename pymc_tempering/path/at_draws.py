@@ -31,7 +31,10 @@ def constrained_model(model: pm.Model) -> pm.Model:
     themselves. A ratio of two such densities at one point is the ratio of the densities of the
     unconstrained values as well, since both have the same Jacobian.
     """
-    return remove_value_transforms(freeze_dims_and_data(model))
+    frozen = freeze_dims_and_data(model)
+    # PyMC 6.4 does not transform models that have initial values, which mean nothing here
+    frozen.rvs_to_initial_values.update(dict.fromkeys(frozen.rvs_to_initial_values))
+    return remove_value_transforms(frozen)
 
 
 def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
