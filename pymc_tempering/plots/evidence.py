@@ -74,6 +74,8 @@ def plot_evidence(
     ax.axvline(table["log_z"].iloc[0], color=GREY, linewidth=0.8, zorder=0)
     ax.set_yticks(rows, [str(name) for name in table.index])
     ax.set_ylim(len(table) - 0.5, -0.5)
+    # values of seven characters need room
+    ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel("log marginal likelihood (nats)")
     ax.set_ylabel("model")
     values = ax.secondary_yaxis("right")
