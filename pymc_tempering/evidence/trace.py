@@ -33,6 +33,9 @@ class LogZTrace(NamedTuple):
         Standard error in nats and degrees of freedom of its interval.
     lower, upper : ndarray of shape (n_points,)
         Stochastic bounds; nan for methods without.
+    seconds : ndarray of shape (n_points, n_chains)
+        Wall time that each chain took for its draws, tuning not counted; nan where the run did not
+        record it.
     """
 
     draws: IntArray
@@ -42,6 +45,7 @@ class LogZTrace(NamedTuple):
     df: FloatArray
     lower: FloatArray
     upper: FloatArray
+    seconds: FloatArray
 
 
 def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
@@ -84,6 +88,7 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
         error = log_z_standard_error(parts.log_z, parts.influences)
         rows.append((parts, error))
     nan = np.nan
+    seconds = statistics.get("perf_counter_diff", np.full(recorded["base_id"].shape, nan))
     return LogZTrace(
         draws,
         np.stack([parts.log_z for parts, _ in rows]),
@@ -92,6 +97,7 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
         np.array([error.df for _, error in rows]),
         np.array([nan if parts.lower is None else parts.lower for parts, _ in rows]),
         np.array([nan if parts.upper is None else parts.upper for parts, _ in rows]),
+        np.cumsum(seconds, axis=1).T[draws - 1],
     )
 
 

@@ -73,7 +73,7 @@ def plot_beta_occupancy(
     ax.set_ylim(bottom=0.0)
     label_betas(ax, shown)
     tidy(ax)
-    legend_below(ax, n_columns=4)
+    legend_below(ax, n_columns=5)
     return ax
 
 

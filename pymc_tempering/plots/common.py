@@ -39,6 +39,7 @@ GREY, INK = "#A6A6A6", "#333333"
 
 # below this a schedule crowds at the base and a linear axis would hide it
 _CROWDED = 0.01
+_MOST_DECADES = 5
 
 
 def require_matplotlib() -> Any:
@@ -151,6 +152,11 @@ def label_betas(ax: "Axes", betas: FloatArray) -> None:
     if positive < _CROWDED:
         ax.set_xscale("symlog", linthresh=positive, linscale=0.5)
         ax.set_xlim(-0.1 * positive, 1.15)
+        # matplotlib's own ticks below the second level would lie on top of the one at 0
+        lowest = int(np.ceil(np.log10(positive) - 1e-9))
+        decades = np.arange(0, lowest - 1, -max(1, -lowest // _MOST_DECADES + 1))[::-1]
+        ax.set_xticks([0.0, *10.0**decades], ["0", *(f"{10.0**d:g}" for d in decades)])
+        ax.set_xticks([], minor=True)
     else:
         ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel("inverse temperature β (0: base, 1: target)")

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student_t
 
+from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.evidence.trace import LogZTrace, log_z_trace
 from pymc_tempering.plots.common import BLUE, GREY, INK, VERMILLION, get_axes, legend_below, tidy
+from pymc_tempering.step_methods.common import check_choice
+from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,18 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["plot_logz_trace"]
 
 _MAX_NAMED = 8
+_LABELS = {
+    "draws": "draws per chain (log scale)",
+    "time": "sampling time of a chain after tuning (s, log scale)",
+}
 
 
 def plot_logz_trace(
     idata: Any,
     *,
+    x: str = "draws",
     reference: float | None = None,
     bounds: tuple[float, float] | None = None,
     n_points: int = 24,
     ax: "Axes | None" = None,
     figsize: tuple[float, float] | None = None,
 ) -> "Axes":
-    """Log Z estimated from the first draws, against their number.
+    """Log Z estimated from the first draws, against their number or the time they took.
 
     A trace that has settled, with chains inside the band, is what a finished run looks like;
     chains that settle apart have not found the same modes.
@@ -35,6 +43,9 @@ def plot_logz_trace(
     ----------
     idata : xarray.DataTree
         A tempered run.
+    x : {"draws", "time"}
+        What log Z is drawn against, default "draws". "time": wall time of each chain after tuning,
+        in seconds; the mean of the chains for what is drawn of all of them.
     reference : float, optional
         A known log Z in nats, drawn as a line.
     bounds : tuple of float, optional
@@ -53,67 +64,88 @@ def plot_logz_trace(
     Raises
     ------
     DataError
-        If the run is not tempered.
+        If the run is not tempered, or did not record its time and `x` is "time".
+    OptionError
+        If `x` is neither.
 
     Examples
     --------
     >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
     >>> ax = plot_logz_trace(idata, reference=-1081.2)  # doctest: +SKIP
     """
+    check_choice("x", x, ("draws", "time"))
     trace = log_z_trace(check_tree(idata), n_points)
+    places = _places(trace, x)
+    middle = places.mean(axis=1)
     ax = get_axes(ax, figsize, (7.0, 4.0))
     half = trace.se * student_t.ppf(0.975, np.where(np.isfinite(trace.df), trace.df, 1e9))
-    ax.plot(trace.draws, trace.per_chain[:, 0], color=GREY, linewidth=1, label="each chain")
-    ax.plot(trace.draws, trace.per_chain[:, 1:], color=GREY, linewidth=1)
+    for chain, values in enumerate(trace.per_chain.T):
+        label = None if chain else "each chain"
+        ax.plot(places[:, chain], values, color=GREY, linewidth=1, label=label)
     ax.fill_between(
-        trace.draws, trace.log_z - half, trace.log_z + half, color=BLUE, alpha=0.2, linewidth=0,
+        middle, trace.log_z - half, trace.log_z + half, color=BLUE, alpha=0.2, linewidth=0,
         label="95 % interval",
     )  # fmt: skip
-    ax.plot(trace.draws, trace.log_z, color=BLUE, linewidth=2, label="all chains")
+    ax.plot(middle, trace.log_z, color=BLUE, linewidth=2, label="all chains")
     for values, marker, label in (
         (trace.lower, "^", "stochastic lower bound"),
         (trace.upper, "v", "upper bound"),
     ):
         if np.isfinite(values).any():
-            ax.plot(trace.draws, values, marker, color=VERMILLION, markersize=4, label=label)
+            ax.plot(middle, values, marker, color=VERMILLION, markersize=4, label=label)
     if bounds is not None:
         low, high = bounds
         ax.axhline(low, color=VERMILLION, linestyle="--", linewidth=1.2, label="bounds")
         ax.axhline(high, color=VERMILLION, linestyle="--", linewidth=1.2)
     if reference is not None:
         ax.axhline(reference, color=INK, linestyle=":", linewidth=1.5, label="reference")
-    _draws_axis(ax, trace.draws)
+    _log_axis(ax, places)
+    ax.set_xlabel(_LABELS[x])
     if trace.per_chain.shape[1] <= _MAX_NAMED:
-        _name_chains(ax, trace, idata["sample_stats"].dataset["chain"].values.tolist())
+        _name_chains(ax, trace, places[-1], idata["sample_stats"].dataset["chain"].values.tolist())
     ax.set_ylabel("log Z (nats)")
     ax.ticklabel_format(axis="y", useOffset=False)
     tidy(ax)
-    legend_below(ax, n_columns=6)
+    legend_below(ax, n_columns=4)
     return ax
 
 
-def _name_chains(ax: "Axes", trace: LogZTrace, names: list[int]) -> None:
+def _places(trace: LogZTrace, x: str) -> FloatArray:
+    """Where each estimate is drawn, shape (n_points, n_chains)."""
+    if x == "draws":
+        return np.broadcast_to(trace.draws[:, None], trace.per_chain.shape)
+    if not np.isfinite(trace.seconds).all():
+        raise DataError(
+            'x="time" needs the time of every draw, `perf_counter_diff` in `sample_stats`, which '
+            'this run did not record. Draw it against x="draws", or sample again.'
+        )
+    return trace.seconds
+
+
+def _name_chains(ax: "Axes", trace: LogZTrace, ends: FloatArray, names: list[int]) -> None:
     """Write the number of each chain at its end, moved apart where they would overlap."""
     last = trace.per_chain[-1]
     ax.autoscale_view()
     low, high = ax.get_ylim()
-    gap, previous = 0.05 * (high - low), -np.inf
-    for i in np.argsort(last):
-        if not np.isfinite(last[i]):
-            continue
-        previous = max(float(last[i]), previous + gap)
+    gap = 0.05 * (high - low)
+    order = [i for i in np.argsort(last) if np.isfinite(last[i])]
+    heights: list[float] = []
+    for i in order:
+        heights.append(max(float(last[i]), heights[-1] + gap if heights else -np.inf))
+    # moved up only, the topmost would be far from its chain
+    shift = float(np.mean(last[order] - heights)) if order else 0.0
+    for i, height in zip(order, heights, strict=True):
         ax.annotate(
-            f"chain {names[i]}", (trace.draws[-1], previous), xytext=(4, 0), color=INK,
+            f"chain {names[i]}", (ends.max(), height + shift), xytext=(4, 0), color=INK,
             textcoords="offset points", va="center", fontsize="x-small", annotation_clip=False,
         )  # fmt: skip
 
 
-def _draws_axis(ax: "Axes", draws: np.ndarray) -> None:
+def _log_axis(ax: "Axes", places: FloatArray) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ax.set_xscale("log")
-    ax.set_xlim(draws[0], draws[-1])
+    ax.set_xlim(places[0].min(), places[-1].max())
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("draws per chain (log scale)")

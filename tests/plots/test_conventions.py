@@ -1,0 +1,203 @@
+"""What holds for every plot_* function: axes, sizes, labels with units, legends and colours."""
+
+import itertools
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+
+from pymc_tempering import plots
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.plots.common import CYCLE, GREY, INK, label_betas
+
+# the run that each picture is drawn from, and its number of axes
+PICTURES = {
+    "plot_barrier": ("run", 2),
+    "plot_beta_occupancy": ("simulated_run", 1),
+    "plot_evidence": ("models", 1),
+    "plot_index_process": ("run", 1),
+    "plot_log_weights": ("annealed_run", 1),
+    "plot_logz_curve": ("run", 1),
+    "plot_logz_trace": ("run", 1),
+    "plot_report": ("run", 5),
+}
+WITH_AX = [name for name in PICTURES if name != "plot_report"]
+
+# every label names a unit, or a quantity that has none
+UNITS = re.compile(
+    r"nats?\)|\(s\b|draws|draw\b|rate|pair of levels|level|share|inverse temperature|barrier"
+    r"|scans|^model$"
+)
+
+
+@pytest.fixture
+def models(run):
+    return {"one": run, "two": run}
+
+
+@pytest.fixture
+def drawn(request):
+    def draw(name, **options):
+        data = request.getfixturevalue(PICTURES[name][0])
+        return getattr(plots, name)(data, **options)
+
+    return draw
+
+
+def axes_of(result):
+    return np.ravel(np.asarray(result, dtype=object)).tolist()
+
+
+def test_every_picture_is_here():
+    assert set(PICTURES) == set(plots.__all__)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_returns_axes(name, drawn):
+    """As ArviZ's matplotlib functions did: one Axes, or an array of them."""
+    result = drawn(name)
+    n = PICTURES[name][1]
+    assert isinstance(result, Axes if n == 1 else np.ndarray)
+    axes = axes_of(result)
+    assert len(axes) == n
+    assert all(isinstance(ax, Axes) for ax in axes)
+    assert len({ax.figure for ax in axes}) == 1
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_figsize(name, drawn):
+    figure = axes_of(drawn(name, figsize=(5.5, 8.5)))[0].figure
+    assert figure.get_size_inches().tolist() == [5.5, 8.5]
+
+
+@pytest.mark.parametrize("name", WITH_AX)
+def test_given_axes(name, drawn):
+    figure, given = plt.subplots(1, PICTURES[name][1])
+    assert axes_of(drawn(name, ax=given)) == axes_of(given)
+    assert figure.axes == axes_of(given)
+    with pytest.raises(OptionError, match="figsize"):
+        drawn(name, ax=given, figsize=(3, 3))
+    with pytest.raises(OptionError, match="expected"):
+        drawn(name, ax="here")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_labels_have_units(name, drawn):
+    for ax in axes_of(drawn(name)):
+        for label in (ax.get_xlabel(), ax.get_ylabel()):
+            assert UNITS.search(label) or "log Z" in label, (name, label)
+        if "log z" in ax.get_ylabel().lower():
+            assert "nats" in ax.get_ylabel()
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_legend_names_what_is_drawn(name, drawn):
+    for ax in axes_of(drawn(name)):
+        texts = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert texts
+        assert len(set(texts)) == len(texts)
+        assert not any(text.startswith("_") for text in texts)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_colours_are_told_apart_with_every_colour_vision(name, drawn):
+    """Only those of Okabe & Ito, greys, white and black."""
+    allowed = {to_hex(c) for c in (*CYCLE, GREY, INK, "white", "black")}
+    for ax in axes_of(drawn(name)):
+        used = [line.get_color() for line in ax.lines]
+        used += [c for part in ax.collections for c in part.get_facecolor()]
+        used += [c for part in ax.collections for c in part.get_edgecolor()]
+        used += [c for patch in ax.patches for c in (patch.get_facecolor(), patch.get_edgecolor())]
+        shown = {to_hex(c) for c in used if len(c) < 4 or isinstance(c, str) or c[3] > 0}
+        assert shown
+        assert shown <= allowed, (name, shown - allowed)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_text_fits_and_can_be_read(name, drawn):
+    """At notebook size: no text below 7 points, none outside the figure, no ticks that overlap."""
+    axes = axes_of(drawn(name))
+    figure = axes[0].figure
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    page = figure.bbox
+    for ax in axes:
+        texts = [*ax.get_legend().get_texts(), ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        ticks = [ax.get_xticklabels(), ax.get_yticklabels()]
+        for text in [*texts, *ticks[0], *ticks[1]]:
+            if not text.get_text() or not text.get_visible():
+                continue
+            assert text.get_fontsize() >= 6.5, text
+        for text in texts:
+            box = text.get_window_extent(renderer)
+            inside = box.x0 >= page.x0 - 2 and box.x1 <= page.x1 + 2 and box.y0 >= page.y0 - 2
+            assert inside, (name, text.get_text())
+        for labels, low, high in ((ticks[0], "x0", "x1"), (ticks[1], "y0", "y1")):
+            boxes = [t.get_window_extent(renderer) for t in labels if t.get_text()]
+            view = ax.get_window_extent(renderer)
+            boxes = [
+                b for b in boxes
+                if getattr(view, low) - 2 <= (getattr(b, low) + getattr(b, high)) / 2
+                <= getattr(view, high) + 2
+            ]  # fmt: skip
+            boxes.sort(key=lambda b: getattr(b, low))
+            for one, two in itertools.pairwise(boxes):
+                assert getattr(one, high) <= getattr(two, low) + 1, name
+
+
+def test_long_legends_do_not_narrow_the_picture(annealed_run, run):
+    """Bounds, a reference and chains are seven entries."""
+    tree = annealed_run.copy()
+    shape = tree["sample_stats"]["log_weight_forward"].shape
+    statistics = tree["sample_stats"].to_dataset()
+    statistics["base_id"] = (("chain", "draw"), np.ones(shape[:2], dtype=int))
+    statistics["accepted"] = (("chain", "draw", "scan"), np.ones(shape, dtype=bool))
+    statistics["n_levels"] = (("chain", "draw"), np.full(shape[:2], 100))
+    statistics["betas"] = (
+        ("chain", "draw", "level"), np.broadcast_to([0.0, 0.5, 1.0], (*shape[:2], 3)),
+    )  # fmt: skip
+    tree["sample_stats"] = statistics
+    ax = plots.plot_logz_trace(tree, reference=-3.0, bounds=(-3.2, -2.8))
+    ax.figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == 7
+    assert ax.get_window_extent().width > 0.75 * ax.figure.bbox.width
+    assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1 + 2
+
+
+@pytest.mark.parametrize("second", [0.009, 0.001, 1e-5, 3e-9])
+def test_crowded_betas_have_ticks_that_can_be_read(second):
+    _, ax = plt.subplots(figsize=(5, 3))
+    label_betas(ax, np.array([0.0, second, 0.3, 1.0]))
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_xticklabels()]
+    assert [text.get_text() for text in ax.get_xticklabels()][-1] == "1"
+    for one, two in itertools.pairwise(boxes):
+        assert one.x1 < two.x0
+
+
+class TestTime:
+    def test_is_the_time_of_the_chain(self, run):
+        ax = plots.plot_logz_trace(run, x="time", n_points=5)
+        seconds = run["sample_stats"]["perf_counter_diff"].values.sum(axis=1)
+        chains = [line for line in ax.lines if line.get_color() == GREY]
+        np.testing.assert_allclose([line.get_xdata()[-1] for line in chains], seconds)
+        (middle,) = [line for line in ax.lines if line.get_color() == CYCLE[0]]
+        np.testing.assert_allclose(middle.get_xdata()[-1], seconds.mean())
+        assert "(s" in ax.get_xlabel()
+        by_draws = plots.plot_logz_trace(run, n_points=5)
+        for one, two in zip(ax.lines, by_draws.lines, strict=True):
+            np.testing.assert_array_equal(one.get_ydata(), two.get_ydata())
+
+    def test_must_have_been_recorded(self, run):
+        tree = run.copy()
+        tree["sample_stats"] = tree["sample_stats"].to_dataset().drop_vars("perf_counter_diff")
+        with pytest.raises(DataError, match="perf_counter_diff"):
+            plots.plot_logz_trace(tree, x="time")
+        plots.plot_logz_trace(tree)
+
+    def test_is_one_of_two_choices(self, run):
+        with pytest.raises(OptionError, match="'hours'"):
+            plots.plot_logz_trace(run, x="hours")
