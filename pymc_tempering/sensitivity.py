@@ -176,8 +176,8 @@ def _doubts(table: pd.DataFrame) -> list[str]:
     if heavy := rows.get("heavy-tailed weights"):
         warnings.append(
             f"heavy-tailed weights: after {heavy} Pareto k is above {HEAVY_PARETO_K}, where "
-            "weights have no variance, so the error may be too small. Raise `draws` of the run, change "
-            "less, or sample the changed model."
+            "weights have no variance, so the error may be too small. Raise `draws` of the run, "
+            "change less, or sample the changed model."
         )
     if few := rows.get("too few effective draws"):
         warnings.append(
