@@ -13,33 +13,27 @@ sign, so a reverse run makes exactly these moves, from the last transition to th
 import numba
 import numpy as np
 
-from pymc_tempering.kernels.annealing_moves import annealing_transition
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.annealing_moves import (
+    AnnealingMoves,
+    AnnealingTally,
+    annealing_transition,
+)
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition, log_base
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import FloatArray
 
 __all__ = ["anneal_ensemble", "anneal_forward", "anneal_reverse", "target_chain"]
 
 
 @numba.njit(nogil=True, cache=True)
 def anneal_forward(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
-    betas: FloatArray,
-    step_sizes: FloatArray,
-    n_leapfrog: int,
-    kind: int,
-    short_steps: bool,
+    target: TargetInBase,
+    moves: AnnealingMoves,
     u: FloatArray,
     grad: FloatArray,
     momentum: FloatArray,
     work: FloatArray,
-    acceptance_sums: FloatArray,
-    counts: IntArray,
-    dual_averaging: FloatArray,
-    target_accept: float,
+    tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
     r"""Anneal one particle from the base to the target; the mean of its weight is Z.
@@ -50,29 +44,12 @@ def anneal_forward(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
-    betas : ndarray of shape (n_levels,)
-        From 0 to 1.
-    step_sizes : ndarray of shape (n_levels,)
-        By level; that of level 0 is not used.
-    n_leapfrog : int
-        Steps in each transition.
-    kind : int
-        Position in :data:`pymc_tempering.kernels.annealing_moves.TRANSITIONS`.
-    short_steps : bool
-        Make one step in five up to 20 times shorter, for necks of funnels.
+    target : TargetInBase
+    moves : AnnealingMoves
     u, grad, momentum : ndarray of shape (D,)
         Overwritten with the end of the run.
     work : ndarray of shape (5, D)
-    acceptance_sums : ndarray of shape (n_levels,)
-        Acceptance probabilities are added up.
-    counts : ndarray of int of shape (4,)
-        Incremented; see :data:`pymc_tempering.kernels.annealing_moves.N_COUNTS`.
-    dual_averaging : ndarray of shape (n_rows, 5) or (0, 5)
-        With rows, each adapts the step size of an equal share of the levels; its last column is
-        the step size to try next. Such runs are for tuning.
-    target_accept : float
+    tally : AnnealingTally
     rng : numpy.random.Generator
 
     Returns
@@ -82,44 +59,33 @@ def anneal_forward(
     log_target : float
         At the end, in base coordinates.
     """
+    betas = moves.betas
     for i in range(u.shape[0]):
         u[i] = rng.standard_normal()
         momentum[i] = rng.standard_normal()
-    log_target = evaluate(address, mean, scale, log_det_scale, u, grad, work)
-    counts[0] += 1
+    log_target = evaluate(target, u, grad, work)
+    tally.counts[0] += 1
     if log_target == -np.inf:
         return -np.inf, -np.inf
     log_weight = 0.0
     for level in range(1, betas.shape[0]):
         log_weight += (betas[level] - betas[level - 1]) * (log_target - log_base(u))
         log_target = annealing_transition(
-            False, level, address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog,
-            kind, short_steps, u, grad, momentum, log_target, work, acceptance_sums, counts,
-            dual_averaging, target_accept, rng,
-        )  # fmt: skip
+            False, level, target, moves, u, grad, momentum, log_target, work, tally, rng
+        )
     return log_weight, log_target
 
 
 @numba.njit(nogil=True, cache=True)
 def anneal_reverse(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
-    betas: FloatArray,
-    step_sizes: FloatArray,
-    n_leapfrog: int,
-    kind: int,
-    short_steps: bool,
+    target: TargetInBase,
+    moves: AnnealingMoves,
     u: FloatArray,
     grad: FloatArray,
     momentum: FloatArray,
     log_target: float,
     work: FloatArray,
-    acceptance_sums: FloatArray,
-    counts: IntArray,
-    dual_averaging: FloatArray,
-    target_accept: float,
+    tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> float:
     r"""Run from a draw of the target back to the base: the exact reversal of a forward run.
@@ -135,8 +101,7 @@ def anneal_reverse(
         The draw and the gradient there; overwritten with the end of the run.
     log_target : float
         At the draw, in base coordinates; finite.
-    address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps, \
-momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rng
+    target, moves, momentum, work, tally, rng
         As for :func:`anneal_forward`.
 
     Returns
@@ -146,13 +111,11 @@ momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rng
     """
     for i in range(u.shape[0]):
         momentum[i] = rng.standard_normal()
-    log_weight = 0.0
+    betas, log_weight = moves.betas, 0.0
     for level in range(betas.shape[0] - 1, 0, -1):
         log_target = annealing_transition(
-            True, level, address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog,
-            kind, short_steps, u, grad, momentum, log_target, work, acceptance_sums, counts,
-            dual_averaging, target_accept, rng,
-        )  # fmt: skip
+            True, level, target, moves, u, grad, momentum, log_target, work, tally, rng
+        )
         log_weight += (betas[level] - betas[level - 1]) * (log_target - log_base(u))
     return log_weight
 
@@ -160,21 +123,11 @@ momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rng
 @numba.njit(nogil=True, cache=True)
 def anneal_ensemble(
     reverse: bool,
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
-    betas: FloatArray,
-    step_sizes: FloatArray,
-    n_leapfrog: int,
-    kind: int,
-    short_steps: bool,
+    target: TargetInBase,
+    moves: AnnealingMoves,
     positions: FloatArray,
     log_weights: FloatArray,
-    acceptance_sums: FloatArray,
-    counts: IntArray,
-    dual_averaging: FloatArray,
-    target_accept: float,
+    tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> None:
     """Anneal independent particles, one after another.
@@ -188,8 +141,7 @@ def anneal_ensemble(
     log_weights : ndarray of shape (n_particles,)
         Overwritten; see :func:`anneal_forward` and :func:`anneal_reverse`. A reverse particle that
         starts where the density is zero gets nan.
-    address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps, \
-acceptance_sums, counts, dual_averaging, target_accept, rng
+    target, moves, tally, rng
         As for :func:`anneal_forward`.
     """
     n, dim = positions.shape
@@ -197,30 +149,23 @@ acceptance_sums, counts, dual_averaging, target_accept, rng
     for particle in range(n):
         u = positions[particle]
         if reverse:
-            log_target = evaluate(address, mean, scale, log_det_scale, u, grad, work)
-            counts[0] += 1
+            log_target = evaluate(target, u, grad, work)
+            tally.counts[0] += 1
             if log_target == -np.inf:
                 log_weights[particle] = np.nan
                 continue
             log_weights[particle] = anneal_reverse(
-                address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind,
-                short_steps, u, grad, momentum, log_target, work, acceptance_sums, counts,
-                dual_averaging, target_accept, rng,
-            )  # fmt: skip
+                target, moves, u, grad, momentum, log_target, work, tally, rng
+            )
         else:
             log_weights[particle], _ = anneal_forward(
-                address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind,
-                short_steps, u, grad, momentum, work, acceptance_sums, counts, dual_averaging,
-                target_accept, rng,
-            )  # fmt: skip
+                target, moves, u, grad, momentum, work, tally, rng
+            )
 
 
 @numba.njit(nogil=True, cache=True)
 def target_chain(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     step_size: float,
     trajectory_length: float,
     max_steps: int,
@@ -244,19 +189,18 @@ def target_chain(
         Number of draws given, at least 1.
     positions : ndarray of shape (n, D)
         In base coordinates; row ``i >= first`` is overwritten with row ``i - first`` moved on.
-    address, mean, scale, log_det_scale, rng
+    target, rng
         As for :func:`anneal_forward`.
     """
     n, dim = positions.shape
     grad, work = np.empty(dim), np.empty((5, dim))
     for row in range(first, n):
         positions[row] = positions[row - first]
-        log_target = evaluate(address, mean, scale, log_det_scale, positions[row], grad, work)
+        log_target = evaluate(target, positions[row], grad, work)
         if log_target == -np.inf:
             continue
         for _ in range(n_moves):
             jittered, n_steps = draw_trajectory(step_size, trajectory_length, max_steps, rng)
             log_target, _, _, _ = hmc_transition(
-                address, mean, scale, log_det_scale, 1.0, jittered, n_steps, positions[row], grad,
-                log_target, work, rng,
-            )  # fmt: skip
+                target, 1.0, jittered, n_steps, positions[row], grad, log_target, work, rng
+            )

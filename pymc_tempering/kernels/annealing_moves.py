@@ -1,10 +1,12 @@
 """The moves of an annealing run at one inverse temperature, in base coordinates."""
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 
 from pymc_tempering.kernels.adaptation import update_dual_averaging
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import (
     LOG_SHORTEST_STEP,
     MAX_ENERGY_ERROR,
@@ -15,6 +17,8 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = [
     "N_COUNTS",
     "TRANSITIONS",
+    "AnnealingMoves",
+    "AnnealingTally",
     "annealing_transition",
     "hamiltonian_move",
     "random_walk_move",
@@ -28,6 +32,52 @@ HAMILTONIAN, FRESH_MOMENTUM, RANDOM_WALK = 0, 1, 2
 
 N_COUNTS = 4
 """Gradient evaluations, divergences, divergences at beta = 1, proposals of zero density."""
+
+
+class AnnealingMoves(NamedTuple):
+    """Schedule and transitions of an annealing run.
+
+    Attributes
+    ----------
+    betas : ndarray of shape (n_levels,)
+        From 0 to 1.
+    step_sizes : ndarray of shape (n_levels,)
+        By level, in base coordinates; that of level 0 is not used.
+    n_leapfrog : int
+        Steps in each transition.
+    kind : int
+        Position in :data:`TRANSITIONS`.
+    short_steps : bool
+        Make one step in five up to 20 times shorter, for necks of funnels.
+    """
+
+    betas: FloatArray
+    step_sizes: FloatArray
+    n_leapfrog: int
+    kind: int
+    short_steps: bool
+
+
+class AnnealingTally(NamedTuple):
+    """What annealing runs report and adapt; the arrays are overwritten.
+
+    Attributes
+    ----------
+    acceptance_sums : ndarray of shape (n_levels,)
+        Acceptance probabilities are added up.
+    counts : ndarray of int of shape (4,)
+        Incremented; see :data:`N_COUNTS`.
+    dual_averaging : ndarray of shape (n_rows, 5) or (0, 5)
+        With rows, each adapts the step size of an equal share of the levels; its last column is
+        the step size to try next. Such runs are for tuning.
+    target_accept : float
+        Acceptance rate that the adaptation aims at.
+    """
+
+    acceptance_sums: FloatArray
+    counts: IntArray
+    dual_averaging: FloatArray
+    target_accept: float
 
 
 @numba.njit(nogil=True, cache=True)
@@ -52,10 +102,7 @@ def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generato
 
 @numba.njit(nogil=True, cache=True)
 def hamiltonian_move(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     beta: float,
     step_size: float,
     n_leapfrog: int,
@@ -73,8 +120,7 @@ def hamiltonian_move(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    target : TargetInBase
     beta : float
     step_size : float
     n_leapfrog : int
@@ -108,7 +154,7 @@ def hamiltonian_move(
             x, p = position[i], new_momentum[i]
             position[i] = cosine * x + sine * p
             new_momentum[i] = cosine * p - sine * x
-        proposal = evaluate(address, mean, scale, log_det_scale, position, gradient, work)
+        proposal = evaluate(target, position, gradient, work)
         n_gradients += 1
         if proposal == -np.inf:
             break
@@ -139,10 +185,7 @@ def hamiltonian_move(
 
 @numba.njit(nogil=True, cache=True)
 def random_walk_move(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     beta: float,
     step_size: float,
     u: FloatArray,
@@ -155,7 +198,7 @@ def random_walk_move(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale, beta, step_size, u, grad, log_target, work, rng
+    target, beta, step_size, u, grad, log_target, work, rng
         As for :func:`hamiltonian_move`.
 
     Returns
@@ -169,7 +212,7 @@ def random_walk_move(
     for i in range(dim):
         position[i] = u[i] + step_size * rng.standard_normal()
         quadratic += u[i] * u[i] - position[i] * position[i]
-    proposal = evaluate(address, mean, scale, log_det_scale, position, gradient, work)
+    proposal = evaluate(target, position, gradient, work)
     if proposal == -np.inf:
         return log_target, 0.0
     log_ratio = 0.5 * (1.0 - beta) * quadratic + beta * (proposal - log_target)
@@ -195,24 +238,14 @@ def _jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> fl
 def annealing_transition(
     reverse: bool,
     level: int,
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
-    betas: FloatArray,
-    step_sizes: FloatArray,
-    n_leapfrog: int,
-    kind: int,
-    short_steps: bool,
+    target: TargetInBase,
+    moves: AnnealingMoves,
     u: FloatArray,
     grad: FloatArray,
     momentum: FloatArray,
     log_target: float,
     work: FloatArray,
-    acceptance_sums: FloatArray,
-    counts: IntArray,
-    dual_averaging: FloatArray,
-    target_accept: float,
+    tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> float:
     """Make transition ``level`` of a forward run, or its reversal.
@@ -227,8 +260,7 @@ def annealing_transition(
     level : int
     log_target : float
         At ``u``; finite.
-    address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps, u, \
-grad, momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rng
+    target, moves, u, grad, momentum, work, tally, rng
         As for :func:`pymc_tempering.kernels.annealing.anneal_forward`.
 
     Returns
@@ -236,31 +268,32 @@ grad, momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rn
     float
         Log target of the next state.
     """
+    betas, counts, dual_averaging = moves.betas, tally.counts, tally.dual_averaging
     last = betas.shape[0] - 1
     n_rows = dual_averaging.shape[0]
     row = (level - 1) * n_rows // last
-    tried = step_sizes[level]
+    tried = moves.step_sizes[level]
     if n_rows > 0 and dual_averaging[row, 0] > 0.0:
         tried = dual_averaging[row, 4]
-    step_size = _jitter(tried, short_steps, rng)
+    step_size = _jitter(tried, moves.short_steps, rng)
     diverging, n_gradients, n_expected = False, 1, 1
-    if kind == RANDOM_WALK:
+    if moves.kind == RANDOM_WALK:
         log_target, acceptance_rate = random_walk_move(
-            address, mean, scale, log_det_scale, betas[level], step_size, u, grad, log_target,
-            work, rng,
-        )  # fmt: skip
+            target, betas[level], step_size, u, grad, log_target, work, rng
+        )
     else:
-        gamma = 1.0 if kind == FRESH_MOMENTUM else 1.0 - 0.5 ** (step_size * n_leapfrog)
+        power = 0.5 ** (step_size * moves.n_leapfrog)
+        gamma = 1.0 if moves.kind == FRESH_MOMENTUM else 1.0 - power
         if reverse:
             refresh_momentum(momentum, gamma, rng)
         log_target, acceptance_rate, diverging, n_gradients = hamiltonian_move(
-            address, mean, scale, log_det_scale, betas[level], step_size, n_leapfrog, u, grad,
-            momentum, log_target, work, rng,
+            target, betas[level], step_size, moves.n_leapfrog, u, grad, momentum, log_target, work,
+            rng,
         )  # fmt: skip
         if not reverse:
             refresh_momentum(momentum, gamma, rng)
-        n_expected = n_leapfrog
-    acceptance_sums[level] += acceptance_rate
+        n_expected = moves.n_leapfrog
+    tally.acceptance_sums[level] += acceptance_rate
     counts[0] += n_gradients
     if diverging:
         counts[1] += 1
@@ -271,6 +304,6 @@ grad, momentum, work, acceptance_sums, counts, dual_averaging, target_accept, rn
     # short steps say nothing of the step size that is tuned
     if n_rows > 0 and step_size > 0.8 * tried - 1e-12:
         dual_averaging[row, 4] = update_dual_averaging(
-            dual_averaging[row], acceptance_rate, target_accept
+            dual_averaging[row], acceptance_rate, tally.target_accept
         )
     return log_target

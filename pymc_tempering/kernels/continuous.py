@@ -23,6 +23,7 @@ from pymc_tempering.kernels.coupled import (
     step_size_at,
     visit_base,
 )
+from pymc_tempering.kernels.density import TargetInBase
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["continuous_scans"]
@@ -30,10 +31,7 @@ __all__ = ["continuous_scans"]
 
 @numba.njit(nogil=True, cache=True)
 def continuous_scans(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     knots: FloatArray,
     bias: FloatArray,
     grid: FloatArray,
@@ -61,8 +59,7 @@ def continuous_scans(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    target : TargetInBase
     knots, bias : ndarray of shape (n_pieces + 1,)
         Piecewise linear c, in nats.
     grid, step_sizes : ndarray of shape (n_grid,)
@@ -95,14 +92,14 @@ def continuous_scans(
         z, y, spare = holder[0], holder[1], holder[2]
         step_size, nearest = step_size_at(beta[0], grid, step_sizes)
         acceptance_rate = move(
-            address, mean, scale, log_det_scale, beta[0], step_size, trajectory_length, max_steps,
-            z, u, grad, log_target, delta, work, counts, rng,
+            target, beta[0], step_size, trajectory_length, max_steps, z, u, grad, log_target, delta,
+            work, counts, rng,
         )  # fmt: skip
         sums[0] += acceptance_rate
         adapt_step_size(nearest, step_sizes, dual_averaging, acceptance_rate, target_accept)
         acceptance_rate = move(
-            address, mean, scale, log_det_scale, 1.0, step_sizes[last], trajectory_length,
-            max_steps, y, u, grad, log_target, delta, work, counts, rng,
+            target, 1.0, step_sizes[last], trajectory_length, max_steps, y, u, grad, log_target,
+            delta, work, counts, rng,
         )  # fmt: skip
         sums[1] += acceptance_rate
         adapt_step_size(last, step_sizes, dual_averaging, acceptance_rate, target_accept)
@@ -115,10 +112,7 @@ def continuous_scans(
             exchange(holder, last_end, counts)
             total = target_total
 
-        draw_from_base(
-            address, mean, scale, log_det_scale, spare, u, grad, log_target, delta, work, counts,
-            rng,
-        )  # fmt: skip
+        draw_from_base(target, spare, u, grad, log_target, delta, work, counts, rng)
         log_ratio = piece_masses(delta[spare], knots, bias, log_masses) - total
         probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
         sums[3] += probability

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from pymc_tempering.kernels.adaptation import update_dual_averaging
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition, log_base
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -46,10 +46,7 @@ def step_size_at(beta: float, grid: FloatArray, step_sizes: FloatArray) -> tuple
 
 @numba.njit(nogil=True, cache=True)
 def move(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     beta: float,
     step_size: float,
     trajectory_length: float,
@@ -67,8 +64,7 @@ def move(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    target : TargetInBase
     beta, step_size, trajectory_length, max_steps
         See :func:`pymc_tempering.kernels.hmc.draw_trajectory`.
     row : int
@@ -80,9 +76,8 @@ def move(
     """
     size, n_steps = draw_trajectory(step_size, trajectory_length, max_steps, rng)
     new, acceptance_rate, diverging, n_gradients = hmc_transition(
-        address, mean, scale, log_det_scale, beta, size, n_steps,
-        u[row], grad[row], log_target[row], work, rng,
-    )  # fmt: skip
+        target, beta, size, n_steps, u[row], grad[row], log_target[row], work, rng
+    )
     log_target[row] = new
     delta[row] = new - log_base(u[row])
     counts[2] += n_gradients
@@ -97,10 +92,7 @@ def move(
 
 @numba.njit(nogil=True, cache=True)
 def draw_from_base(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     row: int,
     u: FloatArray,
     grad: FloatArray,
@@ -113,7 +105,7 @@ def draw_from_base(
     """Fill one row with an independent draw from the base; parameters as for :func:`move`."""
     for i in range(u.shape[1]):
         u[row, i] = rng.standard_normal()
-    log_target[row] = evaluate(address, mean, scale, log_det_scale, u[row], grad[row], work)
+    log_target[row] = evaluate(target, u[row], grad[row], work)
     delta[row] = log_target[row] - log_base(u[row])
     counts[2] += 1
     counts[6] += 1

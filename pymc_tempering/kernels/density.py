@@ -4,7 +4,7 @@ A kernel that closes over a model's function has to be compiled again for every 
 that receives the density as an address is compiled once per installation.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -13,7 +13,28 @@ from numba.extending import intrinsic
 
 from pymc_tempering.types import FloatArray
 
-__all__ = ["call_density", "evaluate"]
+__all__ = ["TargetInBase", "call_density", "evaluate"]
+
+
+class TargetInBase(NamedTuple):
+    """A target density as the kernels see it: in base coordinates ``u``, ``z = mean + scale u``.
+
+    Attributes
+    ----------
+    address : int
+        The density of ``z``, see :func:`call_density`.
+    mean : ndarray of shape (D,)
+    scale : ndarray of shape (R, D)
+        The rows of :class:`pymc_tempering.base.coordinates.Coordinates`: standard deviations, low
+        rank, or a lower triangular factor.
+    log_det_scale : float
+        Log of the Jacobian, in nats.
+    """
+
+    address: int
+    mean: FloatArray
+    scale: FloatArray
+    log_det_scale: float
 
 
 @intrinsic
@@ -78,26 +99,16 @@ def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def evaluate(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     u: FloatArray,
     grad: FloatArray,
     work: FloatArray,
 ) -> float:
-    """Log target density and its gradient in base coordinates ``u``, ``z = mean + scale u``.
+    """Log target density and its gradient at ``u``, in base coordinates.
 
     Parameters
     ----------
-    address : int
-        The density of ``z``, see :func:`call_density`.
-    mean : ndarray of shape (D,)
-    scale : ndarray of shape (R, D)
-        The rows of :class:`pymc_tempering.base.coordinates.Coordinates`: standard deviations, low
-        rank, or a lower triangular factor.
-    log_det_scale : float
-        Log of the Jacobian, in nats.
+    target : TargetInBase
     u : ndarray of shape (D,)
     grad : ndarray of shape (D,)
         Overwritten with the gradient with respect to ``u``; zero where the density is zero.
@@ -110,6 +121,7 @@ def evaluate(
         Log density of ``u`` in nats; ``-inf`` where the target's is ``-inf`` or not a number, or
         where its gradient is not finite.
     """
+    mean, scale = target.mean, target.scale
     dim = u.shape[0]
     z = work[0]
     grad_z = work[1]
@@ -127,7 +139,7 @@ def evaluate(
         _lower_times(scale, u, z)
         for i in range(dim):
             z[i] += mean[i]
-    value = call_density(address, z, grad_z)
+    value = call_density(target.address, z, grad_z)
     check = value
     for i in range(dim):
         check += 0.0 * grad_z[i]
@@ -144,4 +156,4 @@ def evaluate(
         _low_rank_times(scale, grad)
     else:
         _transposed_times(scale, grad_z, grad)
-    return value + log_det_scale
+    return value + target.log_det_scale

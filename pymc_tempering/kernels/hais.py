@@ -4,23 +4,18 @@ import numba
 import numpy as np
 
 from pymc_tempering.kernels.annealing import anneal_forward, anneal_reverse
+from pymc_tempering.kernels.annealing_moves import AnnealingMoves, AnnealingTally
+from pymc_tempering.kernels.density import TargetInBase
 from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition
-from pymc_tempering.types import BoolArray, FloatArray, IntArray
+from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["hais_scans"]
 
 
 @numba.njit(nogil=True, cache=True)
 def hais_scans(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
-    betas: FloatArray,
-    step_sizes: FloatArray,
-    n_leapfrog: int,
-    kind: int,
-    short_steps: bool,
+    target: TargetInBase,
+    moves: AnnealingMoves,
     target_step_size: float,
     trajectory_length: float,
     max_steps: int,
@@ -31,10 +26,7 @@ def hais_scans(
     log_weight_forward: FloatArray,
     log_weight_reverse: FloatArray,
     accepted: BoolArray,
-    acceptance_sums: FloatArray,
-    counts: IntArray,
-    dual_averaging: FloatArray,
-    target_accept: float,
+    tally: AnnealingTally,
     target_positions: FloatArray,
     rng: np.random.Generator,
 ) -> None:
@@ -65,8 +57,7 @@ def hais_scans(
         Overwritten.
     target_positions : ndarray of shape (n_scans, D) or (0, D)
         With rows, overwritten with y after each scan, in base coordinates.
-    address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps, \
-acceptance_sums, counts, dual_averaging, target_accept, rng
+    target, moves, tally, rng
         As for :func:`pymc_tempering.kernels.annealing.anneal_forward`; the sums are over both
         directions.
     """
@@ -74,10 +65,8 @@ acceptance_sums, counts, dual_averaging, target_accept, rng
     new_u, new_grad, momentum, work = buffers[0], buffers[1], buffers[2], buffers[3:8]
     for scan in range(accepted.shape[0]):
         log_weight, log_target = anneal_forward(
-            address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps,
-            new_u, new_grad, momentum, work, acceptance_sums, counts, dual_averaging,
-            target_accept, rng,
-        )  # fmt: skip
+            target, moves, new_u, new_grad, momentum, work, tally, rng
+        )
         log_weight_forward[scan] = log_weight
         log_ratio = log_weight - log_densities[1]
         accepted[scan] = log_weight > -np.inf and (
@@ -90,21 +79,18 @@ acceptance_sums, counts, dual_averaging, target_accept, rng
                 grad[i] = new_grad[i]
         step_size, n_steps = draw_trajectory(target_step_size, trajectory_length, max_steps, rng)
         log_densities[0], _, diverging, n_gradients = hmc_transition(
-            address, mean, scale, log_det_scale, 1.0, step_size, n_steps, u, grad,
-            log_densities[0], work, rng,
-        )  # fmt: skip
-        counts[0] += n_gradients
+            target, 1.0, step_size, n_steps, u, grad, log_densities[0], work, rng
+        )
+        tally.counts[0] += n_gradients
         if diverging:
-            counts[1] += 1
-            counts[2] += 1
+            tally.counts[1] += 1
+            tally.counts[2] += 1
         for i in range(dim):
             new_u[i] = u[i]
             new_grad[i] = grad[i]
         log_densities[1] = anneal_reverse(
-            address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, short_steps,
-            new_u, new_grad, momentum, log_densities[0], work, acceptance_sums, counts,
-            dual_averaging, target_accept, rng,
-        )  # fmt: skip
+            target, moves, new_u, new_grad, momentum, log_densities[0], work, tally, rng
+        )
         log_weight_reverse[scan] = log_densities[1]
         if target_positions.shape[0] > 0:
             for i in range(dim):

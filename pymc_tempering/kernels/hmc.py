@@ -13,7 +13,7 @@ for a base that equals the target, every step is exact. For small steps it is th
 import numba
 import numpy as np
 
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HALF_LOG_2PI", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "hmc_transition", "log_base"]
@@ -75,10 +75,7 @@ def draw_trajectory(
 
 @numba.njit(nogil=True, cache=True)
 def hmc_transition(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     beta: float,
     step_size: float,
     n_steps: int,
@@ -95,8 +92,7 @@ def hmc_transition(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    target : TargetInBase
     beta : float
         Inverse temperature in [0, 1].
     step_size : float
@@ -138,7 +134,7 @@ def hmc_transition(
             x, p = position[i], momentum[i]
             position[i] = cosine * x + sine * p
             momentum[i] = cosine * p - sine * x
-        proposal = evaluate(address, mean, scale, log_det_scale, position, gradient, work)
+        proposal = evaluate(target, position, gradient, work)
         if proposal == -np.inf:
             return log_target, 0.0, False, step + 1
         strength = kick if step == n_steps - 1 else 2.0 * kick

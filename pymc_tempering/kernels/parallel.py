@@ -4,7 +4,7 @@ import numba
 import numpy as np
 
 from pymc_tempering.kernels.adaptation import update_dual_averaging
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition, log_base
 from pymc_tempering.kernels.swap import (
     ALTERNATING,
@@ -43,10 +43,7 @@ def _swap_sweep(
 
 @numba.njit(nogil=True, cache=True)
 def parallel_scans(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     betas: FloatArray,
     step_sizes: FloatArray,
     trajectory_length: float,
@@ -73,8 +70,7 @@ def parallel_scans(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    target : TargetInBase
     betas : ndarray of shape (n_levels,)
         Increasing from 0 to 1.
     step_sizes : ndarray of shape (n_levels,)
@@ -119,7 +115,7 @@ def parallel_scans(
             if level == 0:
                 for i in range(dim):
                     u[r, i] = rng.standard_normal()
-                log_target[r] = evaluate(address, mean, scale, log_det_scale, u[r], grad[r], work)
+                log_target[r] = evaluate(target, u[r], grad[r], work)
                 counts[2] += 1
                 acceptance_sums[0] += 1.0
             else:
@@ -127,8 +123,8 @@ def parallel_scans(
                     step_sizes[level], trajectory_length, max_steps, rng
                 )
                 new, acceptance_rate, diverging, n_gradients = hmc_transition(
-                    address, mean, scale, log_det_scale, betas[level], step_size, n_steps,
-                    u[r], grad[r], log_target[r], work, rng,
+                    target, betas[level], step_size, n_steps, u[r], grad[r], log_target[r], work,
+                    rng,
                 )  # fmt: skip
                 log_target[r] = new
                 acceptance_sums[level] += acceptance_rate

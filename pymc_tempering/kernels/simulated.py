@@ -28,6 +28,7 @@ from pymc_tempering.kernels.coupled import (
     move,
     visit_base,
 )
+from pymc_tempering.kernels.density import TargetInBase
 from pymc_tempering.kernels.swap import swap_probability
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -41,10 +42,7 @@ _INDEPENDENT = 0
 
 @numba.njit(nogil=True, cache=True)
 def simulated_scans(
-    address: int,
-    mean: FloatArray,
-    scale: FloatArray,
-    log_det_scale: float,
+    target: TargetInBase,
     betas: FloatArray,
     log_level_weights: FloatArray,
     step_sizes: FloatArray,
@@ -74,8 +72,7 @@ def simulated_scans(
 
     Parameters
     ----------
-    address, mean, scale, log_det_scale
-        Target and base, see :func:`pymc_tempering.kernels.density.evaluate`.
+    target : TargetInBase
     betas, log_level_weights : ndarray of shape (n_levels,)
         The levels and, in nats, the log of prior over guessed normaliser of each.
     step_sizes : ndarray of shape (n_levels,)
@@ -112,22 +109,19 @@ def simulated_scans(
         z, y, k = holder[0], holder[1], level[0]
         visits[k] += 1
         if k == 0:
-            draw_from_base(
-                address, mean, scale, log_det_scale, z, u, grad, log_target, delta, work, counts,
-                rng,
-            )  # fmt: skip
+            draw_from_base(target, z, u, grad, log_target, delta, work, counts, rng)
             visit_base(z, last_end, counts)
             acceptance_sums[0] += 1.0
         else:
             acceptance_rate = move(
-                address, mean, scale, log_det_scale, betas[k], step_sizes[k], trajectory_length,
-                max_steps, z, u, grad, log_target, delta, work, counts, rng,
+                target, betas[k], step_sizes[k], trajectory_length, max_steps, z, u, grad,
+                log_target, delta, work, counts, rng,
             )  # fmt: skip
             acceptance_sums[k] += acceptance_rate
             adapt_step_size(k, step_sizes, dual_averaging, acceptance_rate, target_accept)
         acceptance_rate = move(
-            address, mean, scale, log_det_scale, 1.0, step_sizes[last], trajectory_length,
-            max_steps, y, u, grad, log_target, delta, work, counts, rng,
+            target, 1.0, step_sizes[last], trajectory_length, max_steps, y, u, grad, log_target,
+            delta, work, counts, rng,
         )  # fmt: skip
         sums[0] += acceptance_rate
         adapt_step_size(last, step_sizes, dual_averaging, acceptance_rate, target_accept)

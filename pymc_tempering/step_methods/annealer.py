@@ -8,7 +8,7 @@ from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.annealing import anneal_ensemble, target_chain
-from pymc_tempering.kernels.annealing_moves import N_COUNTS
+from pymc_tempering.kernels.annealing_moves import N_COUNTS, AnnealingMoves, AnnealingTally
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hais import hais_scans
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
@@ -88,7 +88,6 @@ class Annealer:
     def _configure(self, address: int, coordinates: Coordinates, options: dict[str, Any]) -> None:
         self.address = address
         self.coordinates, self.base = coordinates, coordinates.base
-        self._log_det_scale = self.base.log_det_scale
         self.options = dict(options)
         self.n_leapfrog = int(options["n_leapfrog"])
         self.kind = int(options["kind"])
@@ -97,14 +96,27 @@ class Annealer:
         self.trajectory_length = float(options["trajectory_length"])
         self.max_steps = int(options["max_steps"])
         self.target_accept = float(options["target_accept"])
-        self._mean = np.ascontiguousarray(self.base.mean)
-        self._scale = np.ascontiguousarray(coordinates.rows)
+        self._target = coordinates.target(address)
         self._buffers = np.zeros((8, self.base.dim))
 
     @property
     def n_levels(self) -> int:
         """Number of levels, base and target included."""
         return int(self.betas.size)
+
+    @property
+    def _moves(self) -> AnnealingMoves:
+        return AnnealingMoves(
+            self.betas, self.step_sizes, self.n_leapfrog, self.kind, self.short_steps
+        )
+
+    def _tally(self, adapt: bool) -> AnnealingTally:
+        return AnnealingTally(
+            np.zeros(self.n_levels),
+            np.zeros(N_COUNTS, dtype=np.int64),
+            self.dual_averaging if adapt else np.empty((0, 5)),
+            self.target_accept,
+        )
 
     @property
     def target_position(self) -> FloatArray:
@@ -114,15 +126,12 @@ class Annealer:
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_densities[0] - self._log_det_scale)
+        return float(self.log_densities[0] - self._target.log_det_scale)
 
     def place(self, z: FloatArray, rng: np.random.Generator) -> None:
         """Put y at ``z`` of finite density and draw its weight by a reverse run."""
         self.u = np.ascontiguousarray(self.coordinates.to_base(z))
-        self.log_densities[0] = evaluate(
-            self.address, self._mean, self._scale, self._log_det_scale, self.u, self.grad,
-            self._buffers[3:],
-        )  # fmt: skip
+        self.log_densities[0] = evaluate(self._target, self.u, self.grad, self._buffers[3:])
         self.redraw_weight(rng)
 
     def redraw_weight(self, rng: np.random.Generator) -> None:
@@ -141,22 +150,20 @@ class Annealer:
         """Run a block of scans in compiled code; while adapting they are not exactly invariant."""
         forward, reverse = np.empty(n_scans), np.empty(n_scans)
         accepted = np.zeros(n_scans, dtype=np.bool_)
-        sums, counts = np.zeros(self.n_levels), np.zeros(N_COUNTS, dtype=np.int64)
+        tally = self._tally(adapt)
         positions = np.empty((n_scans if keep_positions else 0, self.base.dim))
         hais_scans(
-            self.address, self._mean, self._scale, self._log_det_scale, self.betas,
-            self.step_sizes, self.n_leapfrog, self.kind, self.short_steps, self.target_step_size,
-            self.trajectory_length, self.max_steps, self.u, self.grad, self.log_densities,
-            self._buffers, forward, reverse, accepted, sums, counts,
-            self.dual_averaging if adapt else np.empty((0, 5)), self.target_accept, positions, rng,
+            self._target, self._moves, self.target_step_size, self.trajectory_length,
+            self.max_steps, self.u, self.grad, self.log_densities, self._buffers, forward, reverse,
+            accepted, tally, positions, rng,
         )  # fmt: skip
         n_runs = n_scans + np.isfinite(forward).sum()
         return AnnealingRecord(
             forward,
             reverse,
             accepted,
-            _rates(sums, n_runs),
-            counts,
+            _rates(tally, n_runs),
+            tally.counts,
             self.coordinates.from_base(positions),
         )
 
@@ -186,19 +193,15 @@ class Annealer:
         else:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
         log_weights = np.empty(len(ends))
-        sums, counts = np.zeros(self.n_levels), np.zeros(N_COUNTS, dtype=np.int64)
-        anneal_ensemble(
-            is_reverse, self.address, self._mean, self._scale, self._log_det_scale, self.betas,
-            self.step_sizes, self.n_leapfrog, self.kind, self.short_steps, ends, log_weights, sums,
-            counts, self.dual_averaging if adapt else np.empty((0, 5)), self.target_accept, rng,
-        )  # fmt: skip
+        tally = self._tally(adapt)
+        anneal_ensemble(is_reverse, self._target, self._moves, ends, log_weights, tally, rng)
         empty = np.empty(0)
         return AnnealingRecord(
             empty if is_reverse else log_weights,
             log_weights if is_reverse else empty,
             np.empty(0, dtype=np.bool_),
-            _rates(sums, np.isfinite(log_weights).sum()),
-            counts,
+            _rates(tally, np.isfinite(log_weights).sum()),
+            tally.counts,
             self.coordinates.from_base(ends),
         )
 
@@ -211,8 +214,8 @@ class Annealer:
         positions = np.empty((n, self.base.dim))
         positions[: len(draws)] = self.coordinates.to_base(draws)
         target_chain(
-            self.address, self._mean, self._scale, self._log_det_scale, self.target_step_size,
-            self.trajectory_length, self.max_steps, n_moves, len(draws), positions, rng,
+            self._target, self.target_step_size, self.trajectory_length, self.max_steps, n_moves,
+            len(draws), positions, rng,
         )  # fmt: skip
         return self.coordinates.from_base(positions)
 
@@ -267,7 +270,7 @@ def _rows(n_levels: int, n_rows: int) -> IntArray:
     return np.arange(n_levels - 1) * n_rows // (n_levels - 1)
 
 
-def _rates(sums: FloatArray, n_runs: int) -> FloatArray:
-    rates = sums / max(int(n_runs), 1)
+def _rates(tally: AnnealingTally, n_runs: int) -> FloatArray:
+    rates = tally.acceptance_sums / max(int(n_runs), 1)
     rates[0] = np.nan
     return rates

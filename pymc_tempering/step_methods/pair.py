@@ -101,10 +101,7 @@ class TemperedPair:
         self.beta = np.ones(1)
         self.level = np.array([betas.size - 1])
         for row in range(3):
-            self.log_target[row] = evaluate(
-                address, self._mean, coordinates.rows, self._log_det_scale, self.u[row],
-                self.grad[row], self._work,
-            )  # fmt: skip
+            self.log_target[row] = evaluate(self._target, self.u[row], self.grad[row], self._work)
             self.delta[row] = self.log_target[row] - log_base(self.u[row])
         self.dual_averaging = new_dual_averaging(self.step_sizes)
 
@@ -115,8 +112,7 @@ class TemperedPair:
         self.trajectory_length = options["trajectory_length"]
         self.max_steps = options["max_steps"]
         self.target_accept = options["target_accept"]
-        self._mean = np.ascontiguousarray(coordinates.base.mean)
-        self._log_det_scale = coordinates.base.log_det_scale
+        self._target = coordinates.target(address)
         self._work = np.zeros((5, coordinates.base.dim))
 
     @property
@@ -127,7 +123,7 @@ class TemperedPair:
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_target[self.holder[1]] - self._log_det_scale)
+        return float(self.log_target[self.holder[1]] - self._target.log_det_scale)
 
     def set_bias(self, bias: FloatArray) -> None:
         """Change the bias, in nats, shape (n,); for tuning only."""
@@ -184,11 +180,9 @@ class ContinuousPair(TemperedPair):
         delta, target_delta, beta = np.empty((3, n_scans))
         sums, counts = np.zeros(4), np.zeros(N_COUNTS, dtype=np.int64)
         continuous_scans(
-            self.address, self._mean, self.coordinates.rows, self._log_det_scale, self.betas,
-            self.bias,
-            self.grid, self.step_sizes, self.trajectory_length, self.max_steps, self.u, self.grad,
-            self.log_target, self.delta, self.beta, self.holder, self.last_end, self._work,
-            delta, target_delta, beta, sums, counts,
+            self._target, self.betas, self.bias, self.grid, self.step_sizes, self.trajectory_length,
+            self.max_steps, self.u, self.grad, self.log_target, self.delta, self.beta, self.holder,
+            self.last_end, self._work, delta, target_delta, beta, sums, counts,
             self.dual_averaging if adapt else np.empty((0, 4)), self.target_accept, rng,
         )  # fmt: skip
         rates = sums / n_scans
@@ -220,12 +214,11 @@ class SimulatedPair(TemperedPair):
         acceptance, sums = np.zeros(n), np.zeros(2)
         counts = np.zeros(N_COUNTS, dtype=np.int64)
         simulated_scans(
-            self.address, self._mean, self.coordinates.rows, self._log_det_scale, self.betas,
-            -self.bias,
-            self.step_sizes, self.trajectory_length, self.max_steps, self.level_update, self.u,
-            self.grad, self.log_target, self.delta, self.level, self.holder, self.last_end,
-            self._work, delta, target_delta, level, acceptance, visits, sums, counts,
-            self.dual_averaging if adapt else np.empty((0, 4)), self.target_accept, rng,
+            self._target, self.betas, -self.bias, self.step_sizes, self.trajectory_length,
+            self.max_steps, self.level_update, self.u, self.grad, self.log_target, self.delta,
+            self.level, self.holder, self.last_end, self._work, delta, target_delta, level,
+            acceptance, visits, sums, counts, self.dual_averaging if adapt else np.empty((0, 4)),
+            self.target_accept, rng,
         )  # fmt: skip
         with np.errstate(invalid="ignore"):
             acceptance = acceptance / np.where(visits > 0, visits, np.nan)

@@ -116,13 +116,12 @@ class Replicas:
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_target[self.replica_at[-1]] - self._log_det_scale)
+        return float(self.log_target[self.replica_at[-1]] - self._target.log_det_scale)
 
     def _set_coordinates(self, coordinates: Coordinates) -> None:
         self.coordinates = coordinates
         self.base = coordinates.base
-        self._mean = np.ascontiguousarray(self.base.mean)
-        self._log_det_scale = self.base.log_det_scale
+        self._target = coordinates.target(self.address)
         self.base_id = base_id(self.base)
 
     def _allocate(self, betas: FloatArray) -> None:
@@ -152,9 +151,8 @@ class Replicas:
 
     def _evaluate(self, replica: int) -> None:
         self.log_target[replica] = evaluate(
-            self.address, self._mean, self.coordinates.rows, self._log_det_scale,
-            self.u[replica], self.grad[replica], self._work,
-        )  # fmt: skip
+            self._target, self.u[replica], self.grad[replica], self._work
+        )
         self.delta[replica] = self.log_target[replica] - log_base(self.u[replica])
 
     def restart_adaptation(self) -> None:
@@ -192,10 +190,9 @@ class Replicas:
         counts = np.zeros(N_COUNTS, dtype=np.int64)
         positions = np.empty((n_scans if keep_positions else 0, dim))
         parallel_scans(
-            self.address, self._mean, self.coordinates.rows, self._log_det_scale, self.betas,
-            self.step_sizes, self.trajectory_length, self.max_steps, self.swap_scheme, self.scan,
-            self.u, self.grad, self.log_target, self.delta, self.replica_at, self.last_end,
-            self._work, delta, swaps, acceptance, counts,
+            self._target, self.betas, self.step_sizes, self.trajectory_length, self.max_steps,
+            self.swap_scheme, self.scan, self.u, self.grad, self.log_target, self.delta,
+            self.replica_at, self.last_end, self._work, delta, swaps, acceptance, counts,
             self.dual_averaging if adapt else np.empty((0, 4)), self.target_accept, positions, rng,
         )  # fmt: skip
         self.scan += n_scans
@@ -216,7 +213,7 @@ class Replicas:
     def change_base(self, base: GaussianBase) -> None:
         """Keep the replicas where they are and describe them relative to another base."""
         z = self.coordinates.from_base(self.u)
-        ratio = np.exp((self._log_det_scale - base.log_det_scale) / base.dim)
+        ratio = np.exp((self._target.log_det_scale - base.log_det_scale) / base.dim)
         self._set_coordinates(Coordinates.of(base))
         self.u = np.ascontiguousarray(self.coordinates.to_base(z))
         for replica in range(self.n_levels):

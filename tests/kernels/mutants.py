@@ -39,25 +39,22 @@ MUTANTS = {
 # exact draws of y in, y after some whole scans out, all in compiled code
 LOOP = """
 @numba.njit
-def scan_all(states, address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind,
-             n_scans, target_step_size, rng):
+def scan_all(states, target, moves, n_scans, target_step_size, rng):
     n, dim = states.shape
     grad, momentum, v, v_grad = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     buffers, work, rows = np.empty((8, dim)), np.empty((5, dim)), np.empty((0, 5))
     forward, reverse = np.empty(n_scans), np.empty(n_scans)
     accepted, unkept = np.empty(n_scans, np.bool_), np.empty((0, dim))
-    sums, counts, logs = np.zeros(betas.shape[0]), np.zeros(4, np.int64), np.empty(2)
+    logs = np.empty(2)
+    tally = AnnealingTally(np.zeros(moves.betas.shape[0]), np.zeros(4, np.int64), rows, 0.8)
     for j in range(n):
         u = states[j]
-        logs[0] = evaluate(address, mean, scale, log_det_scale, u, grad, work)
+        logs[0] = evaluate(target, u, grad, work)
         v[:], v_grad[:] = u, grad
-        logs[1] = anneal_reverse(
-            address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, False, v,
-            v_grad, momentum, logs[0], work, sums, counts, rows, 0.8, rng)
+        logs[1] = anneal_reverse(target, moves, v, v_grad, momentum, logs[0], work, tally, rng)
         hais_scans(
-            address, mean, scale, log_det_scale, betas, step_sizes, n_leapfrog, kind, False,
-            target_step_size, target_step_size, 1, u, grad, logs, buffers, forward, reverse,
-            accepted, sums, counts, rows, 0.8, unkept, rng)
+            target, moves, target_step_size, target_step_size, 1, u, grad, logs, buffers, forward,
+            reverse, accepted, tally, unkept, rng)
 """
 
 

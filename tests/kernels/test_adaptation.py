@@ -6,7 +6,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.kernels.adaptation import new_dual_averaging, update_dual_averaging
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE, draw_trajectory, hmc_transition
 
 
@@ -15,12 +15,13 @@ def chain(address, scale, beta, step_size, row, target_accept, n, rng):
     dim = scale.shape[1]
     mean, u, grad = np.zeros(dim), np.zeros(dim), np.empty(dim)
     work = np.empty((5, dim))
-    log_target = evaluate(address, mean, scale, 0.0, u, grad, work)
+    target = TargetInBase(address, mean, scale, 0.0)
+    log_target = evaluate(target, u, grad, work)
     total = 0.0
     for _ in range(n):
         jittered, n_steps = draw_trajectory(step_size, 1.5, 64, rng)
         log_target, rate, _, _ = hmc_transition(
-            address, mean, scale, 0.0, beta, jittered, n_steps, u, grad, log_target, work, rng
+            target, beta, jittered, n_steps, u, grad, log_target, work, rng
         )
         total += rate
         if row.shape[0] > 0:

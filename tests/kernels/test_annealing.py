@@ -12,6 +12,7 @@ from scipy import stats
 from pymc_tempering import testing
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS, refresh_momentum
+from pymc_tempering.kernels.density import TargetInBase
 from pymc_tempering.step_methods.annealer import Annealer
 
 
@@ -151,10 +152,9 @@ class Setting(SimpleNamespace):
 
         def kernel(z, rng):
             u = np.ascontiguousarray((z - mean) / scale)
-            namespace["scan_all"](
-                u, target.address, mean, scale[None], np.log(scale).sum(), self.betas,
-                self.steps, self.n_leapfrog, 0, self.n_scans, 0.05, rng,
-            )  # fmt: skip
+            seen = TargetInBase(target.address, mean, scale[None], np.log(scale).sum())
+            moves = namespace["AnnealingMoves"](self.betas, self.steps, self.n_leapfrog, 0, False)
+            namespace["scan_all"](u, seen, moves, self.n_scans, 0.05, rng)
             return mean + scale * u
 
         return testing.invariance_test(

@@ -33,10 +33,8 @@ def awkward(z_pointer, grad_pointer):
 
 def at(address, base, u):
     grad = np.full(base.dim, 99.0)
-    value = evaluate(
-        address, np.array(base.mean), np.atleast_2d(base.scale).copy(), base.log_det_scale,
-        np.asarray(u, dtype=float), grad, np.empty((2, base.dim)),
-    )  # fmt: skip
+    target = Coordinates.of(base).target(address)
+    value = evaluate(target, np.asarray(u, dtype=float), grad, np.empty((2, base.dim)))
     return value, grad
 
 
@@ -96,8 +94,8 @@ def test_low_rank_coordinates_against_numpy(rng):
     np.testing.assert_allclose(coordinates.base.covariance, matrix @ matrix.T, rtol=1e-8)
     target = testing.scaled_normal(dim=dim, sd=0.7)
     u = rng.normal(size=dim)
-    grad, log_det = np.empty(dim), coordinates.base.log_det_scale
-    value = evaluate(target.address, mean, rows, log_det, u, grad, np.empty((2, dim)))
+    grad = np.empty(dim)
+    value = evaluate(coordinates.target(target.address), u, grad, np.empty((2, dim)))
     z = mean + matrix @ u
     np.testing.assert_allclose(coordinates.from_base(u), z, rtol=1e-10)
     np.testing.assert_allclose(coordinates.to_base(z), u, rtol=1e-8, atol=1e-10)

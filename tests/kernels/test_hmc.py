@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
+from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import (
@@ -19,25 +20,23 @@ from pymc_tempering.kernels.hmc import (
 
 
 @numba.njit
-def move_each(address, mean, scale, log_det, beta, step_size, n_steps, states, rng):
+def move_each(target, beta, step_size, n_steps, states, rng):
     """One transition of each state `u`; with n_steps = 0 drawn as in a sampler."""
     dim = states.shape[1]
     grad, work = np.empty(dim), np.empty((5, dim))
     rate = 0.0
     for u in states:
-        value = evaluate(address, mean, scale, log_det, u, grad, work)
+        value = evaluate(target, u, grad, work)
         step, n = step_size, n_steps
         if n_steps == 0:
             step, n = draw_trajectory(step_size, 1.5, 64, rng)
-        _, p, _, _ = hmc_transition(
-            address, mean, scale, log_det, beta, step, n, u, grad, value, work, rng
-        )
+        _, p, _, _ = hmc_transition(target, beta, step, n, u, grad, value, work, rng)
         rate += p
     return rate / states.shape[0]
 
 
-def arguments(base):
-    return np.array(base.mean), np.atleast_2d(base.scale).copy(), base.log_det_scale
+def seen_from(base, target):
+    return Coordinates.of(base).target(target.address)
 
 
 def base_of(target, kind):
@@ -58,7 +57,7 @@ def test_invariant(name, beta, kind, rng):
 
     def kernel(states, rng):
         u = np.ascontiguousarray(base.to_base(states))
-        rate = move_each(target.address, *arguments(base), beta, 0.7, 0, u, rng)
+        rate = move_each(seen_from(base, target), beta, 0.7, 0, u, rng)
         assert 0.1 < rate < 0.995
         return base.from_base(u)
 
@@ -80,7 +79,7 @@ def test_draws_at_another_beta_are_found(rng):
 
     def kernel(states, rng):
         u = np.ascontiguousarray(base.to_base(states))
-        move_each(target.address, *arguments(base), 0.36, 0.7, 0, u, rng)
+        move_each(seen_from(base, target), 0.36, 0.7, 0, u, rng)
         return base.from_base(u)
 
     result = testing.invariance_test(
@@ -105,8 +104,7 @@ class FixedMomentum:
 
 def split_steps(target, base, beta, step_size, n_steps, u, p):
     """The integrator by its formula: kick, rotate, kick."""
-    _, scale, _ = arguments(base)
-    matrix = np.diag(scale[0]) if base.is_diagonal else scale
+    matrix = np.diag(base.scale) if base.is_diagonal else base.scale
 
     def slope(u):
         return matrix.T @ target.value_and_grad(base.from_base(u))[1] + u
@@ -136,10 +134,10 @@ def test_transition_is_the_split_integrator_and_its_metropolis_step(kind, seed):
         u = np.random.default_rng([seed, 1, trial]).normal(size=2)
         momentum = FixedMomentum([seed, trial], 2)
         grad, work = np.empty(2), np.empty((5, 2))
-        value = evaluate(target.address, *arguments(base), u, grad, work)
+        value = evaluate(seen_from(base, target), u, grad, work)
         moved = u.copy()
         new, rate, diverging, n_gradients = hmc_transition(
-            target.address, *arguments(base), beta, step_size, n_steps, moved, grad, value, work,
+            seen_from(base, target), beta, step_size, n_steps, moved, grad, value, work,
             np.random.default_rng([seed, trial]),
         )  # fmt: skip
         end, p_end = split_steps(target, base, beta, step_size, n_steps, u, momentum.momentum)
@@ -163,7 +161,7 @@ def test_transition_is_the_split_integrator_and_its_metropolis_step(kind, seed):
 
 def evaluate_at(target, base, u):
     grad = np.empty(u.size)
-    value = evaluate(target.address, *arguments(base), u, grad, np.empty((2, u.size)))
+    value = evaluate(seen_from(base, target), u, grad, np.empty((2, u.size)))
     return value, grad
 
 
@@ -194,7 +192,7 @@ def test_every_step_is_exact_without_kicks(beta, rng):
         base = GaussianBase(np.array([9.0, 9.0, 9.0]), np.full(3, 2.0))
     states = rng.normal(size=(50, 3))
     before = states.copy()
-    rate = move_each(target.address, *arguments(base), beta, 1.3, 3, states, rng)
+    rate = move_each(seen_from(base, target), beta, 1.3, 3, states, rng)
     assert rate == pytest.approx(1.0, abs=1e-9)
     assert (states != before).all()
 
@@ -203,12 +201,12 @@ def test_zero_density_rejects_and_divergence_is_told_apart(rng):
     target = testing.hard_edge_gaussian()
     base = GaussianBase(target.start, np.ones(3))
     u, grad, work = np.zeros(3), np.empty(3), np.empty((5, 3))
-    value = evaluate(target.address, *arguments(base), u, grad, work)
+    value = evaluate(seen_from(base, target), u, grad, work)
     results = []
     for _ in range(200):
         before = u.copy()
         new, rate, diverging, n_gradients = hmc_transition(
-            target.address, *arguments(base), 1.0, 1.5, 4, u, grad, value, work, rng
+            seen_from(base, target), 1.0, 1.5, 4, u, grad, value, work, rng
         )
         assert not diverging
         if n_gradients < 4:
@@ -220,9 +218,9 @@ def test_zero_density_rejects_and_divergence_is_told_apart(rng):
     narrow = testing.scaled_normal(dim=2, sd=1e-4)
     far = GaussianBase(np.zeros(2), np.ones(2))
     u, grad, work = np.full(2, 1e-4), np.empty(2), np.empty((5, 2))
-    value = evaluate(narrow.address, *arguments(far), u, grad, work)
+    value = evaluate(seen_from(far, narrow), u, grad, work)
     new, rate, diverging, _ = hmc_transition(
-        narrow.address, *arguments(far), 1.0, 1.0, 3, u, grad, value, work, rng
+        seen_from(far, narrow), 1.0, 1.0, 3, u, grad, value, work, rng
     )
     assert diverging
     assert (new, rate, u.tolist()) == (value, 0.0, [1e-4, 1e-4])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
+from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.kernels import parallel, swap
 from pymc_tempering.kernels.adaptation import new_dual_averaging
@@ -134,9 +135,7 @@ WRONG_SWAPS = {
 
 
 @numba.njit
-def scan_each(
-    scan, address, mean, scale, log_det_scale, step_sizes, row, max_steps, n_scans, states, rng
-):  # fmt: skip
+def scan_each(scan, target, step_sizes, row, max_steps, n_scans, states, rng):
     """Apply `n_scans` scans to each state, adapting from `row` afresh if it has entries."""
     n, n_levels, dim = states.shape
     u, grad = np.empty((n_levels, dim)), np.empty((n_levels, dim))
@@ -148,11 +147,11 @@ def scan_each(
         replica_at = np.arange(n_levels)
         for k in range(n_levels):
             u[k] = states[s, k]
-            log_target[k] = evaluate(address, mean, scale, log_det_scale, u[k], grad[k], work)
+            log_target[k] = evaluate(target, u[k], grad[k], work)
             delta[k] = log_target[k] - log_base(u[k])
         scan(
-            address, mean, scale, log_det_scale, BETAS, step_sizes.copy(), 1.5, max_steps, 0, 0,
-            u, grad, log_target, delta, replica_at, last_end, work, recorded, swaps, acceptance,
+            target, BETAS, step_sizes.copy(), 1.5, max_steps, 0, 0, u, grad, log_target, delta,
+            replica_at, last_end, work, recorded, swaps, acceptance,
             counts, row.copy(), 0.8, np.empty((0, dim)), rng,
         )  # fmt: skip
         for k in range(n_levels):
@@ -166,10 +165,8 @@ def compiled_scans(scan, base, address, *, n_scans, adapt=False, step_size=0.6, 
 
     def kernel(states, rng):
         u = np.ascontiguousarray(base.to_base(states))
-        scan_each(
-            scan, address, np.array(base.mean), np.array(base.scale), base.log_det_scale,
-            step_sizes, row, max_steps, n_scans, u, rng,
-        )  # fmt: skip
+        target = Coordinates.of(base).target(address)
+        scan_each(scan, target, step_sizes, row, max_steps, n_scans, u, rng)
         return base.from_base(u)
 
     return kernel

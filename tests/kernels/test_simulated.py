@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.kernels.density import evaluate
+from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import log_base
 from pymc_tempering.kernels.simulated import LEVEL_UPDATES, simulated_scans
 from pymc_tempering.testing import invariance_test
@@ -23,8 +23,7 @@ def driver(scans):
     @numba.njit
     def apply(states, address, mean, sd, weights, level_update, rng):
         n, dim = states.shape[0], mean.size
-        scale = sd.reshape(1, dim)
-        log_det = np.log(sd).sum()
+        target = TargetInBase(address, mean, sd.reshape(1, dim), np.log(sd).sum())
         u, grad, work = np.zeros((3, dim)), np.zeros((3, dim)), np.zeros((5, dim))
         log_target, delta = np.zeros(3), np.zeros(3)
         level, level_out = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -36,11 +35,11 @@ def driver(scans):
             for row in range(2):
                 start = row * (dim + 1)
                 u[row] = (states[i, start : start + dim] - mean) / sd
-                log_target[row] = evaluate(address, mean, scale, log_det, u[row], grad[row], work)
+                log_target[row] = evaluate(target, u[row], grad[row], work)
                 delta[row] = log_target[row] - log_base(u[row])
             level[0] = np.searchsorted(BETAS, states[i, dim])
             scans(
-                address, mean, scale, log_det, BETAS, weights, STEPS.copy(), 1.5, 3, level_update,
+                target, BETAS, weights, STEPS.copy(), 1.5, 3, level_update,
                 u, grad, log_target, delta, level, holder, last_end, work,
                 out[0], out[1], level_out, acceptance, visits, sums, counts, none, 0.8, rng,
             )  # fmt: skip
