@@ -6,9 +6,11 @@ import numpy as np
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
 from pymc_tempering.types import FloatArray
 
-__all__ = ["new_dual_averaging", "update_dual_averaging"]
+__all__ = ["averaged_step_sizes", "new_dual_averaging", "update_dual_averaging"]
 
 _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75
+# fewer updates than this leave the average near where the search began
+_MIN_UPDATES = 30.0
 _MIN_LOG_STEP = np.log(1e-6)
 _MAX_LOG_STEP = np.log(MAX_STEP_SIZE)
 
@@ -52,3 +54,34 @@ def update_dual_averaging(row: FloatArray, acceptance_rate: float, target_accept
     decay = t**-_KAPPA
     row[2] = decay * log_step + (1.0 - decay) * row[2]
     return np.exp(log_step)
+
+
+def averaged_step_sizes(betas: FloatArray, state: FloatArray) -> FloatArray:
+    """Return the averaged step sizes, borrowed from the neighbours where a level was hardly used.
+
+    A level that tuning visited a few times only, as those of low weight are in simulated
+    tempering, would keep a step size that may reject every move.
+
+    Parameters
+    ----------
+    betas : ndarray of shape (n_levels,)
+        Increasing.
+    state : ndarray of shape (n_levels, 4)
+        Of :func:`new_dual_averaging`.
+
+    Returns
+    -------
+    ndarray of shape (n_levels,)
+        Levels with fewer than 30 updates get the step size of those with more, log-linear in beta.
+
+    Examples
+    --------
+    >>> state = new_dual_averaging(np.array([0.4, 9.0, 0.1]))
+    >>> state[:, 0] = [100, 2, 100]
+    >>> averaged_step_sizes(np.array([0.0, 0.5, 1.0]), state).round(6).tolist()
+    [0.4, 0.2, 0.1]
+    """
+    known = state[:, 0] >= _MIN_UPDATES
+    if not known.any():
+        return np.exp(state[:, 2])
+    return np.exp(np.interp(betas, betas[known], state[known, 2]))

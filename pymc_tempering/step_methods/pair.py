@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import base_id
-from pymc_tempering.kernels.adaptation import new_dual_averaging
+from pymc_tempering.kernels.adaptation import averaged_step_sizes, new_dual_averaging
 from pymc_tempering.kernels.continuous import continuous_scans
 from pymc_tempering.kernels.coupled import N_COUNTS
 from pymc_tempering.kernels.density import evaluate
@@ -139,7 +139,7 @@ class TemperedPair:
     def stop_adaptation(self) -> None:
         """Fix step sizes at their averages and count trips from here on."""
         if self.dual_averaging[:, 0].any():
-            self.step_sizes = np.exp(self.dual_averaging[:, 2])
+            self.step_sizes = averaged_step_sizes(self.grid, self.dual_averaging)
         self.last_end = np.zeros(3, dtype=np.int64)
 
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:

@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.kernels.adaptation import new_dual_averaging, update_dual_averaging
+from pymc_tempering.kernels.adaptation import (
+    averaged_step_sizes,
+    new_dual_averaging,
+    update_dual_averaging,
+)
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE, draw_trajectory, hmc_transition
 
@@ -53,3 +57,12 @@ def test_steps_stay_in_bounds():
         smallest = update_dual_averaging(state[0], 0.0, 0.8)
     assert smallest == pytest.approx(1e-6)
     assert np.isfinite(state).all()
+
+
+def test_level_hardly_used_borrows_the_step_size_of_its_neighbours():
+    betas = np.array([0.0, 0.25, 0.5, 1.0])
+    state = new_dual_averaging(np.array([0.8, 0.4, 1.5, 0.1]))
+    np.testing.assert_allclose(averaged_step_sizes(betas, state), [0.8, 0.4, 1.5, 0.1])
+    state[:, 0] = [0, 200, 3, 500]
+    expected = [0.4, 0.4, np.exp(np.log(0.4) + np.log(0.1 / 0.4) / 3.0), 0.1]
+    np.testing.assert_allclose(averaged_step_sizes(betas, state), expected)
