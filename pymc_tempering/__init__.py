@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         plot_log_weights,
         plot_logz_curve,
         plot_logz_trace,
+        plot_prior_sensitivity,
         plot_report,
     )
     from pymc_tempering.reporting import report
@@ -60,6 +61,7 @@ __all__ = [
     "plot_log_weights",
     "plot_logz_curve",
     "plot_logz_trace",
+    "plot_prior_sensitivity",
     "plot_report",
     "prior_sensitivity",
     "report",
@@ -91,6 +93,7 @@ _HOMES = {
     "plot_log_weights": "pymc_tempering.plots",
     "plot_logz_curve": "pymc_tempering.plots",
     "plot_logz_trace": "pymc_tempering.plots",
+    "plot_prior_sensitivity": "pymc_tempering.plots",
     "plot_report": "pymc_tempering.plots",
     "prior_sensitivity": "pymc_tempering.sensitivity",
     "report": "pymc_tempering.reporting",

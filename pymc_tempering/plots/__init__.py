@@ -11,6 +11,7 @@ from pymc_tempering.plots.log_weights import plot_log_weights
 from pymc_tempering.plots.logz_curve import plot_logz_curve
 from pymc_tempering.plots.logz_trace import plot_logz_trace
 from pymc_tempering.plots.overview import plot_report
+from pymc_tempering.plots.prior_sensitivity import plot_prior_sensitivity
 
 __all__ = [
     "plot_barrier",
@@ -20,5 +21,6 @@ __all__ = [
     "plot_log_weights",
     "plot_logz_curve",
     "plot_logz_trace",
+    "plot_prior_sensitivity",
     "plot_report",
 ]
