@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.types import FloatArray
 
@@ -119,8 +120,16 @@ def resolve_estimates(
         elif isinstance(model, pm.Model):
             estimates[name] = estimate_logz(model, random_seed=int(seed), **kwargs)
         else:
-            estimates[name] = estimate_logz(model)
+            # untempered draws keep the estimate but not the draws that it was made from
+            estimates[name] = (
+                stored_estimate(model) if _is_untempered(model) else estimate_logz(model)
+            )
     return estimates
+
+
+def _is_untempered(idata: xr.DataTree) -> bool:
+    statistics = idata.children.get("sample_stats")
+    return "tempering" in idata.children and (statistics is None or "base_id" not in statistics)
 
 
 def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
