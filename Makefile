@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench calibration agreement papers docs dist clean
+.PHONY: help demo smoke test test-slow lint types format bench calibration agreement papers gallery docs dist clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -25,6 +25,7 @@ help:
 	@echo "make calibration  does the reported error cover the truth?"
 	@echo "make agreement    do the five methods agree?"
 	@echo "make papers       published figures, computed again"
+	@echo "make gallery      every picture on short runs, in build/gallery"
 	@echo "make docs         the documentation, in docs/_build/html"
 	@echo "make dist         source archive and wheel, in dist/"
 	@echo "make clean        remove .venv, caches and everything built"
@@ -98,7 +99,7 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-bench calibration agreement papers: $(INSTALLED)
+bench calibration agreement papers gallery: $(INSTALLED)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 docs: $(INSTALLED_DOCS)
