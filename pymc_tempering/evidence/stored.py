@@ -10,11 +10,13 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.results.datatree import attach_estimate, read_statistics
+from pymc_tempering.transform.names import DELTA
 from pymc_tempering.types import FloatArray
 
 __all__ = ["COLLECTORS", "estimate_from_idata", "recognise", "with_notes"]
 
 _NOTES = "model_warnings"
+_JOINT = "base_weight_ess"  # only joint continuous tempering stores it
 
 COLLECTORS: dict[str, tuple[str, str, str]] = {
     "pt": ("pymc_tempering.evidence.parallel", "pt, mbar", "swap_acceptance_rate"),
@@ -63,6 +65,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     DataError
         If the statistics are not there.
     """
+    _refuse_joint(idata)
     statistics = read_statistics(idata)
     module, label, _ = COLLECTORS[recognise(statistics)]
     collect: Collector = import_module(module).collect
@@ -72,6 +75,21 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     # what was found out about the model when it was at hand
     stored = idata["tempering"].attrs.get(_NOTES, "") if "tempering" in idata.children else ""
     return with_notes(estimate, [text for text in str(stored).split("\n") if text])
+
+
+def _refuse_joint(idata: xr.DataTree) -> None:
+    """Say where log Z of joint continuous tempering is; its draws look like those of NUTS."""
+    if "posterior" in idata.children and DELTA in idata["posterior"].dataset:
+        raise DataError(
+            "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
+            "its result has the posterior draws, and log Z in the group `tempering`."
+        )
+    if "tempering" in idata.children and _JOINT in idata["tempering"].dataset:
+        raise DataError(
+            "These draws were untempered already. Their log Z is in "
+            "`idata['tempering']`, where `compare`, `bayes_factor` and the plots read it; "
+            "what it was made from was not kept, so it cannot be made anew."
+        )
 
 
 def with_notes(

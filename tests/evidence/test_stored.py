@@ -1,5 +1,7 @@
 """Estimates from stored runs equal those made right after sampling."""
 
+import warnings
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -178,3 +180,18 @@ def test_with_notes_keeps_what_concerns_the_model(labelled_run):
     with pytest.warns(pm_temper.errors.TemperingWarning, match="priors"):
         again = pm_temper.estimate_logz(noted.idata.isel(draw=slice(40)))
     assert again.warnings == ("priors: wide.",)
+
+
+def test_joint_runs_are_told_where_their_evidence_is(model, base, seed):
+    options = {"chains": 2, "cores": 1, "random_seed": seed, "progressbar": False, "quiet": True}
+    with pm_temper.temper(model, base=base, log_zeta=0.0, random_seed=seed):
+        draws = pm.sample(
+            50, tune=50, nuts_sampler="pymc", compute_convergence_checks=False, **options
+        )
+    with pytest.raises(DataError, match="Pass them to `untemper`"):
+        pm_temper.estimate_logz(draws)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a run of 50 draws
+        untempered = pm_temper.untemper(draws, random_seed=seed)
+    with pytest.raises(DataError, match="untempered already"):
+        pm_temper.estimate_logz(untempered)
