@@ -126,7 +126,7 @@ def show(title, rows):
     cells = [
         [row["n"]]
         + [
-            f"{row[n]:.4f}" + (f" +- {row[n + ' se']:.4f}" if n + " se" in row else "")
+            f"{row[n]:.3g}" + (f" +- {row[n + ' se']:.1g}" if n + " se" in row else "")
             for n in names
         ]
         for row in rows
