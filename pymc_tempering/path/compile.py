@@ -94,7 +94,8 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     """Compile a model's log density and gradient into a C function.
 
     Data and dims are frozen into a copy; the model itself is not changed. Compiled with PyMC's
-    rewrites, so that invalid parameters give ``-inf`` and not an exception.
+    rewrites, so that invalid parameters give ``-inf`` and not an exception, and without liberties
+    in floating point, so that values are the same to the last bit in every process.
 
     Parameters
     ----------
@@ -135,7 +136,10 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
             f"The log density of this model has no gradient ({error}). The compiled kernels need "
             "one; rewrite the term that PyTensor cannot differentiate."
         ) from error
-    with model:  # `check_bounds` of the model decides how parameter checks are compiled
+    # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
+    # in another where it finds parts in the cache: a seed would give other draws the second time.
+    exact = pytensor.config.change_flags(numba__fastmath=False)
+    with exact, model:  # `check_bounds` of the model decides how parameter checks are compiled
         function = pymc_compile(
             [pytensor.In(z, borrow=True)],
             [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],

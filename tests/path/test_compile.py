@@ -1,5 +1,6 @@
 """A model's density as a C function: the right numbers, clear refusals, a safe cache."""
 
+import os
 import subprocess
 import sys
 
@@ -214,3 +215,39 @@ def test_cached_wrappers_of_two_models_are_never_confused():
         assert float(value) == pytest.approx(exact, rel=1e-12)
         np.testing.assert_allclose([float(g0), float(g1)], -r / sd, rtol=1e-12)
         assert hit == "True"
+
+
+_FIRST_AND_LATER = """
+import hashlib, numpy as np, pymc as pm
+from pymc_tempering.path.compile import compile_density
+rng = np.random.default_rng(0)
+group, x = rng.integers(0, 40, 500), rng.normal(size=500)
+with pm.Model() as model:
+    mu, tau = pm.Normal("mu", 0.0, 1.0), pm.HalfNormal("tau", 1.0)
+    a = pm.Normal("a", mu, tau, shape=40)
+    pm.Normal("y", a[group] * x, 0.7, observed=rng.normal(size=500))
+density = compile_density(model)
+digest = hashlib.md5()
+for z in rng.normal(size=(20, density.dim)):
+    value, grad = density.value_and_grad(z)
+    digest.update(np.append(grad, value).tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_first_and_later_processes_agree_to_the_last_bit(tmp_path):
+    """A seed has to give the same draws with a cold cache of compiled code and with a warm one."""
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+        "PYTENSOR_FLAGS": f"base_compiledir={tmp_path / 'pytensor'}",
+    }
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", _FIRST_AND_LATER], env=environment, check=True, text=True,
+            capture_output=True,
+        ).stdout
+        for _ in range(2)
+    ]  # fmt: skip
+    assert len(digests[0]) > 30
+    assert digests[0] == digests[1]
