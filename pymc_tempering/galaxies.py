@@ -39,11 +39,11 @@ VELOCITIES_KM_S: tuple[int, ...] = (
 )
 # fmt: on
 
-# PyTensor stores a Python float in single precision and would take its logarithm there.
-PRIOR_MEAN = np.float64(20.0)
-PRIOR_MEAN_SD = np.float64(10.0)
-PRIOR_VARIANCE_SHAPE = np.float64(3.0)
-PRIOR_VARIANCE_SCALE = np.float64(20.0)
+PRIOR_MEAN = 20.0
+PRIOR_MEAN_SD = 10.0
+PRIOR_VARIANCE_SHAPE = 3.0
+PRIOR_VARIANCE_SCALE = 20.0
+PRIOR_WEIGHT = 1.0
 
 
 def velocities() -> FloatArray:
@@ -64,7 +64,15 @@ def velocities() -> FloatArray:
     return np.asarray(VELOCITIES_KM_S, dtype=np.float64) / 1000.0
 
 
-def galaxy_mixture(k: int) -> pm.Model:
+def galaxy_mixture(
+    k: int,
+    *,
+    mean_loc: float = PRIOR_MEAN,
+    mean_sd: float = PRIOR_MEAN_SD,
+    variance_shape: float = PRIOR_VARIANCE_SHAPE,
+    variance_scale: float = PRIOR_VARIANCE_SCALE,
+    weight_concentration: float = PRIOR_WEIGHT,
+) -> pm.Model:
     r"""Build the Gaussian mixture with ``k`` components for the galaxy velocities.
 
     .. math::
@@ -73,9 +81,9 @@ def galaxy_mixture(k: int) -> pm.Model:
         \mu_j \sim N(20, 10^2), \quad \sigma_j^2 \sim \mathrm{InvGamma}(3, 20), \quad
         w \sim \mathrm{Dirichlet}(1, \ldots, 1)
 
-    in units of 1000 km/s: the priors of Chib (1995, section 4.2), all proper, as an evidence
-    needs. The inverse gamma prior keeps a component from shrinking onto one galaxy, where the
-    likelihood has no bound. Allocations are summed out. The means are exchangeable and
+    in units of 1000 km/s. Default are the priors of Chib (1995, section 4.2), all proper, as an
+    evidence needs. The inverse gamma prior keeps a component from shrinking onto one galaxy, where
+    the likelihood has no bound. Allocations are summed out. The means are exchangeable and
     unordered, so the posterior has (at least) ``k!`` modes that differ only by the labels, and
     the evidence is that of the model as written: no factor ``k!`` is owed.
 
@@ -83,6 +91,13 @@ def galaxy_mixture(k: int) -> pm.Model:
     ----------
     k : int
         Number of components, at least 1. With ``k=1`` there are no weights.
+    mean_loc, mean_sd : float
+        Of the normal prior of each component's mean, in 1000 km/s; default 20 and 10.
+    variance_shape, variance_scale : float
+        Of the inverse gamma prior of each component's variance, whose mean is
+        ``variance_scale / (variance_shape - 1)``; default 3 and 20, the latter in (1000 km/s)**2.
+    weight_concentration : float
+        Every entry of the Dirichlet prior of the weights; default 1, the uniform distribution.
 
     Returns
     -------
@@ -93,25 +108,44 @@ def galaxy_mixture(k: int) -> pm.Model:
     Raises
     ------
     OptionError
-        If ``k`` is not a positive integer.
+        If ``k`` is not a positive integer, or a number of a prior not finite or, but for
+        `mean_loc`, not positive.
 
     Examples
     --------
     >>> from pymc_tempering.galaxies import galaxy_mixture
     >>> [variable.name for variable in galaxy_mixture(3).free_RVs]
     ['mean', 'variance', 'weight']
+
+    The same under another prior:
+
+    >>> vague = galaxy_mixture(3, mean_sd=20.0, variance_scale=10.0)
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         msg = f"The mixture needs a positive whole number of components, but k={k!r} was given."
         raise OptionError(msg)
+    scales = {
+        "mean_sd": mean_sd, "variance_shape": variance_shape, "variance_scale": variance_scale,
+        "weight_concentration": weight_concentration,
+    }  # fmt: skip
+    for name, value in {"mean_loc": mean_loc, **scales}.items():
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if not is_number or not np.isfinite(value) or (name in scales and value <= 0):
+            expected = "a positive finite number" if name in scales else "a finite number"
+            raise OptionError(f"`{name}` is {value!r}; expected {expected}.")
     coords = {"component": np.arange(k), "galaxy": np.arange(len(VELOCITIES_KM_S))}
     with pm.Model(coords=coords) as model:
-        mean = pm.Normal("mean", PRIOR_MEAN, PRIOR_MEAN_SD, dims="component")
+        # PyTensor stores a Python float in single precision and would take its logarithm there.
+        mean = pm.Normal("mean", np.float64(mean_loc), np.float64(mean_sd), dims="component")
         variance = pm.InverseGamma(
-            "variance", PRIOR_VARIANCE_SHAPE, PRIOR_VARIANCE_SCALE, dims="component"
+            "variance", np.float64(variance_shape), np.float64(variance_scale), dims="component"
         )
         # A Dirichlet with one entry has no unconstrained value left to sample.
-        weight = pm.Dirichlet("weight", np.ones(k), dims="component") if k > 1 else np.ones(1)
+        weight = (
+            pm.Dirichlet("weight", np.full(k, float(weight_concentration)), dims="component")
+            if k > 1
+            else np.ones(1)
+        )
         pm.NormalMixture(
             "velocity", weight, mean, sigma=pt.sqrt(variance), observed=velocities(), dims="galaxy"
         )

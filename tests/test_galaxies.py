@@ -159,19 +159,29 @@ class TestModel:
         with pytest.raises(OptionError, match="positive whole number"):
             galaxies.galaxy_mixture(k)
 
-    def test_log_density_equals_scipy_with_unequal_components(self):
+    @pytest.mark.parametrize(
+        "priors",
+        [
+            {},
+            {"mean_loc": 18, "mean_sd": 4.5, "variance_shape": 2.5, "variance_scale": 0.7,
+             "weight_concentration": 0.4},
+        ],
+        ids=["default", "others"],
+    )  # fmt: skip
+    def test_log_density_equals_scipy_with_unequal_components(self, priors):
+        loc, sd, shape, scale, concentration = priors.values() or (20, 10, 3, 20, 1)
         mean, variance = np.array([10.0, 21.0, 33.0]), np.array([0.3, 5.0, 2.0])
         weight = np.array([0.1, 0.75, 0.15])
         y = galaxies.velocities()
         expected = (
-            stats.norm.logpdf(mean, 20, 10).sum()
-            + stats.invgamma.logpdf(variance, 3, scale=20).sum()
-            + stats.dirichlet.logpdf(weight, np.ones(3))
+            stats.norm.logpdf(mean, loc, sd).sum()
+            + stats.invgamma.logpdf(variance, shape, scale=scale).sum()
+            + stats.dirichlet.logpdf(weight, np.full(3, concentration))
             + logsumexp(
                 np.log(weight) + stats.norm.logpdf(y[:, None], mean, np.sqrt(variance)), axis=1
             ).sum()
         )
-        model = galaxies.galaxy_mixture(3)
+        model = galaxies.galaxy_mixture(3, **priors)
         point = {
             "mean": mean,
             "variance_log__": np.log(variance),
@@ -179,6 +189,15 @@ class TestModel:
         }
         log_p = model.compile_logp(jacobian=False, mode="FAST_COMPILE")(point)
         assert log_p == pytest.approx(expected, abs=1e-9)
+
+    @pytest.mark.parametrize(
+        "prior",
+        [{"mean_loc": np.nan}, {"mean_sd": 0.0}, {"variance_shape": "3"}, {"variance_scale": -1},
+         {"weight_concentration": np.inf}],
+    )  # fmt: skip
+    def test_refuses_what_is_no_prior(self, prior):
+        with pytest.raises(OptionError, match=f"`{next(iter(prior))}`.*expected a .*number"):
+            galaxies.galaxy_mixture(2, **prior)
 
     def test_one_component_has_no_weight(self):
         assert [v.name for v in galaxies.galaxy_mixture(1).free_RVs] == ["mean", "variance"]
