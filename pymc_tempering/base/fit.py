@@ -16,7 +16,6 @@ from pymc_tempering.base.local import (
     fit_local_bases,
     select_fits,
 )
-from pymc_tempering.base.moments import robust_gaussian
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.types import FloatArray
 
@@ -249,7 +248,7 @@ def base_from_draws(
     draws : array of shape (n, D) or (chains, n, D)
         Draws of the flat unconstrained vector in the order in which they were made.
     full, min_scale
-        As for :func:`pymc_tempering.base.moments.robust_gaussian`.
+        As for :func:`pymc_tempering.base.robust.robust_moments`.
 
     Returns
     -------
@@ -278,7 +277,9 @@ def base_from_draws(
             "unconstrained values."
         )
     flat = x.reshape(-1, x.shape[2])
-    return robust_gaussian(flat, full=full, n_effective=_n_effective(x), min_scale=min_scale)
+    return GaussianBase.from_draws(
+        flat, full=full, n_effective=_n_effective(x), min_scale=min_scale
+    )
 
 
 def _n_effective(x: FloatArray) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from pymc_tempering.base.robust import robust_moments
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
@@ -172,10 +173,18 @@ class GaussianBase:
         return cls(mean, scale, log_zeta)
 
     @classmethod
-    def from_draws(cls, draws: FloatArray, *, full: bool | None = None) -> "GaussianBase":
-        """Build a base from draws of shape (n, D), with robust scales.
+    def from_draws(
+        cls,
+        draws: FloatArray,
+        *,
+        full: bool | None = None,
+        shrinkage: float | None = None,
+        n_effective: float | None = None,
+        min_scale: FloatArray | float | None = None,
+    ) -> "GaussianBase":
+        """Build a base from draws of shape (n, D), with scales that exist for any target.
 
-        The same as :func:`pymc_tempering.base.moments.robust_gaussian`, which has more options.
+        The options are those of :func:`pymc_tempering.base.robust.robust_moments`.
 
         Examples
         --------
@@ -184,9 +193,10 @@ class GaussianBase:
         >>> bool(np.all(np.abs(base.scale - 2.0) < 0.15))
         True
         """
-        from pymc_tempering.base.moments import robust_gaussian
-
-        return robust_gaussian(draws, full=full)
+        mean, scale = robust_moments(
+            draws, full=full, shrinkage=shrinkage, n_effective=n_effective, min_scale=min_scale
+        )
+        return cls(mean, scale)
 
     @property
     def dim(self) -> int:
