@@ -22,12 +22,13 @@ from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.step_methods.annealer import Annealer
 from pymc_tempering.step_methods.annealing_pool import Density, run_particles
 from pymc_tempering.step_methods.annealing_tuner import PILOT_OPTIONS, PILOT_SCANS, TunerOptions
-from pymc_tempering.step_methods.common import check_choice, check_positive, resolve_model
+from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.hais import HAIS
+from pymc_tempering.step_methods.options import check_choice, check_positive
 from pymc_tempering.step_methods.pilot import Pilot
 from pymc_tempering.step_methods.progress import format_log_z
 from pymc_tempering.step_methods.tuning import overdisperse
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealingResult", "anneal"]
 
@@ -128,7 +129,9 @@ def anneal(
     draws : DataTree or ndarray of shape (n, D), optional
         Draws of the posterior that reverse particles start from: those of an earlier run, or flat
         unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions,
-        which leave exact draws exact. Default: from a pilot run of parallel tempering.
+        which leave exact draws exact, but not independent: the error is that of means by draw, and
+        fewer than 20 are warned of. Of more, evenly spaced ones are taken. Default: from a pilot
+        run of parallel tempering.
     base : GaussianBase, DataTree or "advi", optional
         As for :class:`pymc_tempering.ParallelTempering`.
     adapt_base : bool
@@ -196,16 +199,14 @@ def anneal(
     n_draws = n_particles if direction != "forward" and starts is None else 0
     density = Density(step._density.address, step.dim, step._source_model)
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
+    origins = None
     rates, n_gradients = [], 0
     with phases(progressbar) as work:
         annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
-            starts = annealer.continue_draws(
-                pilot_draws if starts is None else starts,
-                n_particles,
-                _MOVES_BETWEEN_DRAWS,
-                setup_rng,
-            )
+            starts = pilot_draws if starts is None else starts
+            origins = _origins(starts, n_particles)
+            starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
         if direction != "reverse":
             forward, ends, rate, n = run_particles(
                 annealer, density, n_particles, None, executor, forward_rng,
@@ -231,9 +232,17 @@ def anneal(
         base=annealer.base,
         n_gradients=n_gradients,
         estimate=ensemble_estimate(
-            forward, reverse, _support_mass(annealer, setup_rng), _N_SUPPORT_DRAWS
+            forward, reverse, _support_mass(annealer, setup_rng), _N_SUPPORT_DRAWS, origins
         ),
     )
+
+
+def _origins(draws: FloatArray, n: int) -> IntArray:
+    """Which distinct draw each of n starts descends from, in order of appearance."""
+    n_draws = len(draws)
+    rows = np.arange(n) % n_draws if n_draws < n else np.arange(n) * n_draws // n
+    _, first, index = np.unique(draws[rows], axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[index.ravel()]
 
 
 def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[[FloatArray], None]:

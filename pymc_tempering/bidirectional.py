@@ -19,7 +19,8 @@ from pymc_tempering.path.freeze import freeze
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.progress import phases
 from pymc_tempering.sampling import STEPS
-from pymc_tempering.step_methods.common import check_positive, resolve_model
+from pymc_tempering.step_methods.common import resolve_model
+from pymc_tempering.step_methods.options import check_positive
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ANNEALING_METHODS", "bidirectional_check", "simulate"]

@@ -16,7 +16,8 @@ from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.results.datatree import attach_estimate, label_dimensions
-from pymc_tempering.step_methods.common import check_choice, resolve_model
+from pymc_tempering.step_methods.common import resolve_model
+from pymc_tempering.step_methods.options import check_choice
 
 __all__ = ["METHODS", "STEPS", "build_step", "check_run", "resolve_method", "run_chains", "sample"]
 

@@ -208,9 +208,13 @@ class Annealer:
     def continue_draws(
         self, draws: FloatArray, n: int, n_moves: int, rng: np.random.Generator
     ) -> FloatArray:
-        """Extend draws ``z`` of the target, shape (n_draws, D), to n by a chain at beta = 1."""
+        """Extend draws ``z`` of the target, shape (n_draws, D), to n by a chain at beta = 1.
+
+        Row ``i`` descends from draw ``i % n_draws``. Of more than n draws, n evenly spaced ones are
+        taken: the first may be those of one chain.
+        """
         if len(draws) >= n:
-            return draws[:n]
+            return draws[np.arange(n) * len(draws) // n]
         positions = np.empty((n, self.base.dim))
         positions[: len(draws)] = self.coordinates.to_base(draws)
         target_chain(

@@ -1,6 +1,5 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
-from collections.abc import Mapping
 from dataclasses import field
 from time import perf_counter
 from typing import Any
@@ -37,6 +36,18 @@ N_PRIOR_STARTS = 12
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
 _MIN_MODE_WEIGHT = 0.3
+
+_SHARED: dict[str, type] = {
+    "global_barrier": np.float64,
+    "n_gradients": np.int64,
+    "n_divergences": np.int64,
+    "n_zero_density": np.int64,
+    "diverging": np.bool_,
+    "base_id": np.int64,
+    "model_logp": np.float64,
+    "perf_counter_diff": np.float64,
+}
+"""Statistics that all tempered steps record, and their types."""
 
 # nats below the best ELBO at which a fit no longer counts as a mode
 _ELBO_WINDOW = 10.0
@@ -109,8 +120,7 @@ class TemperedStep(BlockedStep):
 
     def _declare(self, table: dict[str, tuple[Any, list[int]]]) -> None:
         """Tell PyMC the statistics of the step, by name: type and shape."""
-        shared: dict[str, tuple[Any, list[int]]] = {n: (kind, []) for n, kind in TOTALS.items()}
-        table = table | shared | {"perf_counter_diff": (np.float64, [])}
+        table = table | {name: (kind, []) for name, kind in (_SHARED | TOTALS).items()}
         self.stats_dtypes_shapes = {
             name: (np.dtype((kind, tuple(shape))) if shape else kind, shape)
             for name, (kind, shape) in table.items()
@@ -232,29 +242,3 @@ def pad(values: FloatArray, length: int) -> FloatArray:
     padded = np.full((*values.shape[:-1], length), np.nan)
     padded[..., : values.shape[-1]] = values
     return padded
-
-
-def check_choice(name: str, value: str, valid: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """Refuse an unknown option, with the known ones.
-
-    Raises
-    ------
-    OptionError
-    """
-    if value not in valid:
-        raise OptionError(f"Unknown {name} {value!r}; the known ones are {sorted(valid)}.")
-    return value
-
-
-def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
-    """Refuse a value that is not a positive (whole) number.
-
-    Raises
-    ------
-    OptionError
-    """
-    kind = int | np.integer if integer else int | float | np.integer | np.floating
-    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
-        expected = "a positive whole number" if integer else "a positive number"
-        raise OptionError(f"`{name}` is {value!r}; expected {expected}.")
-    return value

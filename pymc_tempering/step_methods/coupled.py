@@ -10,13 +10,9 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.errors import OptionError
 from pymc_tempering.schedule.weights import BiasAdapter
-from pymc_tempering.step_methods.common import (
-    TemperedStep,
-    TemperedStepState,
-    check_positive,
-)
+from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
+from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_options
 from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.progress import Totals
@@ -62,23 +58,10 @@ class CoupledStep(TemperedStep):
         unknown: dict[str, Any],
     ) -> None:
         """Check and keep what both steps take, and compile the model."""
-        strange = set(unknown) - {"blocked", "initial_point", "compile_kwargs"}
-        if strange:
-            raise OptionError(
-                f"{type(self).__name__} does not know the arguments {sorted(strange)}."
-            )
+        check_unknown(type(self).__name__, unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        target_accept = options["target_accept"]
-        if not 0.0 < target_accept < 1.0:
-            raise OptionError(f"`target_accept` is {target_accept!r}; expected a number in (0, 1).")
         self.adapt_base = bool(adapt_base)
-        self._options = {
-            "trajectory_length": float(
-                check_positive("trajectory_length", options["trajectory_length"])
-            ),
-            "max_steps": check_positive("max_steps", options["max_steps"], integer=True),
-            "target_accept": float(target_accept),
-        }
+        self._options = hamiltonian_options(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
@@ -309,16 +292,11 @@ class CoupledStep(TemperedStep):
 
 
 def _shared_table(n_scans: int) -> dict[str, tuple[Any, list[int]]]:
-    whole = ("n_round_trips", "n_tempered_restarts", "n_gradients",
-             "n_divergences", "n_zero_density", "n_base_draws", "n_base_support",
-             "base_id")  # fmt: skip
+    whole = ("n_round_trips", "n_tempered_restarts", "n_base_draws", "n_base_support")
     return {
         "delta": (np.float64, [n_scans]),
         "target_delta": (np.float64, [n_scans]),
         "beta": (np.float64, [n_scans]),
         "target_acceptance_rate": (np.float64, []),
         "exchange_rate": (np.float64, []),
-        "global_barrier": (np.float64, []),
-        "diverging": (np.bool_, []),
-        "model_logp": (np.float64, []),
     } | {name: (np.int64, []) for name in whole}

@@ -15,8 +15,8 @@ from pymc_tempering.schedule.weights import (
     knot_log_occupancy,
     wanted_occupancy,
 )
-from pymc_tempering.step_methods.common import check_choice, check_positive
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
+from pymc_tempering.step_methods.options import check_choice, check_positive
 from pymc_tempering.step_methods.pair import ContinuousPair, PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals

@@ -9,20 +9,19 @@ import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
 from pymc_tempering.step_methods.annealer import AnnealingRecord
 from pymc_tempering.step_methods.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.step_methods.common import (
-    TemperedStep,
-    TemperedStepState,
-    base_id,
+from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, base_id, pad
+from pymc_tempering.step_methods.options import (
     check_choice,
     check_positive,
-    pad,
+    check_target_accept,
+    check_unknown,
 )
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
@@ -147,9 +146,7 @@ class HAIS(TemperedStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        unknown = set(kwargs) - {"blocked", "initial_point", "compile_kwargs"}
-        if unknown:
-            raise OptionError(f"HAIS does not know the arguments {sorted(unknown)}.")
+        check_unknown("HAIS", kwargs)
         if betas is not None and n_levels is not None:
             raise ScheduleError("Both `betas` and `n_levels` were given; leave `n_levels` away.")
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
@@ -175,13 +172,6 @@ class HAIS(TemperedStep):
             "step_size": (np.float64, [knots]),
             "acceptance_rate": (np.float64, [knots]),
             "n_levels": (np.int64, []),
-            "global_barrier": (np.float64, []),
-            "n_gradients": (np.int64, []),
-            "n_divergences": (np.int64, []),
-            "n_zero_density": (np.int64, []),
-            "diverging": (np.bool_, []),
-            "base_id": (np.int64, []),
-            "model_logp": (np.float64, []),
         }
         self._declare(table)
 
@@ -288,13 +278,11 @@ def annealing_options(
     kind = TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS))
     if target_accept is None:
         target_accept = 0.3 if transitions == "random_walk" else 0.8
-    if not 0.0 < target_accept < 1.0:
-        raise OptionError(f"`target_accept` is {target_accept!r}; expected a number in (0, 1).")
     return {
         "kind": kind,
         "n_leapfrog": check_positive("n_leapfrog", n_leapfrog, integer=True),
         "short_steps": bool(short_steps) and transitions != "random_walk",
-        "target_accept": float(target_accept),
+        "target_accept": check_target_accept(target_accept),
         "trajectory_length": 1.5,
         "max_steps": 64,
     }

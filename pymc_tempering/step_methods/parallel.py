@@ -10,16 +10,16 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments
-from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.kernels.swap import SWAP_SCHEMES
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
-from pymc_tempering.step_methods.common import (
-    TemperedStep,
-    TemperedStepState,
+from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, pad
+from pymc_tempering.step_methods.options import (
     check_choice,
     check_positive,
-    pad,
+    check_unknown,
+    hamiltonian_options,
 )
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
@@ -152,9 +152,7 @@ class ParallelTempering(TemperedStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        unknown = set(kwargs) - {"blocked", "initial_point", "compile_kwargs"}
-        if unknown:
-            raise OptionError(f"ParallelTempering does not know the arguments {sorted(unknown)}.")
+        check_unknown("ParallelTempering", kwargs)
         self._fixed_betas = None if betas is None else check_betas(betas)
         if n_levels is None:
             n_levels = DEFAULT_N_LEVELS if self._fixed_betas is None else self._fixed_betas.size
@@ -165,17 +163,11 @@ class ParallelTempering(TemperedStep):
                 "leave `n_levels` away."
             )
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        if not 0.0 < target_accept < 1.0:
-            raise OptionError(f"`target_accept` is {target_accept!r}; expected a number in (0, 1).")
         self.adapt_base = bool(adapt_base)
-        self._options = {
-            "trajectory_length": float(check_positive("trajectory_length", trajectory_length)),
-            "max_steps": check_positive("max_steps", max_steps, integer=True),
-            "target_accept": float(target_accept),
-            "swap_scheme": SWAP_SCHEMES.index(
-                check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
-            ),
-        }
+        scheme = SWAP_SCHEMES.index(check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES))
+        self._options = {"swap_scheme": scheme} | hamiltonian_options(
+            target_accept=target_accept, trajectory_length=trajectory_length, max_steps=max_steps
+        )
         self._prepare(vars, model, base, rng)
         self._run: _Run | None = None
         self._n_tune = self.default_tune_steps
@@ -183,8 +175,7 @@ class ParallelTempering(TemperedStep):
 
     def _set_statistics(self) -> None:
         n, s = self.n_levels, self.scans_per_draw
-        whole = ("n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences",
-                 "n_zero_density", "n_unreached_modes", "base_id")  # fmt: skip
+        whole = ("n_round_trips", "n_tempered_restarts", "n_unreached_modes")
         table: dict[str, tuple[Any, list[int]]] = {
             "delta": (np.float64, [s, n]),
             "betas": (np.float64, [n]),
@@ -192,9 +183,6 @@ class ParallelTempering(TemperedStep):
             "acceptance_rate": (np.float64, [n]),
             "step_size": (np.float64, [n]),
             "replica": (np.int64, [n]),
-            "global_barrier": (np.float64, []),
-            "diverging": (np.bool_, []),
-            "model_logp": (np.float64, []),
         }
         self._declare(table | {name: (np.int64, []) for name in whole})
 

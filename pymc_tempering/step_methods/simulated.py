@@ -14,8 +14,9 @@ from pymc_tempering.kernels.simulated import LEVEL_UPDATES
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
-from pymc_tempering.step_methods.common import check_choice, pad
+from pymc_tempering.step_methods.common import pad
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
+from pymc_tempering.step_methods.options import check_choice
 from pymc_tempering.step_methods.pair import PairRecord, SimulatedPair, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals
