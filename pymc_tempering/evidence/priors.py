@@ -1,19 +1,20 @@
 """Priors that the evidence depends on more than on the data: improper or extremely wide ones."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.pytensorf import compile
 
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
 
 MAX_WIDTH_RATIO = 1e3
-"""Prior sd over posterior sd beyond which log Z is mostly about the prior's width."""
+"""Width of the prior over that of the posterior (interquartile ranges) beyond which log Z is mostly
+about the prior's width."""
 
 _N_DRAWS = 500
 
@@ -44,8 +45,9 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
         )
     posterior = idata["posterior"].dataset
     wide = []
-    proper = [rv for rv in model.free_RVs if rv.name not in improper and rv.name in posterior]
-    for rv, draws in zip(proper, _prior_draws(proper), strict=True):
+    sampled = [rv for rv in model.free_RVs if rv.name in posterior]
+    proper = [rv for rv in sampled if rv.name not in improper]
+    for rv, draws in zip(proper, _prior_draws(proper, sampled, posterior), strict=True):
         if draws is None:
             continue
         low, high = np.quantile(draws, [0.25, 0.75], axis=0)
@@ -63,15 +65,38 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     return warnings
 
 
-def _prior_draws(variables: list[Any]) -> list[FloatArray | None]:
-    """Draws of each variable, all at once where possible; None where one cannot be drawn."""
+def _prior_draws(
+    variables: list[Any], sampled: list[Any], posterior: xr.Dataset
+) -> list[FloatArray | None]:
+    """Draws of each variable from its prior; None where one cannot be drawn.
+
+    Where a prior depends on other variables, these are at posterior draws: log Z averages over
+    the hyperparameters that the data support, however wide the prior is at others.
+    """
     if not variables:
         return []
-    # compiling costs more than 500 draws by the interpreter
-    draw = partial(pm.draw, draws=_N_DRAWS, random_seed=0, mode="FAST_COMPILE")
     try:
-        return draw(variables)
+        return _draw_given_parents(variables, sampled, posterior)
     except (NotImplementedError, ValueError):
         if len(variables) == 1:
             return [None]
-        return [_prior_draws([rv])[0] for rv in variables]
+        return [_prior_draws([rv], sampled, posterior)[0] for rv in variables]
+
+
+def _draw_given_parents(
+    variables: list[Any], sampled: list[Any], posterior: xr.Dataset
+) -> list[FloatArray]:
+    # a copy of each node depends on the inputs below; the node itself would be one of them
+    fresh = [rv.owner.clone().outputs[rv.owner.outputs.index(rv)] for rv in variables]
+    # compiling costs more than 500 draws by the interpreter
+    draw = compile(
+        sampled, fresh, random_seed=0, mode="FAST_COMPILE", on_unused_input="ignore",
+        allow_input_downcast=True,
+    )  # fmt: skip
+    values = [
+        posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).values
+        for rv in sampled
+    ]
+    chosen = np.linspace(0, len(values[0]) - 1, _N_DRAWS).astype(np.int64)
+    draws = [draw(*(value[i] for value in values)) for i in chosen]
+    return [np.array(column) for column in zip(*draws, strict=True)]

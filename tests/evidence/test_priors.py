@@ -69,13 +69,34 @@ def test_50_good_priors_raise_nothing(rng):
     with pm.Model() as model:
         scale = pm.LogNormal("scale", 0.0, 0.1)
         pm.Normal("b", 0.0, scale * np.geomspace(1.0, 100.0, 50))
-    run = draws(rng, scale=0.05)
-    run["posterior"] = (
-        run["posterior"]
-        .to_dataset()
-        .assign(b=(("chain", "draw", "i"), rng.normal(size=(2, 200, 50))))
+    assert prior_doubts(model, hierarchical_run(rng, "scale", "b", 50)) == []
+
+
+def hierarchical_run(rng, parent, child, n):
+    """Posterior draws of a positive parent near 1 and of n children of sd 1."""
+    posterior = xr.Dataset(
+        {
+            parent: (("chain", "draw"), np.exp(0.05 * rng.normal(size=(2, 200)))),
+            child: (("chain", "draw", "i"), rng.normal(size=(2, 200, n))),
+        }
     )
-    assert prior_doubts(model, run) == []
+    return xr.DataTree.from_dict({"/posterior": posterior})
+
+
+def test_hyperparameters_that_the_data_exclude_do_not_widen_a_prior(rng):
+    """A gamma prior of small shape for a rate has most of its mass near zero; the data have not."""
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 0.1, 1.0)
+        pm.Gamma("failures", 1.0, rate, shape=10)
+    assert prior_doubts(model, hierarchical_run(rng, "rate", "failures", 10)) == []
+
+
+def test_a_wide_prior_of_children_is_found_at_good_hyperparameters(rng):
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1.0)
+        pm.Normal("effect", 0.0, 1e5 * scale, shape=10)
+    (text,) = prior_doubts(model, hierarchical_run(rng, "scale", "effect", 10))
+    assert text.startswith("extremely wide priors: effect (")
 
 
 def test_a_prior_that_cannot_be_drawn_is_passed_over(rng):
