@@ -1,8 +1,9 @@
 """The evidence of a HAIS run, from the weights of its forward and reverse annealing runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.annealed import (
@@ -10,16 +11,23 @@ from pymc_tempering.estimators.annealed import (
     annealed_reverse,
     bidirectional,
 )
+from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.types import FloatArray
 
-__all__ = ["annealing_doubts", "collect"]
+__all__ = ["annealing_doubts", "best_pareto_k", "collect"]
 
 MAX_PARETO_K = 0.7
 MIN_WEIGHT_ESS = 20.0
 MAX_GAP = 3.0
 MIN_ACCEPTED = 0.02
 FULL_SUPPORT = 0.99
+MIN_PARTICLES = 25
+"""The fewest that `pymc_tempering.numerics.pareto_k` fits a tail to."""
+MAX_CROSSING = 4.0
+"""Standard errors by which the lower bound may exceed the upper."""
+
+_CROSSING_RATE = 0.02
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -78,22 +86,26 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
             strict=True,
         ):
             arrays[name][chain] = value
-    lower = annealed_forward(forward_all.ravel()).log_z
     mass = float(np.mean(np.isfinite(forward_all)))
-    upper = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf).log_z
+    up = annealed_forward(forward_all.ravel())
+    down = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf)
+    lower, upper = up.log_z, down.log_z
     warnings = annealing_doubts(
         weight_ess=float(arrays["weight_ess"].sum()),
         # one direction of sound weights is enough for an estimate that weighs both
-        pareto_k=float(
-            np.nanmin(
-                [
-                    np.max(arrays["pareto_k_weights_forward"]),
-                    np.max(arrays["pareto_k_weights_reverse"]),
-                ]
-            )
+        pareto_k=best_pareto_k(
+            [
+                np.max(arrays["pareto_k_weights_forward"]),
+                np.max(arrays["pareto_k_weights_reverse"]),
+            ]
         ),
         gap=upper - lower,
+        # both directions of a scan share its chain, so that their errors are added as they are
+        gap_error=log_z_standard_error(
+            np.zeros(n_chains), (up.influence - down.influence).reshape(n_chains, -1)
+        ),
         support_mass=mass,
+        n_particles=forward_all[0].size,
     )
     idle = np.flatnonzero(arrays["acceptance_rate_particles"] < MIN_ACCEPTED).tolist()
     if idle:
@@ -118,7 +130,13 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
 
 
 def annealing_doubts(
-    *, weight_ess: float, pareto_k: float, gap: float, support_mass: float
+    *,
+    weight_ess: float,
+    pareto_k: float,
+    gap: float,
+    gap_error: StandardError,
+    support_mass: float,
+    n_particles: int,
 ) -> list[str]:
     """What speaks against an estimate from annealing runs, each with a remedy.
 
@@ -127,13 +145,23 @@ def annealing_doubts(
     weight_ess : float
         Effective number of forward particles.
     pareto_k : float
-        Tail index of the weights, the better one of two directions.
+        Tail index of the weights, the better one of two directions; nan where it is unknown.
     gap : float
         Upper minus lower bound, in nats; nan where only one direction was run.
+    gap_error : StandardError
+        Of `gap`.
     support_mass : float
         Share of the base on the support of the target.
+    n_particles : int
+        Weights that a tail was fitted to.
     """
     warnings = []
+    if n_particles < MIN_PARTICLES:
+        warnings.append(
+            f"too few particles: there are {n_particles} annealing weights in a direction, fewer "
+            f"than {MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
+            "itself uncertain. Raise the number of draws or particles."
+        )
     if weight_ess < MIN_WEIGHT_ESS:
         warnings.append(
             f"few particles hold the weight: the effective number of forward particles is "
@@ -149,6 +177,15 @@ def annealing_doubts(
             f"bounds far apart: forward and reverse annealing differ by {gap:.1f} nats, so one of "
             "them has not seen what the other has. Raise `n_levels` or `tune`."
         )
+    # with few starting draws the error itself is uncertain
+    allowed = max(MAX_CROSSING, float(student_t.isf(_CROSSING_RATE, gap_error.df)))
+    if -gap > allowed * gap_error.se:
+        warnings.append(
+            f"bounds crossed: the lower bound exceeds the upper by {-gap:.2g} nats, more than the "
+            f"error of their difference, {gap_error.se:.2g}, explains, so the reverse particles "
+            "did not start from draws of the whole posterior. Start them from more draws, of every "
+            "mode, or raise `n_levels`."
+        )
     if support_mass < FULL_SUPPORT:
         warnings.append(
             f"target is zero on part of the base: {100 * (1 - support_mass):.1f} % of the "
@@ -157,3 +194,15 @@ def annealing_doubts(
             "base's mass on the support."
         )
     return warnings
+
+
+def best_pareto_k(values: Sequence[float]) -> float:
+    """Return the least of the known tail indices, nan where none is known.
+
+    Examples
+    --------
+    >>> best_pareto_k([np.nan, 0.3]), best_pareto_k([np.nan])
+    (0.3, nan)
+    """
+    known = [float(value) for value in values if not np.isnan(value)]
+    return min(known, default=np.nan)

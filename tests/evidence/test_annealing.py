@@ -1,0 +1,108 @@
+"""The estimate from annealing weights: few particles, and particles that share a start."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.evidence.hais import collect
+
+MASS, OF_BASE = np.array([0.3, 0.7]), np.array([0.5, 0.5])
+SPREAD = 0.5
+
+
+def weights_of_modes(modes, rng, sign):
+    """Log weights of particles that never leave their mode; Crooks' relation with Z = 1 holds."""
+    noise = rng.normal(0.5 * sign * SPREAD**2, SPREAD, len(modes))
+    return np.log(MASS / OF_BASE)[modes] + noise
+
+
+def ensemble(rng, n_starts, n=120):
+    forward = weights_of_modes(rng.choice(2, n, p=OF_BASE), rng, -1.0)
+    labels = np.arange(n) % n_starts
+    modes = rng.choice(2, n_starts, p=MASS)[labels]
+    reverse = weights_of_modes(modes, rng, 1.0)
+    return forward, reverse, labels
+
+
+def names(texts):
+    return {text.split(":")[0] for text in texts}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("n_starts", "both"), [(8, True), (8, False), (40, True), (40, False)])
+def test_error_of_particles_that_share_starts(n_starts, both, rng):
+    """Spread of 300 estimates against their errors, about 1 +- 0.06: 1 in 10000 at the limits."""
+    runs = []
+    for _ in range(300):
+        forward, reverse, starts = ensemble(rng, n_starts)
+        kept = forward if both else np.empty(0)
+        runs.append([ensemble_estimate(kept, reverse, starts=s) for s in (starts, None)])
+    spread = np.std([own.log_z for own, _ in runs])
+    grouped, alone = (np.sqrt(np.mean([e.se**2 for e in es])) for es in zip(*runs, strict=True))
+    assert 0.7 < spread / grouped < 1.3
+    if n_starts == 8 and not both:  # particles taken for independent are trusted far too much
+        assert spread / alone > 1.5
+    covered = [e.interval()[0] < 0.0 < e.interval()[1] for e, _ in runs]
+    if n_starts == 40:
+        assert np.mean(covered) > 0.9
+    crossed = ["bounds crossed" in names(e.warnings) for e, _ in runs]
+    assert np.mean(crossed) < 0.02
+    assert all(("few starting draws" in names(e.warnings)) == (n_starts < 20) for e, _ in runs)
+
+
+def test_starts_of_one_mode_cross_the_bounds(rng):
+    """Starts in the smaller mode put the upper bound at log 0.6, and a crossing says so."""
+    forward, _, starts = ensemble(rng, 30, n=400)
+    reverse = weights_of_modes(np.zeros(400, dtype=int), rng, 1.0)
+    for labels in (starts, np.zeros(400, dtype=int), np.arange(400) % 3):
+        estimate = ensemble_estimate(forward, reverse, starts=labels)
+        assert "bounds crossed" in names(estimate.warnings), estimate
+    one_sided = ensemble_estimate(forward, np.empty(0))
+    assert not names(one_sided.warnings) & {"bounds crossed", "few starting draws"}
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 24, 25])
+def test_few_particles_are_named(n, rng):
+    forward, reverse, _ = ensemble(rng, 1, n=n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for pair in ((forward, reverse), (forward, np.empty(0)), (np.empty(0), reverse)):
+            estimate = ensemble_estimate(*pair)
+            assert ("too few particles" in names(estimate.warnings)) == (n < 25)
+
+
+def test_particles_without_weight_raise_no_runtime_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate = ensemble_estimate(np.full(30, -np.inf), np.empty(0))
+    assert "few particles hold the weight" in names(estimate.warnings)
+
+
+def hais_statistics(rng, n_draws, n_chains=2, stuck=False):
+    shape = (n_chains, n_draws, 4)
+    size = int(np.prod(shape))
+    modes = np.zeros(size, dtype=int) if stuck else rng.choice(2, size, p=MASS)
+    forward = weights_of_modes(rng.choice(2, size, p=OF_BASE), rng, -1.0)
+    return {
+        "log_weight_forward": forward.reshape(shape),
+        "log_weight_reverse": weights_of_modes(modes, rng, 1.0).reshape(shape),
+        "accepted": np.ones(shape, dtype=bool),
+        "betas": np.broadcast_to([0.0, 0.5, 1.0], (n_chains, n_draws, 3)).copy(),
+        "n_levels": np.full((n_chains, n_draws), 3),
+        "base_id": np.full((n_chains, n_draws), 7),
+    }
+
+
+@pytest.mark.parametrize("n_draws", [1, 2, 6, 7])
+def test_short_prefixes_of_hais(n_draws, rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parts = collect(hais_statistics(rng, n_draws))
+    assert ("too few particles" in names(parts.warnings)) == (4 * n_draws < 25)
+
+
+def test_bounds_of_a_stuck_hais_run_cross(rng):
+    assert "bounds crossed" in names(collect(hais_statistics(rng, 200, stuck=True)).warnings)
+    assert "bounds crossed" not in names(collect(hais_statistics(rng, 200)).warnings)
