@@ -246,12 +246,13 @@ def compare(results, names, other):
     )  # fmt: skip
 
 
-def run(full=False, seed=1):
+def run(full=False, seed=1, n_sets=None, n_seeds=None):
     cases = cases_or_none()
     if cases is None:
         return
     settings = SimpleNamespace(
-        n_sets=5 if full else 2, n_seeds=10 if full else 2, joint_sets=5 if full else 1,
+        n_sets=n_sets or (5 if full else 2), n_seeds=n_seeds or (10 if full else 2),
+        joint_sets=5 if full else 1,
         chains=2, tune=200,
         draws={"PT": 6000 if full else 1600} | {
             name: 30_000 if full else 5000 for name in STEPS if name != "PT"
@@ -268,6 +269,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sets", type=int, default=None, help="parameter sets, 2 or 5")
+    parser.add_argument("--seeds", type=int, default=None, help="runs of each set, 2 or 10")
     options = parser.parse_args()
-    run(options.full, options.seed)
+    run(options.full, options.seed, options.sets, options.seeds)
     console.print()
