@@ -209,6 +209,36 @@ def test_prior_mass_that_no_draw_can_see_is_named(rng):
     assert_within(table, exact)
 
 
+def test_space_that_a_potential_cuts_off_is_out_of_reach(rng):
+    """Weights are all one: that the alternative is wider than the run shows nowhere else."""
+
+    def model(cut):
+        with pm.Model() as model:
+            w = pm.Normal("w", 0.0, 2.0, initval=1.0)
+            if cut:
+                pm.Potential("positive", pm.math.switch(w > 0.0, 0.0, -np.inf))
+            pm.Normal("y", w, 0.5, observed=np.array([-0.2, 0.1]))
+        return model
+
+    sd = (1 / 4 + 2 / 0.25) ** -0.5
+    mean = sd**2 * (-0.1 / 0.25)
+    x = stats.truncnorm(-mean / sd, np.inf, mean, sd).rvs((4, 300), random_state=rng)
+    with pytest.warns(TemperingWarning, match="prior mass out of reach: alternative 'whole'"):
+        prior_sensitivity(run(w=x), model(cut=True), alternatives={"whole": model(cut=False)})
+    # what neither model allows is not missing
+    table = prior_sensitivity(run(w=x), model(cut=True), alternatives={"cut": model(cut=True)})
+    assert table["warning"].tolist() == ["", ""]
+    assert table["log_bayes_factor"].iloc[1] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_variable_without_entries_is_no_obstacle(rng):
+    with linear() as model:
+        pm.Normal("none", shape=0)
+    tree = run(w=linear_draws(rng), none=np.empty((4, 1000, 0)))
+    table = prior_sensitivity(tree, model, prior_scale={"w": (2.0,)})
+    assert_within(table, linear_log_z(scale=2.0) - linear_log_z())
+
+
 @pytest.fixture(scope="module")
 def tempered(seed):
     return pm_temper.sample(linear(), random_seed=seed, **QUICK)

@@ -1,5 +1,6 @@
 """Changes of a model, and the log weight of every posterior draw under each."""
 
+import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -24,6 +25,8 @@ __all__ = [
 ]
 
 _N_PRIOR_DRAWS = 500
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -176,13 +179,17 @@ def _check_model(idata: xr.DataTree, log_joint: FloatArray, log_jac: FloatArray)
 
 
 def _share_out_of_reach(other: pm.Model, model: pm.Model) -> float:
-    """Share of the prior of a model where that of another is zero; 0 where none can be drawn."""
+    """Share of another model's prior where only that model has density; 0 where none can be drawn.
+
+    Potentials and likelihoods cut off parts of the space as priors do.
+    """
     draw = partial(pm.draw, draws=_N_PRIOR_DRAWS, random_seed=0, mode="FAST_COMPILE")
     variables: list[Any] = list(other.free_RVs)
     try:
         values = draw(variables)
-    except (NotImplementedError, ValueError):
+    except Exception as error:  # noqa: BLE001  user code may draw; what it cannot do is no obstacle
+        _log.debug("no draws from the prior of the alternative: %s", error)
         return 0.0
     drawn = {rv.name: np.asarray(v) for rv, v in zip(variables, values, strict=True)}
-    [log_prior] = evaluate(model, [model.varlogp], drawn)
-    return float(np.isneginf(log_prior).mean())
+    here, there = (evaluate(m, [m.varlogp + m.datalogp], drawn)[0] for m in (model, other))
+    return float((np.isneginf(here) & ~np.isneginf(there)).mean())

@@ -1,5 +1,6 @@
 """Priors that the evidence depends on more than on the data: improper or extremely wide ones."""
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ MAX_WIDTH_RATIO = 1e3
 about the prior's width."""
 
 _N_DRAWS = 500
+_MIN_DRAWS = 20
+
+_log = logging.getLogger(__name__)
 
 
 def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
@@ -45,8 +49,10 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
         )
     posterior = idata["posterior"].dataset
     wide = []
-    sampled = [rv for rv in model.free_RVs if rv.name in posterior]
-    proper = [rv for rv in sampled if rv.name not in improper]
+    sampled = [rv for rv in model.free_RVs if rv.name in posterior and posterior[rv.name].size]
+    # the quartiles of a handful of draws are no width, and those of one draw coincide
+    enough = posterior.sizes["chain"] * posterior.sizes["draw"] >= _MIN_DRAWS
+    proper = [rv for rv in sampled if rv.name not in improper and enough]
     for rv, draws in zip(proper, _prior_draws(proper, sampled, posterior), strict=True):
         if draws is None:
             continue
@@ -77,7 +83,8 @@ def _prior_draws(
         return []
     try:
         return _draw_given_parents(variables, sampled, posterior)
-    except (NotImplementedError, ValueError):
+    except Exception as error:  # noqa: BLE001  user code may draw, and sampling was long
+        _log.debug("no draws from the priors of %s: %s", variables, error)
         if len(variables) == 1:
             return [None]
         return [_prior_draws([rv], sampled, posterior)[0] for rv in variables]
@@ -85,7 +92,7 @@ def _prior_draws(
 
 def _draw_given_parents(
     variables: list[Any], sampled: list[Any], posterior: xr.Dataset
-) -> list[FloatArray]:
+) -> list[FloatArray | None]:
     # a copy of each node depends on the inputs below; the node itself would be one of them
     fresh = [rv.owner.clone().outputs[rv.owner.outputs.index(rv)] for rv in variables]
     # compiling costs more than 500 draws by the interpreter

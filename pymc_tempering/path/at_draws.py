@@ -75,7 +75,9 @@ def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
                 f"{rv.name!r} has shape {array.shape[2:]} in the posterior and {expected} in the "
                 "model. Pass draws of the same model."
             )
-        draws[rv.name] = array.reshape(-1, *expected).astype(value.dtype)
+        # -1 for the number of draws is ambiguous for a variable without entries
+        n_draws = array.shape[0] * array.shape[1]
+        draws[rv.name] = array.reshape(n_draws, *expected).astype(value.dtype)
     return draws
 
 

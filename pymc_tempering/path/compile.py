@@ -127,6 +127,11 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     """
     frozen = freeze(model)
     points = PointMap.from_model(frozen)
+    if points.dim == 0:
+        raise ModelError(
+            f"The free variables {list(points.names)} have no entries, so there is nothing to "
+            "sample; look at their shapes and at the lengths of the coordinates they are over."
+        )
     [log_density], z = join_nonshared_inputs(points.initial, [frozen.logp()], frozen.value_vars, [])
     log_density = rewrite_pregrad(log_density).astype("float64")
     try:

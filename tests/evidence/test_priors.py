@@ -136,3 +136,36 @@ def test_a_stored_run_remembers_its_priors(flat_prior):
         run = pm_temper.sample(flat_prior, **QUICK)
     with pytest.warns(TemperingWarning, match="improper priors"):
         pm_temper.estimate_logz(run.isel(draw=slice(40)))
+
+
+def test_a_variable_without_entries_is_no_obstacle(rng):
+    """As a vector over coordinates of which this data set has none."""
+    with pm.Model() as model:
+        pm.Normal("none", shape=0)
+        pm.Normal("mu", 0.0, 1e5)
+        pm.Normal("y", model["mu"], 1.0, observed=0.3)
+    tree = draws(rng, mu=0.5)
+    tree["posterior"] = xr.DataTree(
+        tree["posterior"].to_dataset().assign(none=(("chain", "draw", "k"), np.empty((2, 200, 0))))
+    )
+    (text,) = prior_doubts(model, tree)
+    assert text.startswith("extremely wide priors: mu ")
+
+
+def test_a_prior_whose_own_function_fails_leaves_the_others(rng):
+    """Sampling is done by then: whatever user code raises must not lose the run."""
+
+    def fail(*args, rng=None, size=None):
+        raise TypeError("cannot draw")
+
+    with pm.Model() as model:
+        own = pm.CustomDist("own", logp=lambda value: -0.5 * value**2, random=fail)
+        pm.Normal("mu", 0.0, 1e5)
+        pm.Normal("y", model["mu"] + own, 1.0, observed=0.3)
+    (text,) = prior_doubts(model, draws(rng, mu=0.5, own=0.5))
+    assert text.startswith("extremely wide priors: mu ")
+
+
+def test_one_draw_has_no_width(rng):
+    tree = draws(rng, mu=0.5).isel(chain=[0], draw=[0])
+    assert prior_doubts(normal_model(1.0), tree) == []

@@ -126,6 +126,14 @@ def test_shared_digest_sees_dims():
     assert shared_digest(model) != before
 
 
+def test_a_model_whose_variables_have_no_entries_is_refused():
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=0)
+        pm.Normal("y", x.sum(), 1.0, observed=0.3)
+    with pytest.raises(ModelError, match=r"free variables \['x'\] have no entries"):
+        compile_density(model)
+
+
 def test_models_without_free_variables_are_refused():
     with pm.Model() as model:
         pm.Normal("y", 0.0, 1.0, observed=1.0)
