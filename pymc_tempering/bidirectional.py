@@ -1,7 +1,8 @@
 """How accurate is a sampler on this model? Simulated data, for which log Z can be sandwiched."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.options import check_positive
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ANNEALING_METHODS", "bidirectional_check", "simulate"]
+__all__ = ["ANNEALING_METHODS", "Simulated", "bidirectional_check", "simulate"]
 
 ANNEALING_METHODS = {
     "hais": "hamiltonian",
@@ -32,7 +33,29 @@ ANNEALING_METHODS = {
 }
 """Methods that bound log Z from both sides, and the transitions they use."""
 
+# what the check settles itself
+_SETTLED = {"model", "direction", "draws", "transitions"}
+
 type Method = str | Callable[..., float]
+
+
+class Simulated(NamedTuple):
+    """One simulated data set, with all that is known about it.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        A copy of the model that observes the simulated data.
+    data : dict of ndarray
+        Simulated data, by the name of the observed variable.
+    parameters : dict of ndarray
+        Free variables that generated the data, by name: an exact draw from the posterior of
+        `model`.
+    """
+
+    model: pm.Model
+    data: dict[str, np.ndarray]
+    parameters: dict[str, np.ndarray]
 
 
 def bidirectional_check(
@@ -44,8 +67,9 @@ def bidirectional_check(
     n_levels: int = 500,
     random_seed: Any = None,
     progressbar: bool = True,
+    return_simulated: bool = False,
     **kwargs: Any,
-) -> pd.DataFrame:
+) -> pd.DataFrame | tuple[pd.DataFrame, list[Simulated]]:
     r"""Measure the accuracy of a sampler on this model by bidirectional Monte Carlo.
 
     For each repeat
@@ -76,8 +100,12 @@ def bidirectional_check(
     random_seed : int or numpy.random.Generator, optional
     progressbar : bool
         Show which repeat and method are done, with the gap of the last. Default True.
+    return_simulated : bool
+        Return the simulated data sets too, to put exact values or other methods beside the bounds.
+        Default False.
     **kwargs
-        Passed on to :func:`pymc_tempering.annealing.anneal`.
+        Passed on to :func:`pymc_tempering.annealing.anneal`, for instance ``tune``, ``base`` or
+        ``n_leapfrog``.
 
     Returns
     -------
@@ -85,6 +113,8 @@ def bidirectional_check(
         One row per repeat and method: ``repeat``, ``method``, ``log_z``, ``lower`` and ``upper``
         (the method's own bounds, or the tightest known), ``gap`` in nats: ``upper - lower`` of a
         method with bounds; for others how far ``log_z`` can be from the truth if the bounds hold.
+    list of Simulated
+        With `return_simulated` only; one data set for each repeat, in order.
 
     Raises
     ------
@@ -92,6 +122,7 @@ def bidirectional_check(
         For a model that cannot generate data: no observed variables, potentials, flat priors, or a
         distribution without random draws.
     OptionError
+        For unknown methods or arguments, before any sampling.
 
     References
     ----------
@@ -108,19 +139,33 @@ def bidirectional_check(
     ...                             progressbar=False)
     >>> bool(table["gap"].iloc[0] < 0.5)
     True
+
+    With the data, and the answer for these by hand:
+
+    >>> table, simulated = bidirectional_check(model, n_repeats=1, n_particles=50, n_levels=50,
+    ...                                        random_seed=1, progressbar=False,
+    ...                                        return_simulated=True)
+    >>> y = simulated[0].data["y"]
+    >>> exact = -0.5 * (y @ np.linalg.solve([[1.25, 1.0], [1.0, 1.25]], y) + np.log(0.5625))
+    >>> exact -= np.log(2 * np.pi)
+    >>> bool(abs(table["log_z"].iloc[0] - exact) < 0.2)
+    True
     """
     check_positive("n_repeats", n_repeats, integer=True)
     check_positive("n_particles", n_particles, integer=True)
     model = resolve_model(model, "bidirectional_check")
     named = _check_methods(methods)
+    _check_options(kwargs)
     check_generative(model)
-    rows = []
+    rows, all_simulated = [], []
     with phases(progressbar) as work:
         phase = work.add("Repeats x methods", n_repeats * len(named))
         for repeat, rng in enumerate(np.random.default_rng(random_seed).spawn(n_repeats)):
             data_rng, *method_rngs = rng.spawn(1 + len(named))
-            conditioned, exact = simulate(model, data_rng)
-            draws = _unconstrained(conditioned, exact)
+            simulated = simulate(model, data_rng)
+            conditioned = simulated.model
+            draws = _unconstrained(conditioned, simulated.parameters)
+            all_simulated.append(simulated)
             of_repeat: list[dict[str, Any]] = []
             for (name, method), method_rng in zip(named.items(), method_rngs, strict=True):
                 row: dict[str, Any] = {"repeat": repeat, "method": name}
@@ -143,10 +188,11 @@ def bidirectional_check(
                 phase.advance(note=f"repeat {repeat}, {name}{gap}")
             _hold_against_bounds(of_repeat)
             rows += of_repeat
-    return pd.DataFrame(rows, columns=["repeat", "method", "log_z", "lower", "upper", "gap"])
+    table = pd.DataFrame(rows, columns=["repeat", "method", "log_z", "lower", "upper", "gap"])
+    return (table, all_simulated) if return_simulated else table
 
 
-def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[pm.Model, dict[str, np.ndarray]]:
+def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
     """Draw parameters and data from the prior predictive and condition the model on the data.
 
     Parameters
@@ -157,11 +203,7 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[pm.Model, dict[
 
     Returns
     -------
-    conditioned : pymc.Model
-        A copy that observes the simulated data.
-    parameters : dict of ndarray
-        Free variables that generated the data, by name: an exact draw from the posterior of
-        ``conditioned``.
+    Simulated
 
     Raises
     ------
@@ -184,7 +226,11 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[pm.Model, dict[
         conditioned.values_to_rvs.pop(old)
         conditioned.rvs_to_values[rv] = new
         conditioned.values_to_rvs[new] = rv
-    return conditioned, {rv.name: drawn[rv.name] for rv in model.free_RVs}
+    return Simulated(
+        conditioned,
+        {rv.name: drawn[rv.name] for rv in model.observed_RVs},
+        {rv.name: drawn[rv.name] for rv in model.free_RVs},
+    )
 
 
 def check_generative(model: pm.Model) -> None:
@@ -225,6 +271,18 @@ def _check_methods(methods: Any) -> dict[str, Method]:
             f"{sorted(ANNEALING_METHODS)}."
         )
     return named
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    known = set(inspect.signature(anneal).parameters) - _SETTLED
+    unknown = sorted(set(options) - known)
+    if unknown:
+        own = sorted(set(inspect.signature(bidirectional_check).parameters) - {"kwargs"})
+        raise OptionError(
+            f"bidirectional_check does not know the arguments {unknown}; it has {own}, and passes "
+            f"{sorted(known - set(own))} on to `anneal`. Data, starting draws and direction are "
+            "its own business."
+        )
 
 
 def _unconstrained(model: pm.Model, parameters: Mapping[str, np.ndarray]) -> FloatArray:

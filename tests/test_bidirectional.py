@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import stats
 
 from pymc_tempering.bidirectional import bidirectional_check, simulate
 from pymc_tempering.errors import ModelError, OptionError
@@ -42,12 +43,40 @@ def test_own_method_is_held_against_the_bounds(model, seed):
     assert table.set_index("method").loc["wrong", "gap"] > 40.0
 
 
+@pytest.mark.statistical
+def test_simulated_data_allow_for_exact_values(seed):
+    """Bounds against the formula for the very data; violated by 3 nats in exp(-3) at most."""
+    x = np.linspace(-1, 2, 8)
+    with pm.Model() as line:
+        slope = pm.Normal("slope", 0.0, 2.0)
+        pm.Normal("y", slope * x, 0.5, observed=np.zeros(8))
+    table, simulated = bidirectional_check(
+        line, n_repeats=2, n_levels=50, n_particles=50, tune=20, random_seed=seed,
+        progressbar=False, return_simulated=True,
+    )  # fmt: skip
+    law = stats.multivariate_normal(np.zeros(8), 4.0 * np.outer(x, x) + 0.25 * np.eye(8))
+    exact = np.array([law.logpdf(each.data["y"]) for each in simulated])
+    assert abs(exact[0] - exact[1]) > 1e-3
+    assert (np.abs(table["log_z"] - exact) < 0.3).all(), (table, exact)
+    assert simulated[0].parameters["slope"].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_samples", 3), ("draws", np.zeros(2)), ("transitions", "random_walk")]
+)
+def test_unknown_arguments_are_refused_before_any_data(name, value, model, monkeypatch):
+    monkeypatch.setattr("pymc_tempering.bidirectional.simulate", None)
+    with pytest.raises(OptionError, match=rf"\['{name}'\].*'n_repeats'.*'n_leapfrog'.*anneal"):
+        bidirectional_check(model, **{name: value})
+
+
 def test_simulated_data_replace_the_observed(model, rng):
-    first, parameters = simulate(model, rng)
-    second, _ = simulate(model, rng)
+    first, data, parameters = simulate(model, rng)
+    second = simulate(model, rng).model
     values = [m.rvs_to_values[m["y"]].data for m in (model, first, second)]
     assert not np.array_equal(values[1], values[2])
     assert np.array_equal(values[0], np.zeros(8))
+    assert np.array_equal(values[1], data["y"])
     assert set(parameters) == {"low", "high", "weight"}
     assert parameters["low"] < parameters["high"] < 2.0
 
