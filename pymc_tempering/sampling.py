@@ -17,7 +17,7 @@ from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.results.datatree import attach_estimate, label_dimensions
 from pymc_tempering.step_methods.common import resolve_model
-from pymc_tempering.step_methods.options import check_choice
+from pymc_tempering.step_methods.options import check_choice, did_you_mean
 
 __all__ = ["METHODS", "STEPS", "build_step", "check_run", "resolve_method", "run_chains", "sample"]
 
@@ -41,7 +41,6 @@ DEFAULT_CHAINS = 4
 # what the package passes to pm.sample itself, and what would leave no DataTree or no tempered run
 _SETTLED = {
     "step", "model", "kwargs", "nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata",
-    "draws", "tune", "chains", "cores", "random_seed", "progressbar",
 }  # fmt: skip
 
 
@@ -105,8 +104,9 @@ def build_step(method: str, model: pm.Model, options: dict[str, Any]) -> Any:
     unknown = sorted(set(options) - known - passed_on)
     if unknown:
         raise OptionError(
-            f"Unknown or unavailable options {unknown}; {name} has {sorted(known)}, and "
-            f"`pm.sample` takes {sorted(passed_on)}. A step of your own goes to `pm.sample` itself."
+            f"Unknown or unavailable options {unknown}{did_you_mean(unknown, known | passed_on)}; "
+            f"{name} has {sorted(known)}, and `pm.sample` takes {sorted(passed_on)}. A step of "
+            "your own goes to `pm.sample` itself."
         )
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 

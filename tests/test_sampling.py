@@ -122,9 +122,11 @@ def test_build_step_takes_out_what_it_uses(model):
     assert options == {"quiet": True}
 
 
-def test_methods():
+def test_methods(model):
     assert resolve_method("auto") in STEPS
     assert resolve_method("st") == "st"
+    with pytest.raises(OptionError, match=r"options \['seed'\] \(did you mean random_seed\?\)"):
+        pm_temper.estimate_logz(model, seed=1)
     with pytest.raises(OptionError, match=r"Unknown method 'smc'.*'pt'"):
         resolve_method("smc")
 

@@ -58,7 +58,7 @@ class CoupledStep(TemperedStep):
         unknown: dict[str, Any],
     ) -> None:
         """Check and keep what both steps take, and compile the model."""
-        check_unknown(type(self).__name__, unknown)
+        check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = bool(adapt_base)
         self._options = hamiltonian_options(**options)

@@ -146,7 +146,7 @@ class HAIS(TemperedStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_unknown("HAIS", kwargs)
+        check_unknown(type(self), kwargs)
         if betas is not None and n_levels is not None:
             raise ScheduleError("Both `betas` and `n_levels` were given; leave `n_levels` away.")
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)

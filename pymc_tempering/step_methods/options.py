@@ -1,6 +1,8 @@
 """Checks of the options that step methods and functions share; each refusal names the remedy."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ __all__ = [
     "check_positive",
     "check_target_accept",
     "check_unknown",
+    "did_you_mean",
     "hamiltonian_options",
 ]
 
@@ -42,8 +45,8 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
     return value
 
 
-def check_unknown(caller: str, kwargs: Mapping[str, Any]) -> None:
-    """Refuse arguments that neither the step nor PyMC knows.
+def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that neither the step nor PyMC knows; the message lists the known ones.
 
     Raises
     ------
@@ -51,7 +54,26 @@ def check_unknown(caller: str, kwargs: Mapping[str, Any]) -> None:
     """
     unknown = sorted(set(kwargs) - {"blocked", "initial_point", "compile_kwargs"})
     if unknown:
-        raise OptionError(f"{caller} does not know the arguments {unknown}.")
+        known = set(inspect.signature(step).parameters) - {"kwargs", "rng"}
+        raise OptionError(
+            f"{step.__name__} does not know the arguments {unknown}{did_you_mean(unknown, known)}; "
+            f"it takes {sorted(known)}. Draws, chains and the seed are arguments of `pm.sample`."
+        )
+
+
+def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Suggest the known names that resemble unknown ones most; empty where none does.
+
+    Examples
+    --------
+    >>> did_you_mean(["seed"], ["draws", "random_seed"])
+    ' (did you mean random_seed?)'
+    """
+    options = sorted(known)
+    # cutoff: a short word inside a longer one, as seed in random_seed, scores one half
+    close = [get_close_matches(name, options, n=1, cutoff=0.5) for name in unknown]
+    names = ", ".join(match for matches in close for match in matches)
+    return f" (did you mean {names}?)" if names else ""
 
 
 def check_target_accept(value: float) -> float:

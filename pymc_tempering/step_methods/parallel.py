@@ -152,7 +152,7 @@ class ParallelTempering(TemperedStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_unknown("ParallelTempering", kwargs)
+        check_unknown(type(self), kwargs)
         self._fixed_betas = None if betas is None else check_betas(betas)
         if n_levels is None:
             n_levels = DEFAULT_N_LEVELS if self._fixed_betas is None else self._fixed_betas.size

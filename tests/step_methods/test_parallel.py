@@ -254,7 +254,7 @@ BAD_OPTIONS = {
     "unknown scheme": (
         {"swap_scheme": "random"}, OptionError, "'random'.*alternating_sweep.*deo.*seo.*sweep",
     ),
-    "unknown argument": ({"n_level": 4}, OptionError, "n_level"),
+    "unknown argument": ({"n_level": 4}, OptionError, r"\['n_level'\] \(did you mean n_levels"),
     "no scans": ({"scans_per_draw": 0}, OptionError, "scans_per_draw"),
     "half a scan": ({"scans_per_draw": 2.5}, OptionError, "whole number"),
     "no steps": ({"max_steps": 0}, OptionError, "max_steps"),
