@@ -193,7 +193,9 @@ def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
         if group not in run.children or not {"chain", "draw"} <= set(run[group].dataset.sizes):
             remedy = (
                 " Add it with `pm.sample_posterior_predictive(run, model=model, "
-                "extend_inferencedata=True)`." if group == "posterior_predictive" else ""
+                "extend_inferencedata=True)`, or pass another group, for instance "
+                '`group="posterior"` for a quantity that all models have under one name.'
+                if group == "posterior_predictive" else ""
             )  # fmt: skip
             raise DataError(
                 f"{name!r} has no group `{group}` with chains and draws; it has "

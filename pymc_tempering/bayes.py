@@ -14,6 +14,9 @@ __all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
 _LIMITS = ((1.0, "not worth more than a bare mention"), (3.0, "positive"), (5.0, "strong"))
 _BEYOND = "very strong"
 
+# larger Bayes factors are easier to read as powers of ten
+_MAX_PLAIN_LOG10 = 4.0
+
 
 @dataclass(frozen=True)
 class BayesFactor:
@@ -59,11 +62,18 @@ class BayesFactor:
         half = self.se * float(norm.ppf(0.5 + 0.5 * prob))
         return self.log_bayes_factor - half, self.log_bayes_factor + half
 
+    def _ratio(self) -> str:
+        if self.log10 < 0.0:
+            return f"1/{BayesFactor(-self.log_bayes_factor, self.se)._ratio()}"
+        if self.log10 < _MAX_PLAIN_LOG10:
+            return f"{self.bayes_factor:.2g}" if self.log10 < 2 else f"{self.bayes_factor:.0f}"
+        return f"10^{self.log10:.2f}"
+
     def __repr__(self) -> str:
         digits = decimals_of_error(self.se)
         return (
             f"log BF = {self.log_bayes_factor:.{digits}f} ± {self.se:.{digits}f} nats "
-            f"(BF = 10^{self.log10:.2f}; {self.words})"
+            f"(BF = {self._ratio()}; {self.words})"
         )
 
 
@@ -114,7 +124,7 @@ def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
     >>> a = LogZEstimate(-10.0, 0.3, "pt, mbar", np.full(4, -10.0))
     >>> b = LogZEstimate(-14.0, 0.4, "pt, mbar", np.full(4, -14.0))
     >>> bayes_factor(a, b)
-    log BF = 4.00 ± 0.50 nats (BF = 10^1.74; strong evidence for a)
+    log BF = 4.00 ± 0.50 nats (BF = 55; strong evidence for a)
     """
     estimates = resolve_estimates({"a": a, "b": b}, **kwargs)
     first, second = estimates["a"], estimates["b"]

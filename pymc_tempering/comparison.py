@@ -1,5 +1,6 @@
 """Comparing models by their evidence."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,8 @@ from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.results.datatree import open_hint
+from pymc_tempering.results.digest import describe_observed, observed_digest
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -25,6 +27,9 @@ __all__ = [
 ]
 
 _N_ERROR_DRAWS = 4000
+
+# where PyMC says what it samples, so that users silence both alike
+_log = logging.getLogger("pymc")
 
 
 def compare(
@@ -109,7 +114,7 @@ def resolve_estimates(
         if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
             raise OptionError(
                 f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree or a "
-                "LogZEstimate."
+                f"LogZEstimate.{open_hint(model)}"
             )
     check_same_data(models)
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
@@ -118,13 +123,20 @@ def resolve_estimates(
         if isinstance(model, LogZEstimate):
             estimates[name] = model
         elif isinstance(model, pm.Model):
+            if not kwargs.get("quiet"):
+                _log.info("Sampling the model %r", name)
             estimates[name] = estimate_logz(model, random_seed=int(seed), **kwargs)
         else:
-            # untempered draws keep the estimate but not the draws that it was made from
-            estimates[name] = (
-                stored_estimate(model) if _is_untempered(model) else estimate_logz(model)
-            )
+            estimates[name] = _of_run(name, model)
     return estimates
+
+
+def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
+    try:
+        # untempered draws keep the estimate but not the draws that it was made from
+        return stored_estimate(idata) if _is_untempered(idata) else estimate_logz(idata)
+    except DataError as error:
+        raise DataError(f"{name!r}: {error}") from error
 
 
 def _is_untempered(idata: xr.DataTree) -> bool:
@@ -236,10 +248,13 @@ def check_same_data(models: Mapping[str, Any]) -> None:
         groups: dict[str, list[str]] = {}
         for name, digest in known.items():
             groups.setdefault(digest, []).append(name)
+        listed = "; ".join(
+            f"{' and '.join(map(repr, names))} {describe_observed(models[names[0]])}"
+            for names in groups.values()
+        )
         raise DataError(
-            f"The models were fitted to different data: {list(groups.values())} each share theirs. "
-            "Evidences of different data cannot be compared; fit all models to the same "
-            "observations."
+            f"The models were fitted to different data: {listed}. Evidences of different data "
+            "cannot be compared; fit all models to the same observations."
         )
 
 

@@ -217,10 +217,16 @@ def test_different_data_are_refused():
     for name, shift in {"a": 0.0, "b": 1.0}.items():
         runs[name] = RUNS[name].copy()
         runs[name]["observed_data"] = xr.DataTree(xr.Dataset({"y": ("obs", Y + shift)}))
-    with pytest.raises(DataError, match=r"different data: \[\['a'\], \['b'\]\]"):
+    with pytest.raises(DataError, match=r"different data: 'a' \(y of .*; 'b' \(y of "):
         average(runs, ESTIMATES)
     runs["b"]["observed_data"] = runs["a"]["observed_data"].copy()
     assert "observed_data" in average(runs, ESTIMATES).children
+
+
+def test_a_missing_group_names_both_remedies():
+    bare = {name: xr.DataTree.from_dict({"posterior": xr.Dataset()}) for name in "ab"}
+    with pytest.raises(DataError, match=r'sample_posterior_predictive.*`group="posterior"`'):
+        average(bare, ESTIMATES)
 
 
 def test_other_arguments_are_refused():

@@ -8,7 +8,7 @@ from scipy import stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.comparison import compare, model_probabilities
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError, TemperingError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
@@ -169,12 +169,16 @@ def test_different_data_are_refused_naming_the_groups(monkeypatch):
         "other": normal_mean(1.0, Y[:4]),
         "same": normal_mean(2.0, name="response"),
     }
-    with pytest.raises(DataError, match=r"\[\['first', 'same'\], \['other'\]\] each share theirs"):
+    expected = (
+        r"'first' and 'same' \(y of shape \(5,\) and mean 0.84\); "
+        r"'other' \(y of shape \(4,\) and mean 0.625\)"
+    )
+    with pytest.raises(DataError, match=expected):
         compare(models)
 
 
 def test_a_run_and_a_model_of_different_data_are_refused(runs):
-    with pytest.raises(DataError, match=r"\[\['narrow'\], \['shifted'\]\]"):
+    with pytest.raises(DataError, match=r"'narrow' \(y of .*; 'shifted' \(y of "):
         compare({"narrow": runs["narrow"], "shifted": normal_mean(0.5, Y + 1.0)})
 
 
@@ -227,3 +231,28 @@ def test_doubts_about_priors_reach_the_table():
     with pytest.warns(TemperingWarning, match="improper priors"):
         table = compare({"flat": flat, "proper": estimate(-9.0)}, random_seed=1, **QUICK)
     assert table["warning"].to_dict() == {"flat": True, "proper": False}
+
+
+def test_a_refused_run_is_named(runs):
+    statistics = xr.Dataset({"tree_depth": (("chain", "draw"), np.ones((2, 5)))})
+    bare = xr.DataTree.from_dict({"sample_stats": statistics})
+    with pytest.raises(DataError, match="'nuts': These draws come from NUTS"):
+        compare({"narrow": runs["narrow"], "nuts": bare})
+
+
+@pytest.mark.parametrize("call", [
+    lambda path: compare({"a": path, "b": path}),
+    pm_temper.estimate_logz,
+    pm_temper.report,
+])  # fmt: skip
+def test_a_path_is_refused_with_the_way_to_open_it(call):
+    with pytest.raises(TemperingError, match=r"a str; .*open_datatree"):
+        call("run.nc")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_says_which_model_is_sampled_unless_quiet(quiet, caplog):
+    models = {"narrow": normal_mean(0.5), "other": estimate(-9.0)}
+    with caplog.at_level("INFO", logger="pymc"):
+        compare(models, random_seed=1, **{**QUICK, "quiet": quiet})
+    assert ("Sampling the model 'narrow'" in caplog.text) is not quiet

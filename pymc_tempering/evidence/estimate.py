@@ -11,7 +11,7 @@ from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
-from pymc_tempering.results.datatree import concat_chains
+from pymc_tempering.results.datatree import concat_chains, open_hint
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
     build_step,
@@ -121,6 +121,7 @@ def estimate_logz(
         raise DataError(
             f"estimate_logz was given a {type(model_or_idata).__name__}; expected a pymc.Model or "
             "a DataTree from `pm.sample` with a tempered step."
+            f"{open_hint(model_or_idata)}"
         )
     for text in estimate.warnings:
         warnings.warn(text, TemperingWarning, stacklevel=2)

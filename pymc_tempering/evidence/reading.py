@@ -10,6 +10,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.results.datatree import open_hint
 
 __all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate", "with_estimate"]
 
@@ -26,6 +27,7 @@ def check_tree(idata: Any) -> xr.DataTree:
         raise DataError(
             f"Given was a {type(idata).__name__}; expected the DataTree of a tempered run, as "
             "`pymc_tempering.sample` returns it. The run of a LogZEstimate is its `.idata`."
+            f"{open_hint(idata)}"
         )
     return idata
 

@@ -1,6 +1,8 @@
 """Reading recorded statistics from a DataTree and writing estimates into it."""
 
+import os
 import warnings
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -10,7 +12,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.types import FloatArray
 
-__all__ = ["attach_estimate", "concat_chains", "label_dimensions", "read_statistics"]
+__all__ = ["attach_estimate", "concat_chains", "label_dimensions", "open_hint", "read_statistics"]
 
 
 def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
@@ -43,6 +45,19 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
         keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
         idata[group] = xr.DataTree(xr.Dataset(keep | renamed, attrs=dataset.attrs))
     return idata
+
+
+def open_hint(value: Any) -> str:
+    """Say how to read a run, where a path was given instead of one; empty otherwise.
+
+    Examples
+    --------
+    >>> open_hint("run.nc")
+    ' Read a stored run with `xarray.open_datatree(path)` first.'
+    """
+    if not isinstance(value, str | os.PathLike):
+        return ""
+    return " Read a stored run with `xarray.open_datatree(path)` first."
 
 
 def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:

@@ -8,7 +8,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
 
-__all__ = ["observed_digest"]
+__all__ = ["describe_observed", "observed_digest"]
 
 
 def observed_digest(source: Any) -> str | None:
@@ -26,21 +26,45 @@ def observed_digest(source: Any) -> str | None:
     str or None
         None where there is nothing observed, as in models written with potentials.
     """
-    if isinstance(source, pm.Model):
-        arrays = [_model_values(source, rv) for rv in source.observed_RVs]
-    else:
-        idata = source if isinstance(source, xr.DataTree) else getattr(source, "idata", None)
-        if idata is None or "observed_data" not in idata.children:
-            return None
-        dataset = idata["observed_data"].dataset
-        arrays = [variable.values for variable in dataset.data_vars.values()]
-    if not arrays:
+    observed = _observed(source)
+    if not observed:
         return None
     parts = []
-    for array in arrays:
+    for array in observed.values():
         values = np.ascontiguousarray(array, dtype=np.float64)
         parts.append(repr(values.shape).encode() + values.tobytes())
     return hashlib.sha256(b"".join(sorted(parts))).hexdigest()[:16]
+
+
+def describe_observed(source: Any) -> str:
+    """Say what a model, a run or an estimate observes: names, shapes and means.
+
+    Parameters
+    ----------
+    source : pymc.Model, xarray.DataTree, or an estimate with an ``idata``
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", 0.0, 1.0, observed=[1.0, 2.0])
+    >>> describe_observed(model)
+    '(y of shape (2,) and mean 1.5)'
+    """
+    parts = [
+        f"{name} of shape {np.shape(array)} and mean {np.mean(array):.6g}"
+        for name, array in _observed(source).items()
+    ]
+    return f"({', '.join(parts) or 'nothing observed'})"
+
+
+def _observed(source: Any) -> dict[str, np.ndarray]:
+    if isinstance(source, pm.Model):
+        return {rv.name: _model_values(source, rv) for rv in source.observed_RVs}
+    idata = source if isinstance(source, xr.DataTree) else getattr(source, "idata", None)
+    if idata is None or "observed_data" not in idata.children:
+        return {}
+    variables = idata["observed_data"].dataset.data_vars
+    return {str(name): variable.values for name, variable in variables.items()}
 
 
 def _model_values(model: pm.Model, rv: Any) -> np.ndarray:
