@@ -136,7 +136,7 @@ def run_annealing(case, settings, seed):
         result = anneal(
             case.model, n_particles=settings.particles, n_levels=n_levels, schedule="sigmoidal",
             base=variational_base(case), adapt_base=False, transitions="fresh_momentum",
-            tune=40, random_seed=seed,
+            tune=40, random_seed=seed, progressbar=False,
         )  # fmt: skip
         seconds = time.process_time() - started
         log_weights = result.log_weights_forward
