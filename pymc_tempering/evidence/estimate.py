@@ -63,8 +63,8 @@ def estimate_logz(
         tempering (Graham & Storkey 2017, eq. 21). "joint_ct": NUTS on the tempered model of
         :func:`pymc_tempering.temper`. "st": simulated tempering with RTS (Carlson et al. 2016,
         eq. 12). "hais": Hamiltonian annealed importance sampling, with bounds (Sohl-Dickstein &
-        Culpepper 2012). "auto": parallel tempering, the one that was measured on
-        all reference problems.
+        Culpepper 2012). "auto": parallel tempering, the cheapest for a
+        given error on 12 of 13 reference problems.
     draws, tune, chains, cores, random_seed, progressbar
         As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is
         ``scans_per_draw`` scans; 160 draws of 4 chains reach an error of a few hundredths of a nat
