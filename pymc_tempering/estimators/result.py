@@ -112,7 +112,7 @@ class LogZEstimate:
     def __repr__(self) -> str:
         lines = [self._summary()]
         if self.lower is not None or self.upper is not None:
-            lines.append(f"  bounds [{_or_unknown(self.lower)}, {_or_unknown(self.upper)}]")
+            lines.append(f"  {self._bounds()}")
         lines.extend(f"  warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 
@@ -128,11 +128,19 @@ class LogZEstimate:
             f"{chains}; 95 % interval [{low:.{digits}f}, {high:.{digits}f}])"
         )
 
+    def _bounds(self) -> str:
+        digits = decimals_of_error(self.se)
+        lower, upper = (
+            "unknown" if bound is None else f"{bound:.{digits}f}"
+            for bound in (self.lower, self.upper)
+        )
+        return f"bounds [{lower}, {upper}]"
+
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
         bounds = ""
         if self.lower is not None or self.upper is not None:
-            bounds = f"<br>bounds [{_or_unknown(self.lower)}, {_or_unknown(self.upper)}]"
+            bounds = f"<br>{self._bounds()}"
         listed = f"<ul>{warnings}</ul>" if warnings else ""
         return f"<div><b>{html.escape(self._summary())}</b>{bounds}{listed}</div>"
 
@@ -153,7 +161,3 @@ def decimals_of_error(se: float) -> int:
     if not np.isfinite(se) or se <= 0.0:
         return 2
     return int(np.clip(np.ceil(-np.log10(se)), 2, 8))
-
-
-def _or_unknown(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"

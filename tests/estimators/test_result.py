@@ -47,6 +47,13 @@ def test_repr_gives_value_error_interval_bounds_and_warnings():
     assert "error unknown" in repr(make(se=np.nan))
 
 
+def test_bounds_are_shown_to_the_precision_of_the_error():
+    estimate = make(se=3e-4, lower=-12.50041, upper=-12.49958)
+    assert "bounds [-12.5004, -12.4996]" in repr(estimate)
+    assert "bounds [-12.5004, -12.4996]" in estimate._repr_html_()
+    assert "bounds [-12.50, unknown]" in repr(make(lower=-12.5))
+
+
 def test_html_escapes_what_others_wrote():
     page = make(warnings=("<script>",))._repr_html_()
     assert "<script>" not in page
