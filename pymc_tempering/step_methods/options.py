@@ -68,11 +68,15 @@ def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
     --------
     >>> did_you_mean(["seed"], ["draws", "random_seed"])
     ' (did you mean random_seed?)'
+    >>> did_you_mean(["n_temps"], ["n_levels", "max_steps"])
+    ''
     """
     options = sorted(known)
-    # cutoff: a short word inside a longer one, as seed in random_seed, scores one half
-    close = [get_close_matches(name, options, n=1, cutoff=0.5) for name in unknown]
-    names = ", ".join(match for matches in close for match in matches)
+    close = []
+    for name in unknown:
+        longer = [option for option in options if option.endswith(f"_{name}")]
+        close += longer[:1] or get_close_matches(name, options, n=1, cutoff=0.7)
+    names = ", ".join(close)
     return f" (did you mean {names}?)" if names else ""
 
 
