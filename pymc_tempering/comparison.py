@@ -13,6 +13,7 @@ from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
+from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.results.digest import describe_observed, observed_digest
 from pymc_tempering.types import FloatArray
@@ -133,15 +134,10 @@ def resolve_estimates(
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
     try:
-        # untempered draws keep the estimate but not the draws that it was made from
-        return stored_estimate(idata) if _is_untempered(idata) else estimate_logz(idata)
+        # a run may have been cut down to its result
+        return estimate_logz(idata) if has_statistics(idata) else stored_estimate(idata)
     except DataError as error:
         raise DataError(f"{name!r}: {error}") from error
-
-
-def _is_untempered(idata: xr.DataTree) -> bool:
-    statistics = idata.children.get("sample_stats")
-    return "tempering" in idata.children and (statistics is None or "base_id" not in statistics)
 
 
 def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:

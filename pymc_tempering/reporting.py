@@ -17,7 +17,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
-from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.plots.common import require_matplotlib
 from pymc_tempering.plots.overview import Panel, panels_for
 
@@ -148,8 +148,7 @@ def _estimate(source: Any) -> LogZEstimate:
             )
         return source
     stored = stored_estimate(check_tree(source))
-    tree = stored.idata
-    if "sample_stats" not in tree.children or "base_id" not in tree["sample_stats"].data_vars:
+    if not has_statistics(stored.idata):
         return stored
     # estimates by other methods are not stored; warnings about priors are only in what is stored
     fresh = estimate_from_idata(source)

@@ -2,7 +2,6 @@
 
 import inspect
 import warnings
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -12,10 +11,9 @@ import xarray as xr
 
 from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
-from pymc_tempering.results.datatree import attach_estimate, label_dimensions
+from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.options import check_choice, did_you_mean
 
@@ -151,9 +149,7 @@ def run_joint(model: pm.Model, *, tune: int | None, **kwargs: Any) -> LogZEstima
             f"joint_ct does not know the arguments {sorted(unknown)}; it takes {sorted(known)}. "
             "For more control use `temper`, `pm.sample` and `untemper`."
         )
-    idata, parts = run(model, tune=1000 if tune is None else tune, **options)
-    estimate = combine(parts, "joint_ct, bridge")
-    return replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
+    return estimate_from_idata(run(model, tune=1000 if tune is None else tune, **options))
 
 
 def sample(

@@ -1,6 +1,7 @@
 """The evidence by joint continuous tempering: temper, sample with any NUTS, untemper."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,30 @@ import xarray as xr
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.transform import temper, untemper
-from pymc_tempering.transform.analysis import analyse
+from pymc_tempering.transform.analysis import analyse_record
+from pymc_tempering.transform.record import JointRecord
+from pymc_tempering.types import FloatArray
 
-__all__ = ["run"]
+__all__ = ["collect", "run"]
+
+
+def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z of each chain by Bennett's ratio between base and tempered draws.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        From :func:`pymc_tempering.transform.record.stored_statistics`: ``delta`` and ``beta``
+        (chain, draw), ``base_delta`` (chain, base_draw), ``knots`` and ``bias`` (chain, knot).
+
+    Returns
+    -------
+    MethodEstimate
+    """
+    parts = analyse_record(JointRecord.from_statistics(statistics)).parts
+    carried = {"base_mean", "base_scale", "tempered_draw"} & set(statistics)
+    parts.arrays.update({name: statistics[name] for name in sorted(carried)})
+    return parts
 
 
 def run(
@@ -25,8 +47,8 @@ def run(
     random_seed: int | np.random.Generator | None,
     progressbar: bool,
     nuts_sampler: str | None = None,
-) -> tuple[xr.DataTree, MethodEstimate]:
-    """Sample the tempered model and return posterior draws with the parts of the estimate.
+) -> xr.DataTree:
+    """Sample the tempered model and return posterior draws with the estimate attached.
 
     Parameters
     ----------
@@ -41,9 +63,8 @@ def run(
 
     Returns
     -------
-    idata : xarray.DataTree
+    xarray.DataTree
         As :func:`pymc_tempering.transform.untemper` returns it.
-    estimate : MethodEstimate
 
     Raises
     ------
@@ -55,9 +76,9 @@ def run(
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0.0, 1.0)
     ...     y = pm.Normal("y", x, 0.5, observed=1.0)
-    >>> idata, estimate = run(model, draws=500, tune=500, chains=2, cores=1, random_seed=1,
-    ...                       progressbar=False)
-    >>> bool(abs(estimate.log_z.mean() + 1.4305) < 0.1)
+    >>> idata = run(model, draws=500, tune=500, chains=2, cores=1, random_seed=1,
+    ...             progressbar=False)
+    >>> bool(abs(idata.tempering["log_marginal_likelihood"] + 1.4305) < 0.1)
     True
     """
     rng = np.random.default_rng(random_seed)
@@ -76,23 +97,7 @@ def run(
             compute_convergence_checks=False,
             **options,
         )
-    parts = analyse(tempered)
     with warnings.catch_warnings():
         # they are part of the estimate
         warnings.simplefilter("ignore", TemperingWarning)
-        idata = untemper(tempered, random_seed=rng)
-    estimate = MethodEstimate(
-        log_z=parts.log_z,
-        influences=parts.influences,
-        per_method={
-            "bridge": float(parts.log_z.mean()),
-            "continuous tempering": float(parts.log_z_continuous.mean()),
-        },
-        warnings=parts.warnings,
-        arrays=dict(parts.arrays)
-        | {
-            name: np.broadcast_to(values, (len(parts.log_z), *values.shape)).copy()
-            for name, values in parts.constants.items()
-        },
-    )
-    return idata, estimate
+        return untemper(tempered, random_seed=rng)

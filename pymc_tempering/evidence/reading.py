@@ -69,11 +69,7 @@ def stored_estimate(idata: Any) -> LogZEstimate:
     tree = with_estimate(idata)
     dataset = tree["tempering"].dataset
 
-    # `untemper` keeps log Z per chain under the name that others have for the combined one
-    by_chain = dataset["log_marginal_likelihood"].ndim > 0
-    stem, chains = ("log_z", "log_marginal_likelihood") if by_chain else (
-        "log_marginal_likelihood", "log_z_chain"
-    )  # fmt: skip
+    stem = "log_marginal_likelihood"
 
     def number(name: str) -> float:
         return float(dataset[stem + name]) if stem + name in dataset else np.nan
@@ -84,7 +80,7 @@ def stored_estimate(idata: Any) -> LogZEstimate:
         log_z=number(""),
         se=number("_se"),
         method=str(dataset.attrs.get("method", "unknown")),
-        per_chain=np.asarray(dataset[chains].values, dtype=np.float64),
+        per_chain=np.asarray(dataset["log_z_chain"].values, dtype=np.float64),
         warnings=tuple(text for text in texts.split("\n") if text),
         ess=number("_ess"),
         df=number("_df"),

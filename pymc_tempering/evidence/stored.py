@@ -11,18 +11,27 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.results.datatree import attach_estimate, read_statistics
 from pymc_tempering.transform.names import DELTA
+from pymc_tempering.transform.record import is_untempered, stored_statistics
+from pymc_tempering.transform.untempered import LABEL
 from pymc_tempering.types import FloatArray
 
-__all__ = ["COLLECTORS", "estimate_from_idata", "recognise", "with_notes"]
+__all__ = [
+    "COLLECTORS",
+    "estimate_from_idata",
+    "has_statistics",
+    "recognise",
+    "recorded_statistics",
+    "with_notes",
+]
 
 _NOTES = "model_warnings"
-_JOINT = "base_weight_ess"  # only joint continuous tempering stores it
 
 COLLECTORS: dict[str, tuple[str, str, str]] = {
     "pt": ("pymc_tempering.evidence.parallel", "pt, mbar", "swap_acceptance_rate"),
     "st": ("pymc_tempering.evidence.st", "st, rts", "log_level_weights"),
     "gibbs_ct": ("pymc_tempering.evidence.gibbs_ct", "gibbs_ct, eq. 21", "bias"),
     "hais": ("pymc_tempering.evidence.hais", "hais, bidirectional", "log_weight_forward"),
+    "joint_ct": ("pymc_tempering.evidence.joint_ct", LABEL, "base_delta"),
 }
 """For each method: module of its ``collect``, what users read, a statistic only it records."""
 
@@ -48,6 +57,39 @@ def recognise(statistics: Mapping[str, FloatArray]) -> str:
     )
 
 
+def recorded_statistics(idata: xr.DataTree) -> tuple[str, dict[str, FloatArray]]:
+    """Read what log Z of a run is made from.
+
+    Returns
+    -------
+    method : str
+        A key of :data:`COLLECTORS`.
+    statistics : dict of ndarray
+        Of shape (n_chains, n_draws, ...), from ``sample_stats``; for joint continuous tempering
+        from the group ``tempering``, as its draws at all temperatures are not those of the result.
+
+    Raises
+    ------
+    DataError
+        If the statistics are not there.
+    """
+    if "posterior" in idata.children and DELTA in idata["posterior"].dataset:
+        raise DataError(
+            "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
+            "its result has the posterior draws, and log Z in the group `tempering`."
+        )
+    if is_untempered(idata):
+        return "joint_ct", stored_statistics(idata)
+    statistics = read_statistics(idata)
+    return recognise(statistics), statistics
+
+
+def has_statistics(idata: xr.DataTree) -> bool:
+    """Whether a run kept what its log Z is made from."""
+    recorded = "sample_stats" in idata.children and "base_id" in idata["sample_stats"].dataset
+    return recorded or is_untempered(idata)
+
+
 def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     """Estimate log Z from the statistics that a tempered run recorded, without sampling.
 
@@ -65,9 +107,8 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     DataError
         If the statistics are not there.
     """
-    _refuse_joint(idata)
-    statistics = read_statistics(idata)
-    module, label, _ = COLLECTORS[recognise(statistics)]
+    method, statistics = recorded_statistics(idata)
+    module, label, _ = COLLECTORS[method]
     collect: Collector = import_module(module).collect
     parts = collect(statistics)
     estimate = combine(parts, label)
@@ -75,21 +116,6 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     # what was found out about the model when it was at hand
     stored = idata["tempering"].attrs.get(_NOTES, "") if "tempering" in idata.children else ""
     return with_notes(estimate, [text for text in str(stored).split("\n") if text])
-
-
-def _refuse_joint(idata: xr.DataTree) -> None:
-    """Say where log Z of joint continuous tempering is; its draws look like those of NUTS."""
-    if "posterior" in idata.children and DELTA in idata["posterior"].dataset:
-        raise DataError(
-            "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
-            "its result has the posterior draws, and log Z in the group `tempering`."
-        )
-    if "tempering" in idata.children and _JOINT in idata["tempering"].dataset:
-        raise DataError(
-            "These draws were untempered already. Their log Z is in "
-            "`idata['tempering']`, where `compare`, `bayes_factor` and the plots read it; "
-            "what it was made from was not kept, so it cannot be made anew."
-        )
 
 
 def with_notes(

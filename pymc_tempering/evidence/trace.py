@@ -11,8 +11,9 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.evidence.stored import COLLECTORS, recognise
-from pymc_tempering.results.datatree import read_statistics
+from pymc_tempering.evidence.stored import COLLECTORS, recorded_statistics
+from pymc_tempering.transform.analysis import bridge_chains
+from pymc_tempering.transform.record import PER_DRAW, JointRecord
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["LogZTrace", "log_z_trace"]
@@ -75,20 +76,25 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
     """
     if not isinstance(n_points, int | np.integer) or n_points < 2:
         raise OptionError(f"`n_points` is {n_points!r}; expected a whole number of at least 2.")
-    statistics = read_statistics(idata)
-    method = recognise(statistics)
-    collect = _collect_bar if method == "pt" else import_module(COLLECTORS[method][0]).collect
-    recorded = {name: array for name, array in statistics.items() if array.ndim >= 2}
-    n_draws = recorded["base_id"].shape[1]
+    method, statistics = recorded_statistics(idata)
+    cheaper = {"pt": _collect_bar, "joint_ct": _collect_bridge}
+    collect = cheaper.get(method) or import_module(COLLECTORS[method][0]).collect
+    per_draw, whole = statistics, {}
+    if method == "joint_ct":
+        per_draw = {name: array for name, array in statistics.items() if name in PER_DRAW}
+        whole = {name: array for name, array in statistics.items() if name not in PER_DRAW}
+    recorded = {name: array for name, array in per_draw.items() if array.ndim >= 2}
+    shape = recorded["delta" if method == "joint_ct" else "base_id"].shape[:2]
+    n_draws = shape[1]
     first = min(max(n_draws // 50, 2), n_draws)
     draws = np.unique(np.geomspace(first, n_draws, n_points).round().astype(np.int64))
     rows = []
     for n in draws:
-        parts = collect({name: array[:, :n] for name, array in recorded.items()})
+        parts = collect(whole | {name: array[:, :n] for name, array in recorded.items()})
         error = log_z_standard_error(parts.log_z, parts.influences)
         rows.append((parts, error))
     nan = np.nan
-    seconds = statistics.get("perf_counter_diff", np.full(recorded["base_id"].shape, nan))
+    seconds = statistics.get("perf_counter_diff", np.full(shape, nan))
     return LogZTrace(
         draws,
         np.stack([parts.log_z for parts, _ in rows]),
@@ -99,6 +105,10 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
         np.array([nan if parts.upper is None else parts.upper for parts, _ in rows]),
         np.cumsum(seconds, axis=1).T[draws - 1],
     )
+
+
+def _collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    return MethodEstimate(*bridge_chains(JointRecord.from_statistics(statistics)))
 
 
 def _collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:

@@ -50,7 +50,7 @@ PANELS: tuple[Panel, ...] = (
         "Chains that settle apart have not found the same modes.",
         plot_logz_trace,
         1,
-        ("base_id",),
+        ("base_id", "tempered_draw"),
     ),
     Panel(
         "Do replicas pass from level to level?",

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
 
 
 def attach_estimate(
-    idata: xr.DataTree, estimate: LogZEstimate, arrays: dict[str, FloatArray]
+    idata: xr.DataTree, estimate: LogZEstimate, arrays: Mapping[str, np.ndarray]
 ) -> xr.DataTree:
     """Add an estimate to a run: the group ``tempering`` and one statistic per chain.
 
@@ -132,15 +133,17 @@ def attach_estimate(
     variables = {}
     for name, value in values.items():
         entry = TEMPERING.get(name)
-        array = np.asarray(value, dtype=np.float64)
-        dims = entry.dims if entry is not None else ("chain",)
+        array = np.asarray(value)
+        if array.dtype.kind not in "bi":
+            array = array.astype(np.float64)
+        dims = entry.dims[: array.ndim] if entry is not None else ("chain",)
         if entry is None or len(dims) != array.ndim:
             dims = ("chain", *(f"{name}_dim_{i}" for i in range(array.ndim - 1)))[: array.ndim]
         attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
         variables[name] = (dims, array, attrs)
     dataset = xr.Dataset(
         variables,
-        coords={"chain": chain},
+        coords={"chain": chain} | _draws_of(idata, variables),
         attrs={"method": estimate.method, "warnings": "\n".join(estimate.warnings)},
     )
     idata["tempering"] = xr.DataTree(dataset)
@@ -155,6 +158,15 @@ def attach_estimate(
                 idata["sample_stats"].to_dataset().assign(log_marginal_likelihood=per_chain)
             )
     return idata
+
+
+def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
+    """Coordinate of the draws, for an estimate that keeps arrays of every draw."""
+    sizes = {array.shape[dims.index("draw")] for dims, array, _ in variables.values()
+             if "draw" in dims}  # fmt: skip
+    posterior = idata["posterior"].dataset if "posterior" in idata.children else xr.Dataset()
+    fits = "draw" in posterior.coords and sizes == {posterior.sizes["draw"]}
+    return {"draw": posterior["draw"].values} if fits else {}
 
 
 def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:

@@ -107,5 +107,17 @@ TEMPERING: dict[str, Entry] = {
     "pareto_k_weights_forward": Entry(("chain",), "", "Pareto k of the forward weights"),
     "pareto_k_weights_reverse": Entry(("chain",), "", "Pareto k of the reverse weights"),
     "weight_ess": Entry(("chain",), "", "effective number of weights"),
+    "base_weight_ess": Entry(("chain",), "", "effective number of weights for beta = 0"),
+    "base_mean_error": Entry(("chain",), "", "largest z of the base's known mean (eq. 23)"),
+    "n_divergences": Entry(("chain",), "", "divergences of NUTS in the tempered model"),
+    "log_z_continuous": Entry(("chain",), "nats", "log Z by eq. 21, tempered draws alone"),
+    "delta": Entry(("chain", "draw"), "nats", "log_target - log_base of every tempered draw"),
+    "beta": Entry(("chain", "draw"), "", "inverse temperature of every tempered draw"),
+    "diverging": Entry(("chain", "draw"), "", "whether NUTS diverged at the tempered draw"),
+    "log_weights": Entry(("chain", "draw"), "nats", "log p(beta = 1 | z) of every tempered draw"),
+    "tempered_draw": Entry(("chain", "draw"), "", "tempered draw that each posterior draw is"),
+    "base_delta": Entry(("chain", "base_draw"), "nats", "delta at draws from the base"),
+    "base_mean": Entry(("base_dim",), "", "mean of the base, unconstrained"),
+    "base_scale": Entry(("base_dim", "base_dim_bis"), "", "sds or Cholesky factor of the base"),
 }
 """Variables of the group ``tempering``."""

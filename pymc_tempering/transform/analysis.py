@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
+from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.numerics import weight_ess
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.bridge import bridged_log_z
-from pymc_tempering.transform.names import BETA, DELTA, POSITION, PREFIX, RECORDS
+from pymc_tempering.transform.record import JointRecord, record_of_draws
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TemperedRun", "analyse"]
+__all__ = ["TemperedRun", "analyse", "analyse_record", "bridge_chains"]
 
 _COLD, _HOT = 0.9, 0.1
 _MIN_WEIGHT_ESS = 100.0
@@ -42,9 +41,7 @@ class TemperedRun:
     influences : list of ndarray of shape (n_draws,)
         First-order contribution of each draw to the error of its chain's log Z.
     arrays : dict of ndarray
-        Per chain, for the group ``tempering``.
-    constants : dict of ndarray
-        What the run was made with.
+        For the group ``tempering``: per chain, and all that the estimate was made from.
     warnings : list of str
     """
 
@@ -53,8 +50,21 @@ class TemperedRun:
     log_z_continuous: FloatArray
     influences: list[FloatArray]
     arrays: dict[str, FloatArray]
-    constants: dict[str, FloatArray]
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def parts(self) -> MethodEstimate:
+        """The same in the form that all methods share."""
+        return MethodEstimate(
+            log_z=self.log_z,
+            influences=self.influences,
+            per_method={
+                "bridge": float(self.log_z.mean()),
+                "continuous tempering": float(self.log_z_continuous.mean()),
+            },
+            warnings=self.warnings,
+            arrays=self.arrays,
+        )
 
 
 def analyse(idata: xr.DataTree) -> TemperedRun:
@@ -75,84 +85,93 @@ def analyse(idata: xr.DataTree) -> TemperedRun:
     DataError
         If a variable that the tempered model records is missing or was not sampled.
     """
-    posterior, records = _find(idata)
-    bias = Bias(records["knots"], records["bias"])
-    base = GaussianBase(records["base_mean"], records["base_scale"])
-    knots, values = bias.piecewise_linear()
-    delta = posterior[DELTA].transpose("chain", "draw").values
-    beta_name = PREFIX + BETA if PREFIX + BETA in posterior else BETA
-    beta = posterior[beta_name].transpose("chain", "draw").values
-    if np.isnan(delta).any() or not np.isfinite(delta).any(axis=1).all():
-        raise DataError(
-            f"`{DELTA}` has {int(np.isnan(delta).sum())} nan values and "
-            f"{int((~np.isfinite(delta)).all(axis=1).sum())} chains without a finite one; expected "
-            "finite values. Sample the tempered model from a start inside the support."
-        )
-    delta_base = records["base_delta"]
-    mass = support_mass(delta_base).log_mass
-    estimates = [
-        # chains get draws of the base of their own, so that they stay independent
-        bridged_log_z(row, part, knots, values)
-        for row, part in zip(delta, np.array_split(delta_base, len(delta)), strict=True)
-    ]
-    continuous = [
-        continuous_tempering(row, knots, values, betas=bias.knots, log_support_mass=mass).log_z
-        for row in delta
-    ]
-    log_weights = np.stack([log_beta_density(row, knots, values, 1.0) for row in delta])
-    log_weights_base = np.stack([log_beta_density(row, knots, values, 0.0) for row in delta])
+    record, base = record_of_draws(idata)
+    run = analyse_record(record)
+    run.arrays.update(base)
+    return run
+
+
+def analyse_record(record: JointRecord) -> TemperedRun:
+    """Weigh draws and estimate log Z of every chain, from what is kept of a run.
+
+    Parameters
+    ----------
+    record : JointRecord
+
+    Returns
+    -------
+    TemperedRun
+    """
+    delta, beta = record.delta, record.beta
+    mass = support_mass(record.base_delta[~np.isnan(record.base_delta)]).log_mass
+    fine = _piecewise_linear(record)
+    continuous = np.stack(
+        [
+            continuous_tempering(row, *bias, betas=knots, log_support_mass=mass).log_z
+            for row, bias, knots in zip(delta, fine, record.knots, strict=True)
+        ]
+    )
+    log_weights, log_weights_base = (
+        np.stack([log_beta_density(row, *bias, end) for row, bias in zip(delta, fine, strict=True)])
+        for end in (1.0, 0.0)
+    )
+    n_chains = len(delta)
     arrays = {
-        "log_z_levels": np.stack(continuous),
+        "log_z_levels": continuous,
+        "log_z_continuous": continuous[:, -1],
         "weight_ess": np.array([weight_ess(row) for row in log_weights]),
         "base_weight_ess": np.array([weight_ess(row) for row in log_weights_base]),
         "n_round_trips": np.array([_round_trips(row) for row in beta], dtype=float),
-        "n_divergences": _divergences(idata, len(delta)),
-        "base_mean_error": np.full(len(delta), np.nan),
+        "n_divergences": np.full(n_chains, np.nan),
+        "base_mean_error": np.full(n_chains, np.nan),
+        "support_mass": np.full(n_chains, np.exp(mass)),
+        "log_weights": log_weights,
     }
-    if POSITION in posterior:
-        u = posterior[POSITION].transpose("chain", "draw", ...).values
+    arrays |= {name: getattr(record, name) for name in ("delta", "beta", "base_delta")}
+    arrays |= {"knots": record.knots, "bias": record.bias}
+    if record.diverging is not None:
+        arrays["diverging"] = record.diverging
+        arrays["n_divergences"] = record.diverging.sum(axis=1).astype(np.float64)
+    if record.position is not None:
         arrays["base_mean_error"] = np.array(
-            [_base_mean_error(*pair) for pair in zip(u, log_weights_base, strict=True)]
+            [
+                _base_mean_error(u, row)
+                for u, row in zip(record.position, log_weights_base, strict=True)
+            ]
         )
+    elif record.base_mean_error is not None:
+        arrays["base_mean_error"] = record.base_mean_error
+    log_z, influences = bridge_chains(record)
     return TemperedRun(
         log_weights=log_weights,
-        log_z=np.array([estimate.log_z[-1] for estimate in estimates]),
-        log_z_continuous=np.array([row[-1] for row in continuous]),
-        influences=[estimate.influence for estimate in estimates],
-        arrays=arrays | {"delta": delta, "beta": beta},
-        constants={
-            "knots": bias.knots,
-            "bias": bias.values,
-            "base_mean": base.mean,
-            "base_scale": base.scale,
-            "log_support_mass": np.array(mass),
-        },
+        log_z=log_z,
+        log_z_continuous=continuous[:, -1],
+        influences=influences,
+        arrays=arrays,
         warnings=_doubts(arrays, mass, beta.shape[1]),
     )
 
 
-def _find(idata: xr.DataTree) -> tuple[xr.Dataset, dict[str, FloatArray]]:
-    if not isinstance(idata, xr.DataTree):
-        raise DataError(
-            f"The argument is of type {type(idata).__name__}; expected the DataTree that "
-            "`pm.sample` returns (`return_inferencedata=True`)."
+def bridge_chains(record: JointRecord) -> tuple[FloatArray, list[FloatArray]]:
+    """Estimate log Z of every chain by Bennett's ratio with draws from the base.
+
+    Returns
+    -------
+    log_z : ndarray of shape (n_chains,)
+    influences : list of ndarray of shape (n_draws,)
+    """
+    chains = [
+        bridged_log_z(row, base[~np.isnan(base)], *bias)
+        for row, base, bias in zip(
+            record.delta, record.base_delta, _piecewise_linear(record), strict=True
         )
-    remedy = (
-        "Pass what `pm.sample` returned inside the model that `pymc_tempering.temper` made, with "
-        "all its variables (no `var_names`); a result of `untemper` has them no longer."
-    )
-    if "posterior" not in idata.children:
-        groups = sorted(idata.children)
-        raise DataError(f"The DataTree has groups {groups}, no `posterior`. {remedy}")
-    posterior = idata["posterior"].to_dataset()
-    missing = [DELTA] if DELTA not in posterior else []
-    if BETA not in posterior and PREFIX + BETA not in posterior:
-        missing.append(BETA)
-    constant = idata["constant_data"].to_dataset() if "constant_data" in idata.children else {}
-    missing += [name for name in RECORDS if name not in constant]
-    if missing:
-        raise DataError(f"The DataTree lacks the recorded variables {missing}. {remedy}")
-    return posterior, {name.removeprefix(PREFIX): constant[name].values for name in RECORDS}
+    ]
+    log_z = np.array([chain.log_z[-1] for chain in chains])
+    return log_z, [chain.influence for chain in chains]
+
+
+def _piecewise_linear(record: JointRecord) -> list[tuple[FloatArray, FloatArray]]:
+    return [Bias(*pair).piecewise_linear() for pair in zip(record.knots, record.bias, strict=True)]
 
 
 def _round_trips(beta: FloatArray) -> int:
@@ -160,13 +179,6 @@ def _round_trips(beta: FloatArray) -> int:
     ends = np.where(beta >= _COLD, 1, np.where(beta <= _HOT, -1, 0))
     ends = ends[ends != 0]
     return int((np.diff(ends) != 0).sum() // 2)
-
-
-def _divergences(idata: xr.DataTree, n_chains: int) -> FloatArray:
-    if "sample_stats" not in idata.children or "diverging" not in idata["sample_stats"]:
-        return np.full(n_chains, np.nan)
-    diverging = np.asarray(idata["sample_stats"].to_dataset()["diverging"].sum("draw"))
-    return diverging.astype(np.float64)
 
 
 def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:

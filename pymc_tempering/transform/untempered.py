@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import chi2
 
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
-from pymc_tempering.transform.analysis import TemperedRun, analyse
+from pymc_tempering.evidence.common import combine
+from pymc_tempering.results.datatree import attach_estimate
+from pymc_tempering.transform.analysis import analyse
 from pymc_tempering.transform.names import BETA, DELTA, OBSERVED, POSITION, PREFIX
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["tempering_dataset", "untemper"]
+__all__ = ["LABEL", "untemper"]
+
+LABEL = "joint_ct, bridge"
+"""Sampler and estimator, as users read them."""
 
 # statistics of a transition that still mean something beside a draw picked by weight
 _KEPT_STATISTICS = (
@@ -26,7 +29,6 @@ _KEPT_STATISTICS = (
     "step_size",
     "tree_depth",
 )
-_DISAGREEMENT_RATE = 1e-5
 
 
 def untemper(
@@ -60,8 +62,9 @@ def untemper(
         ``posterior`` holds draws at beta = 1 only, under the names and dims of the original model,
         as many per chain as were drawn (repeated where the weights ask for it). ``sample_stats``
         has ``log_marginal_likelihood`` per chain, as ``pm.sample_smc`` has. ``tempering`` has
-        log Z per chain and combined, with its error, the effective number of weights per chain,
-        and what the run was made with.
+        the estimate under the names that all methods share (``log_marginal_likelihood`` and its
+        error, ``log_z_chain``), and what it was made from, so that
+        :func:`pymc_tempering.estimate_logz` makes it anew, also from part of the chains or draws.
 
     Raises
     ------
@@ -87,7 +90,7 @@ def untemper(
     >>> idata = untemper(tempered, random_seed=1)
     >>> list(idata.posterior.data_vars)
     ['x']
-    >>> round(float(idata.tempering["log_z"]), 1)
+    >>> round(float(idata.tempering["log_marginal_likelihood"]), 1)
     -1.4
     """
     run = analyse(idata)
@@ -99,10 +102,7 @@ def untemper(
     groups: dict[str, Any] = {"posterior": _pick(posterior, own, index)}
     statistics = _statistics(idata)
     statistics = _pick(statistics, [], index) if statistics is not None else xr.Dataset()
-    groups["sample_stats"] = statistics.assign(
-        log_marginal_likelihood=("chain", run.log_z)
-    ).assign_coords(chain=posterior["chain"].values)
-    groups["tempering"] = tempering_dataset(run, index)
+    groups["sample_stats"] = statistics.assign_coords(chain=posterior["chain"].values)
     constant = idata["constant_data"].to_dataset()
     observed = [str(name) for name in constant.data_vars if str(name).startswith(OBSERVED)]
     if observed:
@@ -112,50 +112,11 @@ def untemper(
     kept = [name for name in constant.data_vars if not str(name).startswith(PREFIX)]
     if kept:
         groups["constant_data"] = _without_unused(constant[kept])
-    for text in run.warnings + _disagreement(run):
+    estimate = combine(run.parts, LABEL)
+    for text in estimate.warnings:
         warnings.warn(text, TemperingWarning, stacklevel=2)
-    return xr.DataTree.from_dict(groups)
-
-
-def tempering_dataset(run: TemperedRun, index: IntArray) -> xr.Dataset:
-    """Return the group ``tempering``: log Z, its error, and the run, as labelled arrays.
-
-    Parameters
-    ----------
-    run : TemperedRun
-    index : ndarray of shape (n_chains, n_draws)
-        Which tempered draw each posterior draw is.
-    """
-    error = log_z_standard_error(run.log_z, run.influences)
-    dims = {
-        "log_z_levels": ("chain", "knot"),
-        "delta": ("chain", "draw"),
-        "beta": ("chain", "draw"),
-        "knots": ("knot",),
-        "bias": ("knot",),
-        "base_mean": ("base_dim",),
-        "base_scale": ("base_dim", "base_dim_bis")[: run.constants["base_scale"].ndim],
-        "log_support_mass": (),
-    }
-    variables: dict[str, Any] = {
-        name: (dims.get(name, ("chain",)), values)
-        for name, values in (run.arrays | run.constants).items()
-    }
-    n_chains, n_draws = run.log_weights.shape
-    return xr.Dataset(
-        variables
-        | {
-            "log_marginal_likelihood": ("chain", run.log_z),
-            "log_z_continuous": ("chain", run.log_z_continuous),
-            "log_z": ((), float(run.log_z.mean())),
-            "log_z_se": ((), error.se),
-            "log_z_df": ((), error.df),
-            "log_z_ess": ((), error.ess),
-            "log_weights": (("chain", "draw"), run.log_weights),
-            "tempered_draw": (("chain", "draw"), index),
-        },
-        coords={"chain": np.arange(n_chains), "draw": np.arange(n_draws)},
-    )
+    arrays = run.arrays | {"tempered_draw": index}
+    return attach_estimate(xr.DataTree.from_dict(groups), estimate, arrays)
 
 
 def _systematic(log_weights: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -201,22 +162,3 @@ def _without_unused(dataset: xr.Dataset) -> xr.Dataset:
         if name not in {"chain", "draw"} and not set(coordinate.dims) <= used
     ]
     return dataset.drop_vars(unused)
-
-
-def _disagreement(run: TemperedRun) -> list[str]:
-    if len(run.log_z) < 2:
-        return []
-    own = np.maximum(chain_standard_errors(run.influences), 1e-12)
-    weights = 1.0 / own**2
-    centre = float(np.sum(weights * run.log_z) / weights.sum())
-    statistic = float(np.sum(((run.log_z - centre) / own) ** 2))
-    ess = log_z_standard_error(run.log_z, run.influences).ess / len(run.log_z)
-    # an error from few effective draws is uncertain by itself: be lenient by that much
-    if chi2.sf(statistic / (1.0 + 20.0 / max(ess, 1.0)), len(run.log_z) - 1) > _DISAGREEMENT_RATE:
-        return []
-    text = (
-        f"chains disagree: their log Z {np.round(run.log_z, 2).tolist()} differ by more than their "
-        "own errors explain, so some have not found every mode. Raise `tune` and `draws`, or pass "
-        "a wider `base`."
-    )
-    return [text]

@@ -27,22 +27,6 @@ def test_reads_what_was_attached(tmp_path):
     assert stored_estimate(xr.open_datatree(tmp_path / "run.nc")) == ESTIMATE
 
 
-def test_reads_untempered_runs():
-    values = {
-        "log_marginal_likelihood": (("chain",), [-3.0, -4.0]),
-        "log_z": ((), -3.5),
-        "log_z_se": ((), 0.25),
-        "log_z_df": ((), 37.0),
-        "log_z_ess": ((), 150.0),
-    }
-    run = bare_run()
-    run["tempering"] = xr.DataTree(xr.Dataset(values, coords={"chain": [0, 1]}))
-    estimate = stored_estimate(run)
-    assert (estimate.log_z, estimate.se, estimate.df, estimate.ess) == (-3.5, 0.25, 37.0, 150.0)
-    assert estimate.per_chain.tolist() == [-3.0, -4.0]
-    assert estimate.lower is None
-
-
 def test_takes_estimates_and_runs_by_name():
     run = attach_estimate(bare_run(), ESTIMATE, {})
     assert evidence_of({"a": ESTIMATE, "b": run}) == {"a": ESTIMATE, "b": ESTIMATE}

@@ -9,6 +9,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError
+from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import recognise, with_notes
 from pymc_tempering.results.datatree import concat_chains
 
@@ -182,7 +183,7 @@ def test_with_notes_keeps_what_concerns_the_model(labelled_run):
     assert again.warnings == ("priors: wide.",)
 
 
-def test_joint_runs_are_told_where_their_evidence_is(model, base, seed):
+def test_tempered_draws_are_sent_to_untemper(model, base, seed):
     options = {"chains": 2, "cores": 1, "random_seed": seed, "progressbar": False, "quiet": True}
     with pm_temper.temper(model, base=base, log_zeta=0.0, random_seed=seed):
         draws = pm.sample(
@@ -193,5 +194,7 @@ def test_joint_runs_are_told_where_their_evidence_is(model, base, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a run of 50 draws
         untempered = pm_temper.untemper(draws, random_seed=seed)
-    with pytest.raises(DataError, match="untempered already"):
-        pm_temper.estimate_logz(untempered)
+        estimate = pm_temper.estimate_logz(untempered)
+    stored = stored_estimate(untempered)
+    assert (estimate.log_z, estimate.se) == (stored.log_z, stored.se)
+    assert estimate.warnings == stored.warnings
