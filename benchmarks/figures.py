@@ -57,14 +57,14 @@ def save(figure, name, full):
     console.print(f"figure: {path.relative_to(ROOT)}")
 
 
-def plain_log(axis, names="xy"):
+def plain_log(axis, names="xy", subs=(1.0, 2.0, 5.0)):
     """Logarithmic axes with ticks at 1, 2, 5 times powers of ten, written out."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter, NullLocator
 
     for name in names:
         getattr(axis, f"set_{name}scale")("log")
         ticks = getattr(axis, f"{name}axis")
-        ticks.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ticks.set_major_locator(LogLocator(subs=subs))
         ticks.set_major_formatter(FormatStrFormatter("%g"))
         ticks.set_minor_locator(NullLocator())
         ticks.set_minor_formatter(NullFormatter())

@@ -103,6 +103,8 @@ def draw(curves, exact, base, seconds, full):
     axes[0].axhline(base.log_zeta, color=COLOURS["AIS"], ls="-.", lw=1.2, label="ADVI bound")
     axes[0].legend(fontsize=8, loc="center right")
     axes[0].set_title("radon, with the bound")
+    # less than a decade: ticks at 1, 2 and 5 would be one or two
+    plain_log(axes[1], "x", subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0))
     axes[1].set(ylim=(exact - 1.2, exact + 1.2), title="the same, near the exact value")
     save(figure, "papers_radon", full)
 
