@@ -4,6 +4,7 @@ import re
 import warnings
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
@@ -36,7 +37,7 @@ def result(seed, exact):
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def test_same_estimate_without_sampling(result, tmp_path):
