@@ -13,9 +13,8 @@ from pymc.util import get_random_generator
 from rich.progress import TextColumn
 from threadpoolctl import threadpool_limits
 
-from pymc_tempering.base.fit import local_fits
 from pymc_tempering.base.gaussian import GaussianBase, base_id
-from pymc_tempering.base.local import combine_local_bases
+from pymc_tempering.base.search import find_modes
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
@@ -26,16 +25,8 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 
-N_STARTS, N_STARTS_WITHOUT_PRIOR, MOST_STARTS = 19, 31, 61
-"""Starts of the local fits: at least, and at most while new modes are found. Jitter alone, with 19
-starts, missed a mode of ``testing.asymmetric_bimodal`` in 5 of 80 chains."""
-
 N_PRIOR_STARTS = 12
-"""Further starts, drawn from the prior where it can be drawn from."""
-
-# An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
-# that leaves a mode out.
-_MIN_MODE_WEIGHT = 0.3
+"""Starts of the local fits that are drawn from the prior, where it can be drawn from."""
 
 _SHARED: dict[str, type] = {
     "global_barrier": np.float64,
@@ -48,9 +39,6 @@ _SHARED: dict[str, type] = {
     "perf_counter_diff": np.float64,
 }
 """Statistics that all tempered steps record, and their types."""
-
-# nats below the best ELBO at which a fit no longer counts as a mode
-_ELBO_WINDOW = 10.0
 
 
 @dataclass_state
@@ -148,14 +136,9 @@ class TemperedStep(BlockedStep):
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
-            fits, _ = local_fits(
-                self._density.address, self.dim, start, self.rng,
-                N_STARTS if len(prior) else N_STARTS_WITHOUT_PRIOR,
-                most_starts=MOST_STARTS, prior_points=prior,
-            )  # fmt: skip
-            elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
-            fits = [fits[i] for i in np.flatnonzero(elbos >= elbos.max() - _ELBO_WINDOW)]
-            anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
+            fits, anchor = find_modes(
+                self._density.address, self.dim, start, self.rng, prior_points=prior
+            )
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
 

@@ -1,0 +1,195 @@
+"""The search for modes: local fits from dispersed starts, and particles annealed from afar.
+
+A start leads to a mode only from within its basin, and the basin of a narrow mode beside a wide one
+is small. Tempered, the narrow mode is wide: particles that are annealed from a Gaussian over the
+whole region end in every mode about in proportion to its weight.
+"""
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from pymc_tempering.base.coordinates import Coordinates
+from pymc_tempering.base.elbo import dip_between, has_finite_density
+from pymc_tempering.base.fit import local_fits
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.base.local import combine_local_bases, drop_duplicates, fit_each
+from pymc_tempering.errors import BaseError
+from pymc_tempering.kernels.adaptation import new_dual_averaging
+from pymc_tempering.kernels.annealing import anneal_ensemble
+from pymc_tempering.kernels.annealing_moves import N_COUNTS, AnnealingMoves, AnnealingTally
+from pymc_tempering.types import FloatArray
+
+__all__ = ["anneal_from_afar", "find_modes", "points_apart", "search_beyond"]
+
+N_STARTS, N_STARTS_WITHOUT_PRIOR, MOST_STARTS = 19, 31, 61
+"""Starts of the local fits: at least, and at most while new modes are found. Jitter alone, with 19
+starts, missed a mode of ``testing.asymmetric_bimodal`` in 5 of 80 chains."""
+
+# An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
+# that leaves a mode out.
+_MIN_MODE_WEIGHT = 0.3
+
+# nats below the best ELBO at which a fit no longer counts as a mode
+_ELBO_WINDOW = 10.0
+
+N_LEVELS, N_ROWS = 64, 21
+N_PARTICLES, N_PARTICLES_LARGE, LARGE_DIM = 2048, 512, 20
+"""Particles up to and above 20 dimensions, where a gradient costs more."""
+
+WIDTH = 8.0
+"""Standard deviation of the Gaussian, in units of the larger of 1 and that of the fits."""
+
+MOST_FITS = 8
+"""With more modes than these, replicas travel among them and meet the others."""
+
+# of the log density on the line to every known mode; banana-shaped posteriors have some
+_MIN_DIP = 3.0
+
+_FIRST_BETA = 1e-3
+
+
+def find_modes(
+    address: int,
+    dim: int,
+    start: FloatArray,
+    rng: np.random.Generator,
+    prior_points: FloatArray | None = None,
+) -> tuple[list[GaussianBase], GaussianBase]:
+    """Fit every mode that can be found, and combine the fits into one Gaussian.
+
+    Parameters
+    ----------
+    address, dim, start, rng
+        As for :func:`pymc_tempering.base.advi.fit_advi`.
+    prior_points : array of shape (n, D), optional
+        Draws of the prior, further starts; with none of them there are more jittered ones.
+
+    Returns
+    -------
+    fits : list of GaussianBase
+        Distinct ones, within 10 nats of the best ELBO.
+    anchor : GaussianBase
+        Their combination by matched moments, each with a weight of at least 0.3 before they are
+        normalised.
+
+    Raises
+    ------
+    BaseError
+        If no fit succeeded.
+    """
+    has_prior = prior_points is not None and len(prior_points) > 0
+    fits, _ = local_fits(
+        address, dim, start, rng, N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR,
+        most_starts=MOST_STARTS, prior_points=prior_points,
+    )  # fmt: skip
+    fits = _within_window(fits)
+    anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
+    # a generator of its own: where it finds nothing, draws are what they were without it
+    [search_rng] = rng.spawn(1)
+    found = search_beyond(address, fits, anchor, search_rng)
+    if len(found) > len(fits):
+        fits = _within_window(found)
+        anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
+    return fits, anchor
+
+
+def search_beyond(
+    address: int, fits: Sequence[GaussianBase], anchor: GaussianBase, rng: np.random.Generator
+) -> list[GaussianBase]:
+    """Add to local fits those of modes that annealing finds beyond them.
+
+    Parameters
+    ----------
+    address : int
+        Address of the target's log density and gradient.
+    fits : sequence of GaussianBase
+        Distinct local fits.
+    anchor : GaussianBase
+        Their combination.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    list of GaussianBase
+        The same fits where nothing new was found.
+    """
+    if len(fits) > MOST_FITS:
+        return list(fits)
+    ends = anneal_from_afar(address, anchor, rng)
+    starts = points_apart(address, ends, np.array([fit.mean for fit in fits]))
+    if not len(starts):
+        return list(fits)
+    new = []
+    with contextlib.suppress(BaseError):
+        new = [fit.base for fit in fit_each(address, anchor.dim, starts, rng, n_iterations=1000)]
+    return drop_duplicates([*fits, *new], address=address)
+
+
+def anneal_from_afar(
+    address: int, anchor: GaussianBase, rng: np.random.Generator, n_particles: int | None = None
+) -> FloatArray:
+    """Ends of particles annealed from a Gaussian eight times as wide as the known modes.
+
+    Step sizes adapt from particle to particle, so the ends are no draws of the target.
+
+    Parameters
+    ----------
+    address : int
+    anchor : GaussianBase
+        Location and scale of the known modes.
+    rng : numpy.random.Generator
+    n_particles : int, optional
+        Default 2048, and 512 in more than 20 dimensions: a tenth of a second for a cheap density.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+        ``z``; particles that began outside the support are left out.
+    """
+    if n_particles is None:
+        n_particles = N_PARTICLES if anchor.dim <= LARGE_DIM else N_PARTICLES_LARGE
+    sd = WIDTH * np.maximum(1.0, anchor.standard_deviation)
+    coordinates = Coordinates.of(GaussianBase(anchor.mean, sd))
+    betas = np.concatenate([[0.0], np.geomspace(_FIRST_BETA, 1.0, N_LEVELS - 1)])
+    first = np.full(N_ROWS, 0.2)
+    rows = np.column_stack([new_dual_averaging(first), first])
+    tally = AnnealingTally(
+        np.zeros(N_LEVELS), np.zeros(N_COUNTS, dtype=np.int64), rows, target_accept=0.65
+    )
+    moves = AnnealingMoves(betas, np.full(N_LEVELS, 0.2), n_leapfrog=1, kind=0, short_steps=True)
+    ends, log_weights = np.empty((n_particles, anchor.dim)), np.empty(n_particles)
+    anneal_ensemble(False, coordinates.target(address), moves, ends, log_weights, tally, rng)
+    return coordinates.from_base(ends[np.isfinite(log_weights)])
+
+
+def points_apart(address: int, points: FloatArray, known: FloatArray, most: int = 6) -> FloatArray:
+    """Points from which no straight way to a known mode leads without a dip of 3 nats.
+
+    Parameters
+    ----------
+    address : int
+    points : ndarray of shape (n, D)
+    known : ndarray of shape (m, D)
+    most : int, default 6
+
+    Returns
+    -------
+    ndarray of shape (k, D)
+        Of each group of such points the first one, at most `most`.
+    """
+    chosen: list[FloatArray] = []
+    for point in points:
+        if len(chosen) == most:
+            break
+        if has_finite_density(address, point) and all(
+            dip_between(address, point, mode) > _MIN_DIP for mode in (*known, *chosen)
+        ):
+            chosen.append(point)
+    return np.array(chosen).reshape(-1, points.shape[1])
+
+
+def _within_window(fits: list[GaussianBase]) -> list[GaussianBase]:
+    elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
+    return [fits[i] for i in np.flatnonzero(elbos >= elbos.max() - _ELBO_WINDOW)]
