@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t
 
 from pymc_tempering.comparison import resolve_estimates
 from pymc_tempering.errors import OptionError
@@ -28,10 +28,13 @@ class BayesFactor:
         ``log Z_a - log Z_b``, in nats.
     se : float
         Its standard error, in nats.
+    df : float
+        Degrees of freedom of ``se``, those of both estimates combined as by Welch.
     """
 
     log_bayes_factor: float
     se: float
+    df: float = np.inf
 
     @property
     def log10(self) -> float:
@@ -59,7 +62,7 @@ class BayesFactor:
         """
         if not 0.0 < prob < 1.0:
             raise OptionError(f"prob is {prob}; expected a number between 0 and 1.")
-        half = self.se * float(norm.ppf(0.5 + 0.5 * prob))
+        half = self.se * float(t.ppf(0.5 + 0.5 * prob, self.df))
         return self.log_bayes_factor - half, self.log_bayes_factor + half
 
     def _ratio(self) -> str:
@@ -128,4 +131,7 @@ def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
     """
     estimates = resolve_estimates({"a": a, "b": b}, **kwargs)
     first, second = estimates["a"], estimates["b"]
-    return BayesFactor(first.log_z - second.log_z, float(np.hypot(first.se, second.se)))
+    variances = np.array([first.se, second.se]) ** 2
+    uncertain = float(np.sum(variances**2 / np.array([first.df, second.df])))
+    df = float(variances.sum() ** 2) / uncertain if uncertain > 0.0 else np.inf
+    return BayesFactor(first.log_z - second.log_z, float(np.hypot(first.se, second.se)), df)

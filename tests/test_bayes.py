@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from pymc_tempering.bayes import BayesFactor
+from pymc_tempering import LogZEstimate
+from pymc_tempering.bayes import BayesFactor, bayes_factor
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,23 @@ def test_a_moderate_ratio_is_shown_as_itself(log10, shown):
 )
 def test_small_errors_are_not_shown_as_zero(se, shown):
     assert shown in repr(BayesFactor(2.8483, se))
+
+
+def estimate(log_z, se, df=np.inf):
+    return LogZEstimate(log_z, se, "pt, mbar", np.full(2, log_z), df=df)
+
+
+def test_interval_knows_how_uncertain_the_errors_are():
+    factor = bayes_factor(estimate(-10.0, 0.3, df=4.0), estimate(-12.0, 0.4, df=9.0))
+    expected = 0.25**2 / (0.09**2 / 4.0 + 0.16**2 / 9.0)
+    assert factor.df == pytest.approx(expected)
+    low, high = factor.interval(0.95)
+    assert high - low == pytest.approx(2 * 0.5 * stats.t.ppf(0.975, expected))
+
+
+@pytest.mark.parametrize("se", [0.0, 0.2])
+def test_known_errors_give_a_normal_interval(se):
+    factor = bayes_factor(estimate(-1.0, 0.0), estimate(-3.0, se))
+    low, high = factor.interval(0.9)
+    assert high - low == pytest.approx(2 * se * stats.norm.ppf(0.95))
+    assert low + high == pytest.approx(4.0)
