@@ -68,7 +68,7 @@ def plot_prior_sensitivity(
     names = _names(table, name)
     axes = get_axes_row(ax, figsize, (max(6.0, 3.6 * len(names)), 3.8), len(names))
     for one, label in zip(axes, names, strict=True):
-        _draw(one, table[table["name"] == label], label, prob)
+        _draw(one, table[table["name"] == label], label, prob, 2 if len(names) == 1 else 1)
     # one scale for all priors, so that what matters more looks steeper; powers move log Z by far
     # more, which says nothing of the priors
     scales = [one for one, label in zip(axes, names, strict=True) if label != "likelihood"]
@@ -95,7 +95,7 @@ def _names(table: Any, name: str | None) -> list[str]:
     return names if name is None else [name]
 
 
-def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float) -> None:
+def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float, n_columns: int) -> None:
     is_power = part["change"].iloc[0] == "likelihood power"
     rows = [
         (float(x), float(y), float(se), bool(warning))
@@ -139,4 +139,4 @@ def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float) -> None:
         ax.set_xlabel(f"factor on the prior scale of {label}")
         ax.set_ylabel("log Bayes factor against\nthe original model (nats)")
     tidy(ax)
-    legend_below(ax, n_columns=2)
+    legend_below(ax, n_columns=n_columns)

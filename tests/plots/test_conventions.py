@@ -5,6 +5,7 @@ import re
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -22,6 +23,7 @@ PICTURES = {
     "plot_log_weights": ("annealed_run", 1),
     "plot_logz_curve": ("run", 1),
     "plot_logz_trace": ("run", 1),
+    "plot_prior_sensitivity": ("sensitivity", 2),
     "plot_report": ("run", 5),
 }
 WITH_AX = [name for name in PICTURES if name != "plot_report"]
@@ -29,13 +31,25 @@ WITH_AX = [name for name in PICTURES if name != "plot_report"]
 # every label names a unit, or a quantity that has none
 UNITS = re.compile(
     r"nats?\)|\(s\b|draws|draw\b|rate|pair of levels|level|share|inverse temperature|barrier"
-    r"|scans|^model$"
+    r"|scans|^model$|^factor|power"
 )
 
 
 @pytest.fixture
 def models(run):
     return {"one": run, "two": run}
+
+
+@pytest.fixture
+def sensitivity():
+    columns = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
+    rows = [
+        ("original", "", 1.0, 0.0, 0.0, ""),
+        ("prior scale", "tau", 4.0, -1.2, 0.2, "weights collapse"),
+        ("prior scale", "tau", 0.5, 0.4, 0.1, ""),
+        ("likelihood power", "likelihood", 0.8, 6.0, 0.1, ""),
+    ]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @pytest.fixture
