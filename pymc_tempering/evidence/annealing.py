@@ -9,7 +9,7 @@ from pymc_tempering.estimators.annealed import (
 )
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
-from pymc_tempering.evidence.hais import annealing_doubts, best_pareto_k
+from pymc_tempering.evidence.hais import annealing_doubts, deciding_pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["ensemble_estimate"]
@@ -60,20 +60,21 @@ def ensemble_estimate(
     if forward.size:
         support_mass = float(np.mean(np.isfinite(forward)))
     log_mass = float(np.log(support_mass)) if support_mass > 0 else -np.inf
-    ess, pareto, per_method, lower, upper = np.nan, [], {}, None, None
+    ess, per_method, lower, upper = np.nan, {}, None, None
+    pareto_forward, pareto_reverse = [], []
     errors: list[StandardError] = []
     if forward.size:
         up = annealed_forward(forward)
         lower = log_z = up.log_z
         ess = up.weight_ess
-        pareto.append(up.pareto_k)
+        pareto_forward.append(up.pareto_k)
         errors.append(_error(up.influence))
         per_method["ais forward"] = up.log_z
     if reverse.size:
         down = annealed_reverse(reverse, log_mass)
         upper = log_z = down.log_z
         ess = ess if forward.size else down.weight_ess
-        pareto.append(down.pareto_k)
+        pareto_reverse.append(down.pareto_k)
         errors.append(_error(down.influence, starts))
         per_method["ais reverse"] = down.log_z
     # of the bounds, before both are combined
@@ -89,7 +90,7 @@ def ensemble_estimate(
         variance += (1.0 - support_mass) / (support_mass * n_support_draws)
     warnings = annealing_doubts(
         weight_ess=ess,
-        pareto_k=best_pareto_k(pareto),
+        pareto_k=deciding_pareto_k(pareto_forward, pareto_reverse),
         gap=np.nan if lower is None or upper is None else upper - lower,
         gap_error=gap_error,
         support_mass=support_mass,

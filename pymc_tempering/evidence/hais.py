@@ -1,8 +1,9 @@
 """The evidence of a HAIS run, from the weights of its forward and reverse annealing runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import t as student_t
 
 from pymc_tempering.errors import DataError
@@ -15,7 +16,7 @@ from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.types import FloatArray
 
-__all__ = ["annealing_doubts", "best_pareto_k", "collect"]
+__all__ = ["annealing_doubts", "collect", "deciding_pareto_k"]
 
 MAX_PARETO_K = 0.7
 MIN_WEIGHT_ESS = 20.0
@@ -92,12 +93,8 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     lower, upper = up.log_z, down.log_z
     warnings = annealing_doubts(
         weight_ess=float(arrays["weight_ess"].sum()),
-        # one direction of sound weights is enough for an estimate that weighs both
-        pareto_k=best_pareto_k(
-            [
-                np.max(arrays["pareto_k_weights_forward"]),
-                np.max(arrays["pareto_k_weights_reverse"]),
-            ]
+        pareto_k=deciding_pareto_k(
+            arrays["pareto_k_weights_forward"], arrays["pareto_k_weights_reverse"]
         ),
         gap=upper - lower,
         # both directions of a scan share its chain, so that their errors are added as they are
@@ -145,7 +142,7 @@ def annealing_doubts(
     weight_ess : float
         Effective number of forward particles.
     pareto_k : float
-        Tail index of the weights, the better one of two directions; nan where it is unknown.
+        Tail index of the weights, of :func:`deciding_pareto_k`; nan where it is unknown.
     gap : float
         Upper minus lower bound, in nats; nan where only one direction was run.
     gap_error : StandardError
@@ -196,13 +193,25 @@ def annealing_doubts(
     return warnings
 
 
-def best_pareto_k(values: Sequence[float]) -> float:
-    """Return the least of the known tail indices, nan where none is known.
+def deciding_pareto_k(forward: ArrayLike, reverse: ArrayLike) -> float:
+    """Worst tail index of the direction that shows what is missing; nan where none is known.
+
+    Where there are forward particles, they decide. Their heavy weights are those of the few that
+    reached what most miss, the neck of a funnel for one; reverse particles that began in the bulk
+    never saw it, and their weights look sound.
+
+    Parameters
+    ----------
+    forward, reverse : array_like
+        Of each chain, nan where unknown; empty for a direction that was not run.
 
     Examples
     --------
-    >>> best_pareto_k([np.nan, 0.3]), best_pareto_k([np.nan])
-    (0.3, nan)
+    >>> deciding_pareto_k([0.8, 0.3], [0.2, 0.2]), deciding_pareto_k([], [0.4, np.nan])
+    (0.8, 0.4)
     """
-    known = [float(value) for value in values if not np.isnan(value)]
-    return min(known, default=np.nan)
+    for values in (np.ravel(forward), np.ravel(reverse)):
+        known = values[~np.isnan(values.astype(float))]
+        if known.size:
+            return float(known.max())
+    return float("nan")

@@ -106,3 +106,13 @@ def test_short_prefixes_of_hais(n_draws, rng):
 def test_bounds_of_a_stuck_hais_run_cross(rng):
     assert "bounds crossed" in names(collect(hais_statistics(rng, 200, stuck=True)).warnings)
     assert "bounds crossed" not in names(collect(hais_statistics(rng, 200)).warnings)
+
+
+@pytest.mark.parametrize("heavy", ["forward", "reverse"])
+def test_heavy_weights_of_the_forward_direction_are_named(heavy, rng):
+    """Pareto weights with k = 1.2 against nearly equal ones."""
+    tail, sound = 1.2 * rng.exponential(size=2000), 0.1 * rng.normal(size=2000)
+    forward, reverse = (tail, sound) if heavy == "forward" else (sound, -tail)
+    estimate = ensemble_estimate(forward, reverse, 1.0, 1000)
+    named = any(text.startswith("Pareto k") for text in estimate.warnings)
+    assert named == (heavy == "forward")
