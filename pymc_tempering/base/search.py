@@ -18,7 +18,12 @@ from pymc_tempering.base.local import combine_local_bases, drop_duplicates, fit_
 from pymc_tempering.errors import BaseError
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.annealing import anneal_ensemble
-from pymc_tempering.kernels.annealing_moves import N_COUNTS, AnnealingMoves, AnnealingTally
+from pymc_tempering.kernels.annealing_moves import (
+    N_COUNTS,
+    TRANSITIONS,
+    AnnealingMoves,
+    AnnealingTally,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["anneal_from_afar", "find_modes", "points_apart", "search_beyond"]
@@ -34,9 +39,11 @@ _MIN_MODE_WEIGHT = 0.3
 # nats below the best ELBO at which a fit no longer counts as a mode
 _ELBO_WINDOW = 10.0
 
-N_LEVELS, N_ROWS = 64, 21
-N_PARTICLES, N_PARTICLES_LARGE, LARGE_DIM = 2048, 512, 20
-"""Particles up to and above 20 dimensions, where a gradient costs more."""
+N_PARTICLES, N_LEVELS = 512, 32
+"""16,000 gradients, half of what the local fits take; see ``benchmarks/mode_search.py``."""
+
+_N_ROWS = 16
+_FIRST_STEP = 0.2
 
 WIDTH = 8.0
 """Standard deviation of the Gaussian, in units of the larger of 1 and that of the fits."""
@@ -128,7 +135,7 @@ def search_beyond(
 
 
 def anneal_from_afar(
-    address: int, anchor: GaussianBase, rng: np.random.Generator, n_particles: int | None = None
+    address: int, anchor: GaussianBase, rng: np.random.Generator, n_particles: int = N_PARTICLES
 ) -> FloatArray:
     """Ends of particles annealed from a Gaussian eight times as wide as the known modes.
 
@@ -140,25 +147,25 @@ def anneal_from_afar(
     anchor : GaussianBase
         Location and scale of the known modes.
     rng : numpy.random.Generator
-    n_particles : int, optional
-        Default 2048, and 512 in more than 20 dimensions: a tenth of a second for a cheap density.
+    n_particles : int, default 512
 
     Returns
     -------
     ndarray of shape (n, D)
         ``z``; particles that began outside the support are left out.
     """
-    if n_particles is None:
-        n_particles = N_PARTICLES if anchor.dim <= LARGE_DIM else N_PARTICLES_LARGE
     sd = WIDTH * np.maximum(1.0, anchor.standard_deviation)
     coordinates = Coordinates.of(GaussianBase(anchor.mean, sd))
     betas = np.concatenate([[0.0], np.geomspace(_FIRST_BETA, 1.0, N_LEVELS - 1)])
-    first = np.full(N_ROWS, 0.2)
+    first = np.full(_N_ROWS, _FIRST_STEP)
     rows = np.column_stack([new_dual_averaging(first), first])
     tally = AnnealingTally(
         np.zeros(N_LEVELS), np.zeros(N_COUNTS, dtype=np.int64), rows, target_accept=0.65
     )
-    moves = AnnealingMoves(betas, np.full(N_LEVELS, 0.2), n_leapfrog=1, kind=0, short_steps=True)
+    moves = AnnealingMoves(
+        betas, np.full(N_LEVELS, _FIRST_STEP), n_leapfrog=1,
+        kind=TRANSITIONS.index("hamiltonian"), short_steps=True,
+    )  # fmt: skip
     ends, log_weights = np.empty((n_particles, anchor.dim)), np.empty(n_particles)
     anneal_ensemble(False, coordinates.target(address), moves, ends, log_weights, tally, rng)
     return coordinates.from_base(ends[np.isfinite(log_weights)])

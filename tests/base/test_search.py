@@ -48,9 +48,9 @@ WIDE = GaussianBase(np.zeros(DIM), np.ones(DIM), 0.0)
 
 @pytest.mark.statistical
 def test_annealing_ends_in_a_narrow_mode_far_away(target, rng):
-    """Some of 2048 particles end within reach: in 60 of 60 runs. False alarm below 1e-2."""
-    ends = anneal_from_afar(target.address, WIDE, rng)
-    assert ends.shape == (2048, DIM)
+    """Ten times the default number of particles: none within reach in 1 run of 1e6 or so."""
+    ends = anneal_from_afar(target.address, WIDE, rng, n_particles=5120)
+    assert ends.shape == (5120, DIM)
     apart = points_apart(target.address, ends, WIDE.mean[None])
     assert len(apart) >= 1
     assert np.abs(apart[:, 0] - FAR).min() < 1.5
@@ -61,16 +61,18 @@ def test_annealing_ends_in_a_narrow_mode_far_away(target, rng):
 
 @pytest.mark.statistical
 def test_modes_that_starts_miss_are_found(target, rng):
-    """Both modes in 6 of 8 runs at least; it was 100 of 100, and 17 of 100 without annealing, with
-    which 6 of 8 come about once in 2000 times. False alarm below 1e-3."""
+    """Both modes in 8 of 12 searches at least: false alarm below 1e-3 at 94 of 100, what
+    ``benchmarks/mode_search.py`` finds with annealing; it finds 19 of 100 without, which would pass
+    once in 1e3 runs.
+    """
     found = 0
-    for _ in range(8):
+    for _ in range(12):
         fits, anchor = find_modes(target.address, DIM, np.zeros(DIM), rng)
         means = sorted(float(fit.mean[0]) for fit in fits)
         found += len(fits) == 2 and abs(means[0]) < 0.5 and abs(means[1] - FAR) < 0.5
         if len(fits) == 2:
             assert anchor.standard_deviation[0] > 2.0
-    assert found >= 6
+    assert found >= 8
 
 
 def test_nothing_new_leaves_fits_and_stream_alone(gaussian, seed):
