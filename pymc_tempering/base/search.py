@@ -39,8 +39,8 @@ _MIN_MODE_WEIGHT = 0.3
 # nats below the best ELBO at which a fit no longer counts as a mode
 _ELBO_WINDOW = 10.0
 
-N_PARTICLES, N_LEVELS = 512, 32
-"""16,000 gradients, half of what the local fits take; see ``benchmarks/mode_search.py``."""
+N_PARTICLES, N_LEVELS = 1024, 32
+"""33,000 gradients, as many as the local fits take; see ``benchmarks/mode_search.py``."""
 
 _N_ROWS = 16
 _FIRST_STEP = 0.2
@@ -147,7 +147,7 @@ def anneal_from_afar(
     anchor : GaussianBase
         Location and scale of the known modes.
     rng : numpy.random.Generator
-    n_particles : int, default 512
+    n_particles : int, default 1024
 
     Returns
     -------
