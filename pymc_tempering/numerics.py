@@ -7,12 +7,12 @@ log weights are NumPy. Nothing here knows a model or keeps a generator.
 import math
 import warnings
 
-import numba
 import numpy as np
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 _MIN_WEIGHTS_FOR_PARETO_K = 25
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def log1mexp(x: float) -> float:
     r"""Return :math:`\log(1 - e^{-x})` for ``x >= 0``.
 
@@ -61,7 +61,7 @@ def log1mexp(x: float) -> float:
     return math.log1p(-math.exp(-x))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def log_exprel(x: float) -> float:
     r"""Return :math:`\log((e^x - 1) / x)`, the log integral of :math:`e^{xt}` over t in [0, 1].
 
@@ -94,7 +94,7 @@ def log_exprel(x: float) -> float:
     return x + decay if x > 0.0 else decay
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _distance_from_dense_end(v: float, w: float, rate: float) -> float:
     # -log(v + w e^-rate) / rate with w = 1 - v; the two forms avoid cancellation near 1 and near 0.
     drop = w * math.expm1(-rate)
@@ -106,7 +106,7 @@ def _distance_from_dense_end(v: float, w: float, rate: float) -> float:
     return -math.log(inside) / rate
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def truncated_exponential_icdf(uniform: float, slope: float) -> float:
     r"""Inverse distribution function of the density on [0, 1] proportional to ``exp(slope * x)``.
 
@@ -145,7 +145,7 @@ def truncated_exponential_icdf(uniform: float, slope: float) -> float:
     return min(max(x, 0.0), 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def log_sum_exp(values: FloatArray) -> float:
     """Return the log of the sum of exponentials of a one-dimensional array, for compiled code.
 

@@ -3,12 +3,12 @@
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from pymc_tempering.base.elbo import evaluate_elbo, has_finite_density
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
@@ -22,7 +22,7 @@ MAX_ACCELERATION = 1000.0
 MAX_DRIFT = 1.0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_gradients(
     address: int,
     mean: FloatArray,
@@ -63,7 +63,7 @@ def _add_gradients(
     return n_rejected
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _run_adam(
     address: int,
     mean: FloatArray,

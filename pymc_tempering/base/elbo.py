@@ -2,17 +2,17 @@
 
 import math
 
-import numba
 import numpy as np
 
 from pymc_tempering.base.gaussian import LOG_2PI, GaussianBase
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
 __all__ = ["dip_between", "evaluate_elbo", "has_finite_density"]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _delta_at(address: int, z: FloatArray, log_base: FloatArray, delta: FloatArray) -> None:
     """Fill ``delta`` with ``log_target - log_base`` at the rows of ``z``."""
     grad = np.empty(z.shape[1])
@@ -112,6 +112,6 @@ def has_finite_density(address: int, z: FloatArray) -> bool:
     return bool(np.isfinite(value) and np.all(np.isfinite(grad)))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _evaluate(address: int, z: FloatArray, grad: FloatArray) -> float:
     return call_density(address, z, grad)

@@ -7,12 +7,12 @@ linear regression"). A covariance estimated from draws alone needs many times D 
 errors are worst in the narrow directions, which are the ones that matter for a base.
 """
 
-import numba
 import numpy as np
 from scipy.linalg import solve
 
 from pymc_tempering.base.elbo import evaluate_elbo
 from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
@@ -29,7 +29,7 @@ _TRIMMED = 0.02
 _MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
     values = np.empty(z.shape[0])
     for i in range(z.shape[0]):

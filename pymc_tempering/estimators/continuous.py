@@ -7,12 +7,12 @@ piecewise linear on `knots`. One piece, ``c = beta log_zeta``, is the method of 
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
 from pymc_tempering.estimators.ladder import check_betas
+from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.types import FloatArray
 
@@ -40,7 +40,7 @@ class ContinuousEstimate(NamedTuple):
     influence: FloatArray
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
     """Return the log integral of exp(beta delta - c(beta)) over [0, 1] for every delta.
 

@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -15,6 +14,7 @@ from pymc_tempering.estimators.ladder import (
     check_ladder,
     finite_floor,
 )
+from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["mbar", "mbar_samples"]
@@ -212,7 +212,7 @@ def _objective(
     return value + float(n @ c), total - n, np.diag(total) - products
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _level_probability(
     delta: float, betas: FloatArray, offset: FloatArray, probability: FloatArray
 ) -> tuple[float, int, int]:
@@ -240,7 +240,7 @@ def _level_probability(
     return top + math.log(total), first, stop
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _accumulate(
     delta: FloatArray,
     betas: FloatArray,
@@ -263,7 +263,7 @@ def _accumulate(
     return value
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _project(
     delta: FloatArray, betas: FloatArray, offset: FloatArray, direction: FloatArray
 ) -> FloatArray:
@@ -285,7 +285,7 @@ def _predict(
     return np.array([np.logaddexp.reduce(beta * delta - log_mixture) for beta in new_betas])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _log_mixture(delta: FloatArray, betas: FloatArray, offset: FloatArray) -> FloatArray:
     probability = np.empty(betas.size)
     out = np.empty(delta.size)

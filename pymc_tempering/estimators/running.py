@@ -6,10 +6,10 @@ progress bar can show where log Z is going.
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
 __all__ = ["RunningLogZ"]
@@ -20,7 +20,7 @@ _N_BATCHES = 32
 _LEAST_BATCHES = 4
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _accumulate(log_weights: FloatArray, peak: FloatArray, sums: FloatArray, batch: int) -> None:
     for k in range(peak.size):
         highest = -np.inf
@@ -40,7 +40,7 @@ def _accumulate(log_weights: FloatArray, peak: FloatArray, sums: FloatArray, bat
         sums[batch, k] += total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _estimate(
     peak: FloatArray, sums: FloatArray, signs: FloatArray, n_scans: float, per_batch: float, n: int
 ) -> tuple[float, float]:

@@ -1,9 +1,9 @@
 """Log weights that a block of scans contributes to :class:`RunningLogZ`, method by method."""
 
-import numba
 import numpy as np
 
 from pymc_tempering.estimators.continuous import log_normaliser
+from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_sum_exp
 from pymc_tempering.types import FloatArray
 
@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def neighbour_log_weights(delta: FloatArray, betas: FloatArray) -> FloatArray:
     r"""Log weights of the geometric bridge between neighbouring levels.
 
@@ -52,7 +52,7 @@ def neighbour_log_weights(delta: FloatArray, betas: FloatArray) -> FloatArray:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def level_log_weights(
     delta: FloatArray, betas: FloatArray, log_level_weights: FloatArray
 ) -> FloatArray:
@@ -94,7 +94,7 @@ def level_log_weights(
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def continuous_log_weights(
     delta: FloatArray, knots: FloatArray, bias: FloatArray, support: float
 ) -> FloatArray:

@@ -1,8 +1,8 @@
 """Step sizes by dual averaging (Hoffman & Gelman 2014, section 3.2), one row per level."""
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
 from pymc_tempering.types import FloatArray
 
@@ -35,7 +35,7 @@ def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
     return state
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def update_dual_averaging(row: FloatArray, acceptance_rate: float, target_accept: float) -> float:
     """Update one row after one transition and return the step size to try next.
 

@@ -10,9 +10,9 @@ sign, so a reverse run makes exactly these moves, from the last transition to th
 (Sohl-Dickstein & Culpepper 2012, eq. 14).
 """
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.annealing_moves import (
     AnnealingMoves,
     AnnealingTally,
@@ -25,7 +25,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["anneal_ensemble", "anneal_forward", "anneal_reverse", "target_chain"]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def anneal_forward(
     target: TargetInBase,
     moves: AnnealingMoves,
@@ -76,7 +76,7 @@ def anneal_forward(
     return log_weight, log_target
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def anneal_reverse(
     target: TargetInBase,
     moves: AnnealingMoves,
@@ -120,7 +120,7 @@ def anneal_reverse(
     return log_weight
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def anneal_ensemble(
     reverse: bool,
     target: TargetInBase,
@@ -163,7 +163,7 @@ def anneal_ensemble(
             )
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def target_chain(
     target: TargetInBase,
     step_size: float,

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.adaptation import update_dual_averaging
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import (
@@ -80,7 +80,7 @@ class AnnealingTally(NamedTuple):
     target_accept: float
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generator) -> None:
     """Replace a part ``gamma`` of the momentum's power, which leaves N(0, I) invariant.
 
@@ -100,7 +100,7 @@ def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generato
         momentum[i] = keep * momentum[i] + noise * rng.standard_normal()
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def hamiltonian_move(
     target: TargetInBase,
     beta: float,
@@ -183,7 +183,7 @@ def hamiltonian_move(
     return log_target, acceptance_rate, diverging, n_gradients
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def random_walk_move(
     target: TargetInBase,
     beta: float,
@@ -225,7 +225,7 @@ def random_walk_move(
     return log_target, acceptance_rate
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> float:
     """Step size of one transition, drawn independently of the state."""
     jittered = step_size * (0.8 + 0.4 * rng.random())
@@ -234,7 +234,7 @@ def _jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> fl
     return jittered
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def annealing_transition(
     reverse: bool,
     level: int,

@@ -4,9 +4,9 @@ With beta integrated out, a position z of the tempered replica has the density
 ``b(z) N(delta(z))``, where N is the integral (or the sum over levels) of ``exp(beta delta - c)``.
 """
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_sum_exp, truncated_exponential_icdf
 from pymc_tempering.types import FloatArray
 
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def piece_masses(
     delta: float, knots: FloatArray, bias: FloatArray, log_masses: FloatArray
 ) -> float:
@@ -62,7 +62,7 @@ def piece_masses(
     return log_sum_exp(log_masses)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _draw_category(log_masses: FloatArray, log_total: float, uniform: float) -> int:
     total = 0.0
     last = 0
@@ -77,7 +77,7 @@ def _draw_category(log_masses: FloatArray, log_total: float, uniform: float) -> 
     return last
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def draw_beta(
     delta: float,
     knots: FloatArray,
@@ -110,7 +110,7 @@ def draw_beta(
     return knots[j] + width * truncated_exponential_icdf(rng.random(), slope)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def level_masses(
     delta: float, betas: FloatArray, log_level_weights: FloatArray, log_masses: FloatArray
 ) -> float:
@@ -143,7 +143,7 @@ def level_masses(
     return log_sum_exp(log_masses)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generator) -> int:
     """Draw a level from its conditional given the position, independently of the present one.
 
@@ -156,7 +156,7 @@ def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generato
     return _draw_category(log_masses, log_total, rng.random())
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def neighbour_level(level: int, log_masses: FloatArray, rng: np.random.Generator) -> int:
     """Metropolis step to one of the two neighbouring levels, up or down with equal probability.
 
@@ -179,7 +179,7 @@ def neighbour_level(level: int, log_masses: FloatArray, rng: np.random.Generator
     return level
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def exchange_probability(
     delta: float, log_total: float, target_delta: float, target_log_total: float
 ) -> float:

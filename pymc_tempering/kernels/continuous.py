@@ -11,9 +11,9 @@ One scan is the composite
 Steps 3 and 4 are moves with beta integrated out, so 5 has to follow them at once, accepted or not.
 """
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.beta import draw_beta, exchange_probability, piece_masses
 from pymc_tempering.kernels.coupled import (
     adapt_step_size,
@@ -29,7 +29,7 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["continuous_scans"]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def continuous_scans(
     target: TargetInBase,
     knots: FloatArray,

@@ -4,9 +4,9 @@ The tempered replica z and the target replica y live in rows of the same arrays;
 the row of z, that of y, and a spare row for proposals, so that an exchange copies nothing.
 """
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.adaptation import update_dual_averaging
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition, log_base
@@ -19,7 +19,7 @@ N_COUNTS = 8
 zero density, draws from the base, draws from the base with finite target density."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def step_size_at(beta: float, grid: FloatArray, step_sizes: FloatArray) -> tuple[float, int]:
     """Step size at any beta, log-linear between grid points, and the nearest grid point.
 
@@ -44,7 +44,7 @@ def step_size_at(beta: float, grid: FloatArray, step_sizes: FloatArray) -> tuple
     return size, k if t <= 0.5 else k + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def move(
     target: TargetInBase,
     beta: float,
@@ -90,7 +90,7 @@ def move(
     return acceptance_rate
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def draw_from_base(
     target: TargetInBase,
     row: int,
@@ -113,7 +113,7 @@ def draw_from_base(
         counts[7] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def adapt_step_size(
     k: int,
     step_sizes: FloatArray,
@@ -126,7 +126,7 @@ def adapt_step_size(
         step_sizes[k] = update_dual_averaging(dual_averaging[k], acceptance_rate, target_accept)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def exchange(holder: IntArray, last_end: IntArray, counts: IntArray) -> None:
     """Let z and y exchange positions, and count a tempered restart.
 
@@ -151,7 +151,7 @@ def exchange(holder: IntArray, last_end: IntArray, counts: IntArray) -> None:
         last_end[arrived] = 2
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def visit_base(row: int, last_end: IntArray, counts: IntArray) -> None:
     """Note that a position is at the base end, and count a round trip if it was at the target."""
     if last_end[row] == 3:

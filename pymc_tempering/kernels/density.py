@@ -11,6 +11,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TargetInBase", "call_density", "evaluate"]
@@ -66,7 +67,7 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
 
 # sums in any order, so that the compiler can use vector instructions; no other liberties, since
 # infinities and nan must keep their meaning
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for i in range(x.shape[0]):
         total = 0.0
@@ -75,7 +76,7 @@ def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
         out[i] = total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for j in range(x.shape[0]):
         out[j] = 0.0
@@ -85,7 +86,7 @@ def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None
             out[j] += lower[i, j] * factor
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
     # in place, one direction after another: they are orthogonal
     rank = (rows.shape[0] - 1) // 2
@@ -97,7 +98,7 @@ def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
             x[i] += along * rows[1 + rank + j, i]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def evaluate(
     target: TargetInBase,
     u: FloatArray,

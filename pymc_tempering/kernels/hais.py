@@ -1,8 +1,8 @@
 """Whole scans of HAIS as a Markov chain: a new particle, a move at the target, a new weight."""
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.annealing import anneal_forward, anneal_reverse
 from pymc_tempering.kernels.annealing_moves import AnnealingMoves, AnnealingTally
 from pymc_tempering.kernels.density import TargetInBase
@@ -12,7 +12,7 @@ from pymc_tempering.types import BoolArray, FloatArray
 __all__ = ["hais_scans"]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def hais_scans(
     target: TargetInBase,
     moves: AnnealingMoves,

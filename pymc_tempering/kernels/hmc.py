@@ -10,9 +10,9 @@ section 3.1). The better the base, the smaller the kicks and the longer the step
 for a base that equals the target, every step is exact. For small steps it is the leapfrog scheme.
 """
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.types import FloatArray
 
@@ -32,7 +32,7 @@ LOG_SHORTEST_STEP = np.log(20.0)
 """Short steps are up to this much shorter, log-uniformly."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def log_base(u: FloatArray) -> float:
     """Log density of N(0, I) at ``u`` of shape (D,), in nats."""
     total = 0.0
@@ -41,7 +41,7 @@ def log_base(u: FloatArray) -> float:
     return -0.5 * total - u.shape[0] * HALF_LOG_2PI
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def draw_trajectory(
     step_size: float, trajectory_length: float, max_steps: int, rng: np.random.Generator
 ) -> tuple[float, int]:
@@ -73,7 +73,7 @@ def draw_trajectory(
     return jittered, int(rng.integers(1, longest + 1))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def hmc_transition(
     target: TargetInBase,
     beta: float,

@@ -1,8 +1,8 @@
 """Whole scans of parallel tempering: every replica moves, then neighbours exchange places."""
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.adaptation import update_dual_averaging
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import draw_trajectory, hmc_transition, log_base
@@ -19,7 +19,7 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["parallel_scans"]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _swap_sweep(
     scheme: int,
     scan: int,
@@ -41,7 +41,7 @@ def _swap_sweep(
             attempt_swap(i, betas, delta, replica_at, rng.random())
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def parallel_scans(
     target: TargetInBase,
     betas: FloatArray,

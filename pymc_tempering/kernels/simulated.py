@@ -12,9 +12,9 @@ once, accepted or not. A step to a neighbouring level is no draw from the condit
 exchange is made given the level, as between two replicas of parallel tempering.
 """
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.beta import (
     draw_level,
     exchange_probability,
@@ -40,7 +40,7 @@ LEVEL_UPDATES = ("independent", "neighbour")
 _INDEPENDENT = 0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def simulated_scans(
     target: TargetInBase,
     betas: FloatArray,

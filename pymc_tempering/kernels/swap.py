@@ -1,8 +1,8 @@
 """Which neighbours meet, and whether they exchange places; no density is evaluated here."""
 
-import numba
 import numpy as np
 
+from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEO", "SWAP_SCHEMES", "attempt_swap", "swap_probability", "track_trips"]
@@ -13,7 +13,7 @@ SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 DEO, SEO, SWEEP, ALTERNATING = 0, 1, 2, 3
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> float:
     """Metropolis probability of exchanging the replicas of two neighbouring levels.
 
@@ -33,7 +33,7 @@ def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> f
     return 1.0 if exponent >= 0.0 else np.exp(exponent)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def attempt_swap(
     i: int,
     betas: FloatArray,
@@ -61,7 +61,7 @@ def attempt_swap(
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> None:
     """Count round trips and tempered restarts after a round of swaps.
 

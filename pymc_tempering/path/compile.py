@@ -1,15 +1,18 @@
 """The only place where a model's graph becomes machine code.
 
 PyTensor compiles the graph with its numba backend. A small wrapper turns the result into a C
-function that any compiled kernel can call by address. The wrapper is kept on disk under the hash
-of the graph, constants included, so that a second process starts in tenths of a second and two
-models of equal dimension can never be confused.
+function that any compiled kernel can call by address. The wrapper is kept on disk, so that a second
+process starts in tenths of a second, under a key of everything it depends on: the graph with its
+constants, the source, the dimension, types, flags and versions. What comes back is compared with
+PyTensor's own evaluation all the same.
 """
 
 import ctypes
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import llvmlite
 import numba
 import numpy as np
 import pymc as pm
@@ -20,8 +23,9 @@ from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.path.freeze import check_finite, freeze
+from pymc_tempering.path.freeze import check_finite, freeze, starting_points
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.path.verify import verify_density
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density"]
@@ -43,7 +47,10 @@ def tempering_density(z_pointer, grad_pointer):
     except Exception:
         return -np.inf
 """
-_WRAPPER_VERSION = 1
+
+
+N_VERIFIED = 3
+"""Starting points at which compiled code is compared with PyTensor's own evaluation."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     ModelError
         For models without free variables, with free discrete variables, with minibatches or other
         random graphs, without a gradient, or without a finite log density at any of several
-        starting points.
+        starting points; or if the compiled density is not what PyTensor evaluates.
 
     Examples
     --------
@@ -159,19 +166,47 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
         model=frozen,
         _keep_alive=(wrapper, function),
     )
-    check_finite(density.value_and_grad, points, frozen, random_seed)
+    starts = starting_points(density.start, random_seed)
+    verify_density(density.value_and_grad, function, starts[:N_VERIFIED])
+    check_finite(density.value_and_grad, points, frozen, starts)
     return density
 
 
 def _wrap(inner: Any, dim: int) -> Any:
-    key = CACHED_SRC_FUNCTIONS.get(inner.py_func)
-    if key is not None:
-        key = f"{key}_tempering{_WRAPPER_VERSION}_pytensor{pytensor.__version__}"
+    source_text = _WRAPPER.format(dim=dim)
+    key = wrapper_key(CACHED_SRC_FUNCTIONS.get(inner.py_func), source_text)
     source = compile_numba_function_src(
-        _WRAPPER.format(dim=dim),
+        source_text,
         "tempering_density",
         # numba's cache imports the module that a function claims to come from
         global_env={"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner},
         cache_key=key,
     )
     return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
+
+
+def wrapper_key(graph_key: str | None, source: str) -> str | None:
+    """Key under which a compiled wrapper is kept on disk; None where the graph has none.
+
+    PyTensor's key of a graph tells its Ops and constants. A graph of one vector variable is the
+    same in any dimension, and numba looks at neither source nor globals of a keyed function: what
+    else the machine code depends on has to be in the key.
+
+    Parameters
+    ----------
+    graph_key : str or None
+    source : str
+        Of the wrapper, with the dimension written out.
+    """
+    if graph_key is None:
+        return None
+    flags = pytensor.config
+    parts = (
+        graph_key,
+        source,
+        str(DENSITY_SIGNATURE),
+        f"floatX={flags.floatX} fastmath={flags.numba__fastmath} opt={numba.config.OPT}",
+        f"pytensor={pytensor.__version__} pymc={pm.__version__}",
+        f"numba={numba.__version__} llvmlite={llvmlite.__version__} numpy={np.__version__}",
+    )
+    return f"tempering_{hashlib.sha256(repr(parts).encode()).hexdigest()}"

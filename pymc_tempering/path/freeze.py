@@ -13,7 +13,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_STARTS", "check_finite", "freeze", "shared_digest"]
+__all__ = ["N_STARTS", "check_finite", "freeze", "shared_digest", "starting_points"]
 
 N_STARTS = 8
 """Starting points at which the log density is tried before a model is refused."""
@@ -70,23 +70,41 @@ def freeze(model: pm.Model) -> pm.Model:
     return freeze_dims_and_data(model)
 
 
+def starting_points(start: FloatArray, random_seed: int) -> FloatArray:
+    """Give the model's initial point and points around it, shape (8, D).
+
+    Parameters
+    ----------
+    start : ndarray of shape (D,)
+    random_seed : int
+    """
+    rng = np.random.default_rng(random_seed)
+    moved = [start + rng.uniform(-1, 1, start.size) for _ in range(N_STARTS - 1)]
+    return np.stack([start, *moved])
+
+
 def check_finite(
     value_and_grad: Callable[[FloatArray], tuple[float, FloatArray]],
     points: PointMap,
     model: pm.Model,
-    random_seed: int,
+    starts: FloatArray,
 ) -> None:
     """Refuse a model whose log density is finite at none of several starting points.
+
+    Parameters
+    ----------
+    value_and_grad : callable
+    points : PointMap
+    model : pymc.Model
+    starts : ndarray of shape (n, D)
 
     Raises
     ------
     ModelError
         Names the terms that are not finite at the initial point.
     """
-    rng = np.random.default_rng(random_seed)
-    start = points.ravel(points.initial)
-    for trial in range(N_STARTS):
-        value, grad = value_and_grad(start + (trial > 0) * rng.uniform(-1, 1, start.size))
+    for z in starts:
+        value, grad = value_and_grad(z)
         if np.isfinite(value) and np.isfinite(grad).all():
             return
     terms = {
@@ -95,9 +113,10 @@ def check_finite(
         if not np.isfinite(value)
     }
     raise ModelError(
-        f"The log density is not finite at the model's initial point nor at {N_STARTS - 1} points "
-        f"around it. Terms that are not finite at the initial point: {terms or 'the gradient'}. "
-        "Check the observed values against their distributions, or set `initval=`."
+        f"The log density is not finite at the model's initial point nor at {len(starts) - 1} "
+        "points around it. Terms that are not finite at the initial point: "
+        f"{terms or 'the gradient'}. Check the observed values against their distributions, or "
+        "set `initval=`."
     )
 
 

@@ -64,7 +64,9 @@ def compile_kernels(mutant=None):
     source = "\n".join((folder / f"{name}.py").read_text() for name in MODULES)
     pattern = r"^from pymc_tempering\.kernels\.annealing\w* import (\([^)]*\)|.*)$"
     source = re.sub(pattern, "", source, flags=re.M)
-    source = source.replace(", cache=True", "")
+    # what is not in a file cannot be kept on disk
+    source = source.replace("from pymc_tempering.jit import compiled", "compiled = numba.njit")
+    source = "import numba\n" + source
     for old, new in MUTANTS.get(mutant, []):
         assert source.count(old) == 1, f"{mutant}: {old!r} is there {source.count(old)} times"
         source = source.replace(old, new)

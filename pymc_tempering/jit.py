@@ -1,0 +1,110 @@
+"""How the package's own functions are compiled, and what their machine code on disk is valid for.
+
+numba keeps a function's machine code for as long as the file that defines it stays the same. The
+code of functions called from other files is part of it all the same, and constants are: after an
+upgrade that changed one file, kernels elsewhere would go on running the old one. Here the stamp of
+a function covers every module of this package that its own imports, directly or through others.
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import (
+    CacheImpl,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+)
+
+__all__ = ["compiled", "source_digest"]
+
+_ROOT = Path(__file__).resolve().parent
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+(pymc_tempering[\w.]*)(?:\s+import\s+(.+))?", re.M)
+
+
+@functools.cache
+def source_digest(file: str, root: Path = _ROOT) -> str:
+    """Digest of a module and of all modules of the package that it imports, however indirectly.
+
+    Parameters
+    ----------
+    file : str
+        Of a module below ``root``.
+    root : pathlib.Path
+        Folder of the package.
+    """
+    seen: dict[Path, str] = {}
+    waiting = [Path(file).resolve()]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        text = path.read_text(encoding="utf-8")
+        seen[path] = text
+        for module, names in _IMPORT.findall(text):
+            waiting.extend(_files(module, names, root))
+    digest = hashlib.sha256()
+    for path in sorted(seen):
+        digest.update(f"{path.name}\0{seen[path]}\0".encode())
+    return digest.hexdigest()
+
+
+def _files(module: str, names: str, root: Path) -> list[Path]:
+    base = root.joinpath(*module.split(".")[1:])
+    # a name that is imported may be a module itself
+    candidates = [base / name for name in re.findall(r"\w+", names)] + [base]
+    found = [path.with_suffix(".py") for path in candidates if path != root]
+    return [path for path in found if path.is_file()]
+
+
+def _covering_imports(locator: type[Any]) -> type[Any]:
+    class PackageLocator(locator):
+        def get_source_stamp(self) -> Any:
+            return super().get_source_stamp(), source_digest(self._py_file)
+
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> Any:
+            if not (py_func.__module__ or "").startswith("pymc_tempering."):
+                return None
+            return super().from_function(py_func, py_file)
+
+    PackageLocator.__name__ = f"Package{locator.__name__}"
+    return PackageLocator
+
+
+def _install() -> None:
+    # functions with a key of their own, as PyTensor's and the wrapped densities, come first
+    present = CacheImpl._locator_classes
+    if any(c.__module__ == __name__ for c in present):
+        return
+    keyed = [c for c in present if c.__module__.startswith("pytensor")]
+    stock = [UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator]
+    ours = [_covering_imports(c) for c in stock]
+    CacheImpl._locator_classes = keyed + ours + [c for c in present if c not in keyed]
+
+
+def compiled(function: Any = None, /, **options: Any) -> Any:
+    """Compile a function with numba, without the interpreter's lock, and keep it on disk.
+
+    Parameters
+    ----------
+    function : callable
+    **options
+        Further options of :func:`numba.njit`, such as ``fastmath``.
+
+    Examples
+    --------
+    >>> from pymc_tempering.numerics import log1mexp
+    >>> log1mexp.targetoptions["nogil"]
+    True
+    """
+    decorate: Callable[[Any], Any] = numba.njit(nogil=True, cache=True, **options)
+    return decorate if function is None else decorate(function)
+
+
+_install()

@@ -1,0 +1,69 @@
+"""Kernels on disk: a change anywhere below a function takes its machine code out of use."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pymc_tempering
+from pymc_tempering.jit import source_digest
+
+PACKAGE = Path(pymc_tempering.__file__).parent
+
+
+def make_package(root):
+    root.mkdir()
+    (root / "__init__.py").write_text("")
+    (root / "sub").mkdir()
+    (root / "sub" / "__init__.py").write_text("")
+    (root / "floor.py").write_text("A = 1\n")
+    (root / "other.py").write_text("B = 1\n")
+    (root / "sub" / "middle.py").write_text("from pymc_tempering.floor import A\n")
+    (root / "top.py").write_text("from pymc_tempering.sub import middle\n")
+
+
+def digest(root):
+    source_digest.cache_clear()
+    return source_digest(str(root / "top.py"), root)
+
+
+def test_digest_covers_what_is_imported_and_nothing_else(tmp_path):
+    root = tmp_path / "pymc_tempering"
+    make_package(root)
+    before = digest(root)
+    (root / "other.py").write_text("B = 2\n")
+    assert digest(root) == before
+    (root / "floor.py").write_text("A = 2\n")
+    assert digest(root) != before
+    source_digest.cache_clear()
+
+
+SCRIPT = """
+import numpy as np
+from pymc_tempering.upper import upper
+print(upper(1.0))
+"""
+
+
+def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
+    root = tmp_path / "pymc_tempering"
+    root.mkdir()
+    for name in ("__init__.py", "jit.py"):
+        shutil.copy(PACKAGE / name, root / name)
+    (root / "upper.py").write_text(
+        "from pymc_tempering.jit import compiled\n"
+        "from pymc_tempering.lower import lower\n\n"
+        "@compiled\ndef upper(x):\n    return lower(x)\n"
+    )
+    printed = []
+    for factor in (2.0, 2.0, 5.0):
+        (root / "lower.py").write_text(
+            "from pymc_tempering.jit import compiled\n\n"
+            f"@compiled\ndef lower(x):\n    return {factor} * x\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        printed.append(float(done.stdout))
+    assert printed == [2.0, 2.0, 5.0]
+    assert list((root / "__pycache__").glob("upper.upper*.nbi"))
