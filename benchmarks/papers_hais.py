@@ -33,7 +33,7 @@ from pytensor.graph.traversal import ancestors
 from scipy import stats
 
 from pymc_tempering.annealing import anneal
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 
 SOURCE = "Sohl-Dickstein & Culpepper 2012, figures 2 and 3"
 SIZES = (10, 32, 100, 316, 1000, 3162, 10_000, 31_623, 100_000)

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from figures import COLOURS, console, finding, plain_log, pyplot, save, table
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels.parallel import _swap_sweep
 from pymc_tempering.kernels.swap import SWAP_SCHEMES, track_trips
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, round_trip_rate

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pymc_tempering.annealing import anneal
     from pymc_tempering.averaging import average
     from pymc_tempering.base.fit import fit_base
-    from pymc_tempering.base.gaussian import GaussianBase
     from pymc_tempering.bayes import bayes_factor
     from pymc_tempering.bidirectional import bidirectional_check
     from pymc_tempering.comparison import compare
+    from pymc_tempering.engine.path.gaussian import GaussianBase
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
@@ -73,7 +73,7 @@ __all__ = [
 
 _HOMES = {
     "HAIS": "pymc_tempering.step_methods.hais",
-    "GaussianBase": "pymc_tempering.base.gaussian",
+    "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.step_methods.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",
     "ParallelTempering": "pymc_tempering.step_methods.parallel",

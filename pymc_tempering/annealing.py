@@ -9,7 +9,9 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
@@ -19,9 +21,8 @@ from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.progress import Phases, phases
 from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.step_methods.annealer import Annealer
-from pymc_tempering.step_methods.annealing_pool import Density, run_particles
-from pymc_tempering.step_methods.annealing_tuner import PILOT_OPTIONS, PILOT_SCANS, TunerOptions
+from pymc_tempering.step_methods.annealing_pool import run_particles
+from pymc_tempering.step_methods.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS, TunerOptions
 from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.hais import HAIS
 from pymc_tempering.step_methods.options import check_choice, check_positive
@@ -197,7 +198,6 @@ def anneal(
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0
-    density = Density(step._density.address, step.dim, step._source_model)
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
@@ -209,7 +209,7 @@ def anneal(
             starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
         if direction != "reverse":
             forward, ends, rate, n = run_particles(
-                annealer, density, n_particles, None, executor, forward_rng,
+                annealer, n_particles, None, executor, forward_rng,
                 _follow(work, "Forward particles", n_particles, sign=1.0),
             )  # fmt: skip
             ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
@@ -217,7 +217,7 @@ def anneal(
             n_gradients += n
         if direction != "forward":
             reverse, _, rate, n = run_particles(
-                annealer, density, n_particles, starts, executor, reverse_rng,
+                annealer, n_particles, starts, executor, reverse_rng,
                 _follow(work, "Reverse particles", n_particles, sign=-1.0),
             )  # fmt: skip
             rates.append(rate)
@@ -227,7 +227,7 @@ def anneal(
         log_weights_reverse=reverse,
         positions=ends,
         betas=annealer.betas,
-        step_sizes=annealer.step_sizes,
+        step_sizes=annealer.scales,
         acceptance_rate=np.mean(rates, axis=0),
         base=annealer.base,
         n_gradients=n_gradients,
@@ -270,22 +270,22 @@ def _set_up(
         betas = make_schedule(options.schedule, n_levels) if betas is None else betas
         sizes = _check_step_size(step_size, betas.size)
         assert sizes is not None
-        return Annealer(
-            density.address, step._given_base, betas, sizes, **options.moves
-        ), np.empty((0, step.dim))  # fmt: skip
+        path = TemperedPath.from_base(density, step._given_base)
+        return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
     base, anchor, modes = step._first_base(density.start)
     pilot = Pilot(
-        density.address,
-        base if step._given_base is not None else overdisperse(base, len(modes)),
+        TemperedPath.from_base(
+            density, base if step._given_base is not None else overdisperse(base, len(modes))
+        ),
         anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
-        options=PILOT_OPTIONS, rng=rng,
+        settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip
     phase = work.add("Pilot run", tune)
     for _ in range(tune):
         pilot.run(PILOT_SCANS, rng)
         phase.advance()
-    replicas = pilot.replicas
-    replicas.stop_adaptation()
+    ladder = pilot.ladder
+    ladder.stop_adaptation()
     if betas is None and tune > 0:
         result = pilot.result()
         betas = annealing_schedule(
@@ -297,18 +297,15 @@ def _set_up(
     sizes = _check_step_size(step_size, betas.size)
     is_tuned = sizes is None
     if sizes is None:
-        sizes = np.exp(np.interp(betas, replicas.betas[1:], np.log(replicas.step_sizes[1:])))
-    annealer = Annealer(
-        density.address, replicas.coordinates, betas, sizes,
-        target_step_size=replicas.step_sizes[-1], **options.moves,
-    )  # fmt: skip
+        sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
+    annealer = Annealer(ladder.path, betas, sizes, options.moves, ladder.scales[-1])
     if is_tuned:
         annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
         annealer.stop_adaptation()
     positions = np.empty((0, step.dim))
     if n_draws:
-        replicas.run(tune * PILOT_SCANS // 2, rng)
-        record = replicas.run(_THIN * n_draws, rng, keep_positions=True)
+        ladder.run(tune * PILOT_SCANS // 2, rng)
+        record = ladder.run(_THIN * n_draws, rng, keep_positions=True)
         positions = record.target_positions[::_THIN]
     return annealer, positions
 
@@ -316,7 +313,7 @@ def _set_up(
 def _support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
     """Share of draws from the base where the target has any density."""
     ends = np.array([0.0, 1.0])
-    short = Annealer(annealer.address, annealer.coordinates, ends, np.ones(2), **annealer.options)
+    short = Annealer(annealer.path, ends, np.ones(2), annealer.settings)
     record = short.ensemble(rng, n_particles=_N_SUPPORT_DRAWS)
     return float(np.mean(np.isfinite(record.log_weight_forward)))
 

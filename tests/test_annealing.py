@@ -7,7 +7,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.annealing import _origins, anneal
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 
 

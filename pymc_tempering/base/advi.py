@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.base.elbo import evaluate_elbo, has_finite_density
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.jit import compiled
-from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
 __all__ = ["AdviFit", "fit_advi", "run_advi"]
@@ -172,8 +173,7 @@ class AdviFit(NamedTuple):
 
 
 def fit_advi(
-    address: int,
-    dim: int,
+    density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     *,
@@ -184,7 +184,7 @@ def fit_advi(
 
     Parameters
     ----------
-    address, dim, start, rng, n_iterations, learning_rate
+    density, start, rng, n_iterations, learning_rate
         As for :func:`run_advi`.
 
     Returns
@@ -194,13 +194,12 @@ def fit_advi(
     n_gradients : int
         Evaluations of the density that the fit took.
     """
-    fit = run_advi(address, dim, start, rng, n_iterations=n_iterations, learning_rate=learning_rate)
+    fit = run_advi(density, start, rng, n_iterations=n_iterations, learning_rate=learning_rate)
     return fit.base, fit.n_gradients
 
 
 def run_advi(
-    address: int,
-    dim: int,
+    density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     *,
@@ -222,10 +221,8 @@ def run_advi(
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density and gradient.
-    dim : int
-        Number of coordinates D.
+    density : Density
+        The target's compiled log density and gradient.
     start : array of shape (D,)
         First mean, where the density must be finite.
     rng : numpy.random.Generator
@@ -269,20 +266,27 @@ def run_advi(
         if not value > 0:
             raise OptionError(f"{name} is {value}; it must be positive.")
     mean = np.array(start, dtype=np.float64)
-    if mean.shape != (dim,):
-        raise BaseError(f"The start has shape {mean.shape}; expected ({dim},).")
-    if not has_finite_density(address, mean):
+    if mean.shape != (density.dim,):
+        raise BaseError(f"The start has shape {mean.shape}; expected ({density.dim},).")
+    if not has_finite_density(density, mean):
         raise BaseError(
             "The log density or its gradient is not finite at the start of the fit. "
             "Pass a start inside the support, e.g. through the model's initial values."
         )
-    log_sd = np.full(dim, math.log(start_scale))
+    log_sd = np.full(density.dim, math.log(start_scale))
     anchor = mean.copy()
     n_gradients = 1
     drift = math.inf
     for _ in range(max_rounds):
         drift = _run_adam(
-            address, mean, log_sd, anchor, rng, n_iterations, learning_rate, learning_rate / 20.0
+            density.address,
+            mean,
+            log_sd,
+            anchor,
+            rng,
+            n_iterations,
+            learning_rate,
+            learning_rate / 20.0,
         )
         n_gradients += 2 * n_iterations
         if drift <= MAX_DRIFT:
@@ -290,7 +294,7 @@ def run_advi(
     sd = np.exp(log_sd)
     if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(sd)) and np.all(sd > 0.0)):
         raise BaseError("The fit diverged: the density may be improper. Give a base explicitly.")
-    elbo, _ = evaluate_elbo(address, GaussianBase(mean, sd), rng, n_elbo_draws)
+    elbo, _ = evaluate_elbo(density, GaussianBase(mean, sd), rng, n_elbo_draws)
     n_gradients += n_elbo_draws
     if not math.isfinite(elbo):
         raise BaseError(

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
-from pymc_tempering.base.gaussian import LOG_2PI, GaussianBase
+from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.gaussian import LOG_2PI, GaussianBase
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
-from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
 __all__ = ["dip_between", "evaluate_elbo", "has_finite_density"]
@@ -21,7 +22,7 @@ def _delta_at(address: int, z: FloatArray, log_base: FloatArray, delta: FloatArr
 
 
 def evaluate_elbo(
-    address: int, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000
+    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000
 ) -> tuple[float, float]:
     r"""Evaluate a lower bound on log Z from draws of a base.
 
@@ -32,9 +33,8 @@ def evaluate_elbo(
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density, see
-        :func:`pymc_tempering.kernels.density.call_density`.
+    density : Density
+        The target's compiled log density and gradient.
     base : GaussianBase
         The approximation q.
     rng : numpy.random.Generator
@@ -52,7 +52,7 @@ def evaluate_elbo(
     u = np.concatenate([half, -half])
     log_base = -0.5 * (u * u).sum(axis=1) - base.log_det_scale - 0.5 * base.dim * LOG_2PI
     delta = np.empty(len(u))
-    _delta_at(address, np.ascontiguousarray(base.from_base(u)), log_base, delta)
+    _delta_at(density.address, np.ascontiguousarray(base.from_base(u)), log_base, delta)
     finite = np.isfinite(delta)
     n_finite = int(finite.sum())
     if n_finite == 0:
@@ -66,13 +66,13 @@ def evaluate_elbo(
     return centre + math.log(mass), math.sqrt(variance)
 
 
-def dip_between(address: int, a: FloatArray, b: FloatArray, n_points: int = 17) -> float:
+def dip_between(density: Density, a: FloatArray, b: FloatArray, n_points: int = 17) -> float:
     """Measure how far the log density dips on the straight line between two points.
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density.
+    density : Density
+        The target's compiled log density and gradient.
     a, b : arrays of shape (D,)
         Ends of the line.
     n_points : int, default 17
@@ -85,19 +85,21 @@ def dip_between(address: int, a: FloatArray, b: FloatArray, n_points: int = 17) 
     """
     t = np.linspace(0.0, 1.0, n_points + 2)[:, None]
     value = np.empty(n_points + 2)
-    _delta_at(address, np.ascontiguousarray((1.0 - t) * a + t * b), np.zeros_like(value), value)
+    _delta_at(
+        density.address, np.ascontiguousarray((1.0 - t) * a + t * b), np.zeros_like(value), value
+    )
     value = np.where(np.isnan(value), -np.inf, value)
     ends = min(value[0], value[-1])
     return max(0.0, float(ends - value[1:-1].min())) if np.isfinite(ends) else math.inf
 
 
-def has_finite_density(address: int, z: FloatArray) -> bool:
+def has_finite_density(density: Density, z: FloatArray) -> bool:
     """Tell whether the log density and its gradient are finite at a point.
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density and gradient.
+    density : Density
+        The target's compiled log density and gradient.
     z : array of shape (D,)
         Unconstrained vector.
 
@@ -108,7 +110,7 @@ def has_finite_density(address: int, z: FloatArray) -> bool:
     """
     z = np.ascontiguousarray(z, dtype=np.float64)
     grad = np.empty(z.size)
-    value = _evaluate(address, z, grad)
+    value = _evaluate(density.address, z, grad)
     return bool(np.isfinite(value) and np.all(np.isfinite(grad)))
 
 

@@ -7,7 +7,7 @@ the fit keep its precision, which draws alone would estimate far worse.
 
 import numpy as np
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.types import FloatArray
 
 __all__ = ["expand_to_draws"]

@@ -7,7 +7,6 @@ import numpy as np
 
 from pymc_tempering.base.elbo import has_finite_density
 from pymc_tempering.base.full_rank import fit_full_rank
-from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.local import (
     combine_local_bases,
     dispersed_starts,
@@ -16,6 +15,8 @@ from pymc_tempering.base.local import (
     fit_local_bases,
     select_fits,
 )
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.types import FloatArray
 
@@ -111,14 +112,13 @@ def fit_base(
     density = compile_density(pm.modelcontext(model))
     rng = np.random.default_rng(random_seed)
     base, _ = fit_from_dispersed_starts(
-        density.address, density.dim, density.start, rng, n_starts, n_iterations=n_iterations
+        density, density.start, rng, n_starts, n_iterations=n_iterations
     )
     return base
 
 
 def fit_from_dispersed_starts(
-    address: int,
-    dim: int,
+    density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     n_starts: int = 7,
@@ -129,7 +129,7 @@ def fit_from_dispersed_starts(
 
     Parameters
     ----------
-    address, dim, start, rng, n_iterations
+    density, start, rng, n_iterations
         As for :func:`pymc_tempering.base.advi.fit_advi`.
     n_starts : int, default 7
         Number of local fits, that from ``start`` included.
@@ -147,14 +147,13 @@ def fit_from_dispersed_starts(
         If no fit succeeded.
     """
     fits, n_gradients = local_fits(
-        address, dim, start, rng, n_starts, full_rank=False, n_iterations=n_iterations
+        density, start, rng, n_starts, full_rank=False, n_iterations=n_iterations
     )
     return combine_local_bases(fits), n_gradients
 
 
 def local_fits(
-    address: int,
-    dim: int,
+    density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     n_starts: int = 7,
@@ -168,7 +167,7 @@ def local_fits(
 
     Parameters
     ----------
-    address, dim, start, rng, n_iterations
+    density, start, rng, n_iterations
         As for :func:`pymc_tempering.base.advi.fit_advi`.
     n_starts : int, default 7
         Number of starts, ``start`` included.
@@ -193,32 +192,32 @@ def local_fits(
     BaseError
         If no fit succeeded.
     """
-    if not has_finite_density(address, start):
-        nearby = dispersed_starts(address, start, rng, 1)
+    if not has_finite_density(density, start):
+        nearby = dispersed_starts(density, start, rng, 1)
         start = nearby[0] if len(nearby) else start
-    each = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
+    each = fit_each(density, [start], rng, n_iterations=n_iterations)
     # what follows has to find modes; their shapes are fitted again by the full-rank fits
     n_later = n_iterations // 3 if full_rank else n_iterations
     inside = (
-        [z for z in prior_points if has_finite_density(address, z)]
+        [z for z in prior_points if has_finite_density(density, z)]
         if (prior_points is not None)
         else []
     )
     if inside:
         with contextlib.suppress(BaseError):
-            each += fit_each(address, dim, np.array(inside), rng, n_iterations=n_later)
-    fits = select_fits(address, each)
+            each += fit_each(density, np.array(inside), rng, n_iterations=n_later)
+    fits = select_fits(density, each)
     n_starts, most_starts = n_starts + len(inside), (most_starts or 0) + len(inside)
     units = np.maximum(1.0, each[0].base.scale)
     wanted = n_starts
     while len(each) < wanted:
         n_known = len(fits)
         n_new = min(max(n_starts - len(inside) - 1, 1), wanted - len(each))
-        starts = dispersed_starts(address, start, rng, n_new, _SEARCH_SCALES, units=units)
+        starts = dispersed_starts(density, start, rng, n_new, _SEARCH_SCALES, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
-            each += fit_each(address, dim, starts, rng, n_iterations=n_later)
-        fits = select_fits(address, each)
+            each += fit_each(density, starts, rng, n_iterations=n_later)
+        fits = select_fits(density, each)
         if len(starts) < n_new:
             break
         if len(fits) > n_known:
@@ -227,10 +226,10 @@ def local_fits(
             break
     n_gradients = sum(fit.n_gradients for fit in each)
     if full_rank:
-        improved = [fit_full_rank(address, fit, rng) for fit in fits[:MOST_FULL_RANK_FITS]]
+        improved = [fit_full_rank(density, fit, rng) for fit in fits[:MOST_FULL_RANK_FITS]]
         n_gradients += sum(n for _, n in improved)
         fits = [fit for fit, _ in improved] + fits[MOST_FULL_RANK_FITS:]
-        fits = drop_duplicates(fits, address=address)
+        fits = drop_duplicates(fits, density=density)
     return fits, n_gradients
 
 
@@ -248,7 +247,7 @@ def base_from_draws(
     draws : array of shape (n, D) or (chains, n, D)
         Draws of the flat unconstrained vector in the order in which they were made.
     full, min_scale
-        As for :func:`pymc_tempering.base.robust.robust_moments`.
+        As for :func:`pymc_tempering.engine.path.robust.robust_moments`.
 
     Returns
     -------

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.linalg import solve
 
 from pymc_tempering.base.elbo import evaluate_elbo
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
-from pymc_tempering.kernels.density import call_density
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_FULL_RANK_DIM", "fit_full_rank"]
@@ -38,7 +39,7 @@ def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
 
 
 def fit_full_rank(
-    address: int,
+    density: Density,
     start: GaussianBase,
     rng: np.random.Generator,
     *,
@@ -54,8 +55,8 @@ def fit_full_rank(
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density and gradient.
+    density : Density
+        The target's compiled log density and gradient.
     start : GaussianBase
         A converged mean-field fit with its ELBO in ``log_zeta``.
     rng : numpy.random.Generator
@@ -82,7 +83,7 @@ def fit_full_rank(
         u = np.concatenate([eps, -eps])
         z = np.ascontiguousarray(mean + u @ scale.T)
         grad = np.empty_like(z)
-        values = _gradients(address, z, grad)
+        values = _gradients(density.address, z, grad)
         n_gradients += len(z)
         fine = np.isfinite(values) & np.isfinite(grad).all(axis=1)
         if fine.sum() < 0.9 * len(z):
@@ -104,7 +105,7 @@ def fit_full_rank(
         if not np.isfinite(scale).all():
             return start, n_gradients
     fitted = GaussianBase(mean, np.tril(scale))
-    elbo, _ = evaluate_elbo(address, fitted, rng, n_elbo_draws)
+    elbo, _ = evaluate_elbo(density, fitted, rng, n_elbo_draws)
     n_gradients += n_elbo_draws
     if not np.isfinite(elbo) or (start.log_zeta is not None and elbo < start.log_zeta):
         return start, n_gradients

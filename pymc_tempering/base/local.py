@@ -6,8 +6,9 @@ import numpy as np
 
 from pymc_tempering.base.advi import AdviFit, run_advi
 from pymc_tempering.base.elbo import dip_between, has_finite_density
-from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments, widen
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
@@ -25,7 +26,7 @@ MAX_DIP = 1.0
 
 
 def dispersed_starts(
-    address: int,
+    density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     n: int,
@@ -38,8 +39,8 @@ def dispersed_starts(
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density and gradient.
+    density : Density
+        The target's compiled log density and gradient.
     start : array of shape (D,)
         Centre.
     rng : numpy.random.Generator
@@ -68,15 +69,14 @@ def dispersed_starts(
         for sign in (1.0, -1.0):
             for attempt in range(max_tries):
                 z = start + sign * 0.5**attempt * jitter
-                if len(kept) < n and has_finite_density(address, z):
+                if len(kept) < n and has_finite_density(density, z):
                     kept.append(z)
                     break
     return np.array(kept).reshape(len(kept), start.size)
 
 
 def fit_local_bases(
-    address: int,
-    dim: int,
+    density: Density,
     starts: Sequence[FloatArray] | FloatArray,
     rng: np.random.Generator,
     *,
@@ -90,7 +90,7 @@ def fit_local_bases(
 
     Parameters
     ----------
-    address, dim, rng, n_iterations
+    density, rng, n_iterations
         As for :func:`pymc_tempering.base.advi.fit_advi`.
     starts : K arrays of shape (D,)
         Starting points; a fit that fails is left out.
@@ -109,14 +109,13 @@ def fit_local_bases(
     BaseError
         If every fit failed; the message of the first is included.
     """
-    fits = fit_each(address, dim, starts, rng, n_iterations=n_iterations)
+    fits = fit_each(density, starts, rng, n_iterations=n_iterations)
     n_gradients = sum(fit.n_gradients for fit in fits)
-    return select_fits(address, fits, distance), n_gradients
+    return select_fits(density, fits, distance), n_gradients
 
 
 def fit_each(
-    address: int,
-    dim: int,
+    density: Density,
     starts: Sequence[FloatArray] | FloatArray,
     rng: np.random.Generator,
     *,
@@ -127,7 +126,7 @@ def fit_each(
     failures: list[str] = []
     for start in starts:
         try:
-            fits.append(run_advi(address, dim, start, rng, n_iterations=n_iterations))
+            fits.append(run_advi(density, start, rng, n_iterations=n_iterations))
         except BaseError as error:
             failures.append(str(error))
     if not fits:
@@ -136,15 +135,17 @@ def fit_each(
     return fits
 
 
-def select_fits(address: int, fits: Sequence[AdviFit], distance: float = 1.0) -> list[GaussianBase]:
+def select_fits(
+    density: Density, fits: Sequence[AdviFit], distance: float = 1.0
+) -> list[GaussianBase]:
     """Drop fits that were still moving, unless best, and duplicates; the best ELBO first."""
     best = max(_elbo(fit.base) for fit in fits)
     bases = [fit.base for fit in fits if fit.converged or _elbo(fit.base) == best]
-    return drop_duplicates(bases, distance, address=address)
+    return drop_duplicates(bases, distance, density=density)
 
 
 def drop_duplicates(
-    fits: Sequence[GaussianBase], distance: float = 1.0, *, address: int | None = None
+    fits: Sequence[GaussianBase], distance: float = 1.0, *, density: Density | None = None
 ) -> list[GaussianBase]:
     """Keep, of fits that found the same mode, the one with the best ELBO.
 
@@ -159,8 +160,8 @@ def drop_duplicates(
         Local fits with ``log_zeta``.
     distance : float, default 1
         Repeated fits of a mode without a ridge differ by a few tenths.
-    address : int, optional
-        Address of the target's log density; without it only the distance is compared.
+    density : Density, optional
+        Of the target; without it only the distance is compared.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def drop_duplicates(
     for fit in sorted(fits, key=_elbo, reverse=True):
         if not any(
             _distance(fit, other) <= distance
-            or (address is not None and dip_between(address, fit.mean, other.mean) <= MAX_DIP)
+            or (density is not None and dip_between(density, fit.mean, other.mean) <= MAX_DIP)
             for other in kept
         ):
             kept.append(fit)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.base.robust import scale_from_correlation
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.robust import scale_from_correlation
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 

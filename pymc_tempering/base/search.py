@@ -10,20 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.elbo import dip_between, has_finite_density
 from pymc_tempering.base.fit import local_fits
-from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.local import combine_local_bases, drop_duplicates, fit_each
-from pymc_tempering.errors import BaseError
-from pymc_tempering.kernels.adaptation import new_dual_averaging
-from pymc_tempering.kernels.annealing import anneal_ensemble
-from pymc_tempering.kernels.annealing_moves import (
-    N_COUNTS,
+from pymc_tempering.engine.ensembles.annealing_moves import (
     TRANSITIONS,
     AnnealingMoves,
     AnnealingTally,
 )
+from pymc_tempering.engine.ensembles.annealing_runs import anneal_ensemble
+from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.tally import new_counts
+from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
 __all__ = ["anneal_from_afar", "find_modes", "points_apart", "search_beyond"]
@@ -58,8 +60,7 @@ _FIRST_BETA = 1e-3
 
 
 def find_modes(
-    address: int,
-    dim: int,
+    density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     prior_points: FloatArray | None = None,
@@ -68,7 +69,7 @@ def find_modes(
 
     Parameters
     ----------
-    address, dim, start, rng
+    density, start, rng
         As for :func:`pymc_tempering.base.advi.fit_advi`.
     prior_points : array of shape (n, D), optional
         Draws of the prior, further starts; with none of them there are more jittered ones.
@@ -88,14 +89,14 @@ def find_modes(
     """
     has_prior = prior_points is not None and len(prior_points) > 0
     fits, _ = local_fits(
-        address, dim, start, rng, N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR,
+        density, start, rng, N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR,
         most_starts=MOST_STARTS, prior_points=prior_points,
     )  # fmt: skip
     fits = _within_window(fits)
     anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
     # a generator of its own: where it finds nothing, draws are what they were without it
     [search_rng] = rng.spawn(1)
-    found = search_beyond(address, fits, anchor, search_rng)
+    found = search_beyond(density, fits, anchor, search_rng)
     if len(found) > len(fits):
         fits = _within_window(found)
         anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
@@ -103,14 +104,14 @@ def find_modes(
 
 
 def search_beyond(
-    address: int, fits: Sequence[GaussianBase], anchor: GaussianBase, rng: np.random.Generator
+    density: Density, fits: Sequence[GaussianBase], anchor: GaussianBase, rng: np.random.Generator
 ) -> list[GaussianBase]:
     """Add to local fits those of modes that annealing finds beyond them.
 
     Parameters
     ----------
-    address : int
-        Address of the target's log density and gradient.
+    density : Density
+        The target's compiled log density and gradient.
     fits : sequence of GaussianBase
         Distinct local fits.
     anchor : GaussianBase
@@ -124,18 +125,18 @@ def search_beyond(
     """
     if len(fits) > MOST_FITS:
         return list(fits)
-    ends = anneal_from_afar(address, anchor, rng)
-    starts = points_apart(address, ends, np.array([fit.mean for fit in fits]))
+    ends = anneal_from_afar(density, anchor, rng)
+    starts = points_apart(density, ends, np.array([fit.mean for fit in fits]))
     if not len(starts):
         return list(fits)
     new = []
     with contextlib.suppress(BaseError):
-        new = [fit.base for fit in fit_each(address, anchor.dim, starts, rng, n_iterations=1000)]
-    return drop_duplicates([*fits, *new], address=address)
+        new = [fit.base for fit in fit_each(density, starts, rng, n_iterations=1000)]
+    return drop_duplicates([*fits, *new], density=density)
 
 
 def anneal_from_afar(
-    address: int, anchor: GaussianBase, rng: np.random.Generator, n_particles: int = N_PARTICLES
+    density: Density, anchor: GaussianBase, rng: np.random.Generator, n_particles: int = N_PARTICLES
 ) -> FloatArray:
     """Ends of particles annealed from a Gaussian eight times as wide as the known modes.
 
@@ -143,7 +144,7 @@ def anneal_from_afar(
 
     Parameters
     ----------
-    address : int
+    density : Density
     anchor : GaussianBase
         Location and scale of the known modes.
     rng : numpy.random.Generator
@@ -159,24 +160,26 @@ def anneal_from_afar(
     betas = np.concatenate([[0.0], np.geomspace(_FIRST_BETA, 1.0, N_LEVELS - 1)])
     first = np.full(_N_ROWS, _FIRST_STEP)
     rows = np.column_stack([new_dual_averaging(first), first])
-    tally = AnnealingTally(
-        np.zeros(N_LEVELS), np.zeros(N_COUNTS, dtype=np.int64), rows, target_accept=0.65
-    )
+    tally = AnnealingTally(np.zeros(N_LEVELS), new_counts(), rows, target_accept=0.65)
     moves = AnnealingMoves(
         betas, np.full(N_LEVELS, _FIRST_STEP), n_leapfrog=1,
         kind=TRANSITIONS.index("hamiltonian"), short_steps=True,
     )  # fmt: skip
     ends, log_weights = np.empty((n_particles, anchor.dim)), np.empty(n_particles)
-    anneal_ensemble(False, coordinates.target(address), moves, ends, log_weights, tally, rng)
+    path = TemperedPath(density, coordinates)
+    particle = new_replicas(path.view, np.zeros((1, anchor.dim)))
+    anneal_ensemble(False, path.view, moves, particle, ends, log_weights, tally, rng)
     return coordinates.from_base(ends[np.isfinite(log_weights)])
 
 
-def points_apart(address: int, points: FloatArray, known: FloatArray, most: int = 6) -> FloatArray:
+def points_apart(
+    density: Density, points: FloatArray, known: FloatArray, most: int = 6
+) -> FloatArray:
     """Points from which no straight way to a known mode leads without a dip of 3 nats.
 
     Parameters
     ----------
-    address : int
+    density : Density
     points : ndarray of shape (n, D)
     known : ndarray of shape (m, D)
     most : int, default 6
@@ -190,8 +193,8 @@ def points_apart(address: int, points: FloatArray, known: FloatArray, most: int 
     for point in points:
         if len(chosen) == most:
             break
-        if has_finite_density(address, point) and all(
-            dip_between(address, point, mode) > _MIN_DIP for mode in (*known, *chosen)
+        if has_finite_density(density, point) and all(
+            dip_between(density, point, mode) > _MIN_DIP for mode in (*known, *chosen)
         ):
             chosen.append(point)
     return np.array(chosen).reshape(-1, points.shape[1])

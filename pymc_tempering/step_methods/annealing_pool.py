@@ -8,32 +8,17 @@ from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
-import pymc as pm
 
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.state import from_plain
 from pymc_tempering.path.compile import CompiledDensity, compile_density
-from pymc_tempering.step_methods.annealer import Annealer
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_PORTIONS", "Density", "run_particles"]
+__all__ = ["N_PORTIONS", "run_particles"]
 
 N_PORTIONS = 16
 """Fixed, so that the generators of the particles do not depend on the number of workers."""
-
-
-class Density(NamedTuple):
-    """A log density by address, and the model that another process compiles it from.
-
-    Attributes
-    ----------
-    address : int
-    dim : int
-    model : pymc.Model or None
-        None for a density that only this process knows.
-    """
-
-    address: int
-    dim: int
-    model: pm.Model | None = None
 
 
 class _Portion(NamedTuple):
@@ -45,7 +30,6 @@ class _Portion(NamedTuple):
 
 def run_particles(
     annealer: Annealer,
-    density: Density,
     n_particles: int,
     starts: FloatArray | None,
     executor: Executor | None,
@@ -57,7 +41,6 @@ def run_particles(
     Parameters
     ----------
     annealer : Annealer
-    density : Density
     n_particles : int
     starts : ndarray of shape (n_particles, D), optional
         Draws of the target; the particles then run in reverse.
@@ -80,16 +63,17 @@ def run_particles(
         (len(portion), None if starts is None else starts[portion], child)
         for portion, child in zip(portions, rngs, strict=True)
     ]
-    state, options = annealer.state(), annealer.options
+    state, settings, target = annealer.state(), annealer.settings, annealer.path.target
+    model = getattr(target, "model", None)
     pending: Iterable[_Portion]
     if executor is None:
-        pending = (_run(density.address, state, options, *task) for task in tasks)
-    elif isinstance(executor, ThreadPoolExecutor) or density.model is None:
-        futures = [executor.submit(_run, density.address, state, options, *t) for t in tasks]
+        pending = (_run(target, state, settings, *task) for task in tasks)
+    elif isinstance(executor, ThreadPoolExecutor) or model is None:
+        futures = [executor.submit(_run, target, state, settings, *task) for task in tasks]
         pending = (future.result() for future in futures)
     else:
-        model = cloudpickle.dumps(density.model)
-        futures = [executor.submit(_run_model, model, state, options, *task) for task in tasks]
+        packed = cloudpickle.dumps(model)
+        futures = [executor.submit(_run_model, packed, state, settings, *t) for t in tasks]
         pending = (future.result() for future in futures)
     done = []
     for portion_done in pending:
@@ -107,21 +91,24 @@ def run_particles(
 
 
 def _run(
-    address: int,
+    target: Density,
     state: dict[str, Any],
-    options: dict[str, Any],
+    settings: AnnealingSettings,
     n_particles: int,
     starts: FloatArray | None,
     rng: np.random.Generator,
 ) -> _Portion:
-    annealer = Annealer.from_state(state, address, **options)
+    coordinates = from_plain(state["coordinates"])
+    annealer = Annealer.restored(state, path=TemperedPath(target, coordinates), settings=settings)
     record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
     log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
-    return _Portion(log_weights, record.positions, record.acceptance_rate, int(record.counts[0]))
+    return _Portion(
+        log_weights, record.positions, record.acceptance_rate, record.counts["n_gradients"]
+    )
 
 
 def _run_model(model: bytes, *task: Any) -> _Portion:
-    return _run(_compiled(hashlib.sha256(model).hexdigest(), model).address, *task)
+    return _run(_compiled(hashlib.sha256(model).hexdigest(), model), *task)
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,15 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
+from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.schedule.annealing import annealing_schedule, n_levels_for_gap
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.step_methods.annealer import Annealer, AnnealingRecord
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.tuning import overdisperse, round_lengths
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PILOT_OPTIONS", "PILOT_SCANS", "AnnealingTuner", "TunerOptions"]
+__all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingTuner", "TunerOptions"]
 
 TARGET_GAP = 1.5
 """Nats between reverse and forward log weights at which particles are best used.
@@ -30,7 +34,7 @@ PILOT_SHARE = 0.6
 PILOT_SCANS = 16
 """Scans of a pilot's block, about the work of one draw of annealing."""
 
-PILOT_OPTIONS = {"trajectory_length": 1.5, "max_steps": 64, "target_accept": 0.8}
+PILOT_SETTINGS = Hamiltonian()
 
 
 @dataclass(frozen=True)
@@ -46,25 +50,25 @@ class TunerOptions:
     schedule : str
         See :func:`pymc_tempering.schedule.annealing.annealing_schedule`.
     adapt_base : bool
-    moves : dict
-        Options of :class:`Annealer`.
+    moves : AnnealingSettings
     """
 
     n_levels: int | None
     betas: FloatArray | None
     schedule: str
     adapt_base: bool
-    moves: dict[str, Any]
+    moves: AnnealingSettings
 
 
-class AnnealingTuner:
+class AnnealingTuner(Stateful):
     """One chain of annealing, with its tuning.
 
     Parameters
     ----------
-    address : int
-    base, anchor : GaussianBase
-        To start from; the combined local fits.
+    path : TemperedPath
+        To start from.
+    anchor : GaussianBase
+        The combined local fits.
     modes : ndarray of shape (n, D)
         Means of the local fits.
     options : TunerOptions
@@ -75,10 +79,11 @@ class AnnealingTuner:
     rng : numpy.random.Generator
     """
 
+    _changing = ("pilot_counts", "lengths", "round", "done", "gaps", "knots")
+
     def __init__(
         self,
-        address: int,
-        base: GaussianBase,
+        path: TemperedPath,
         anchor: GaussianBase,
         modes: FloatArray,
         options: TunerOptions,
@@ -87,17 +92,16 @@ class AnnealingTuner:
         widen: bool,
         rng: np.random.Generator,
     ) -> None:
-        self.address = address
         self.options = options
         if widen:
-            base = overdisperse(base, len(modes))
+            path = path.moved(overdisperse(path.base, len(modes)))
         n_pilot = int(np.ceil(PILOT_SHARE * n_steps))
         self.lengths = round_lengths(n_steps - n_pilot)[-4:]
         self.annealer: Annealer | None = None
-        self.pilot_counts = np.zeros(4, dtype=np.int64)
+        self.pilot_counts = counts_by_name(new_counts())
         self.pilot = Pilot(
-            address, base, anchor, modes, betas=None, adapt_base=options.adapt_base,
-            n_steps=n_pilot, options=PILOT_OPTIONS, rng=rng,
+            path, anchor, modes, betas=None, adapt_base=options.adapt_base,
+            n_steps=n_pilot, settings=PILOT_SETTINGS, rng=rng,
         )  # fmt: skip
         self._start_rounds()
         if n_steps == 0:
@@ -115,7 +119,7 @@ class AnnealingTuner:
     @property
     def base(self) -> GaussianBase:
         """The base in use."""
-        return self.pilot.replicas.base if self.annealer is None else self.annealer.base
+        return self.pilot.ladder.base if self.annealer is None else self.annealer.base
 
     @property
     def global_barrier(self) -> float:
@@ -126,21 +130,18 @@ class AnnealingTuner:
     @property
     def target_position(self) -> FloatArray:
         """Position ``z`` at beta = 1, shape (D,)."""
-        return (self.annealer or self.pilot.replicas).target_position
+        return (self.annealer or self.pilot.ladder).target_position
 
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return (self.annealer or self.pilot.replicas).target_log_density
+        return (self.annealer or self.pilot.ladder).target_log_density
 
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool) -> AnnealingRecord | None:
         """Run a block of scans; a block of the pilot returns None."""
         if self.annealer is None:
             record = self.pilot.run(PILOT_SCANS, rng)
-            self.pilot_counts = np.array(
-                [record.n_gradients, record.n_divergences, record.n_target_divergences,
-                 record.n_zero_density]
-            )  # fmt: skip
+            self.pilot_counts = record.counts
             if self.pilot.finished:
                 self._end_pilot(rng)
             return None
@@ -167,23 +168,21 @@ class AnnealingTuner:
     ) -> None:
         step_sizes = np.exp(np.interp(betas, result.step_betas, np.log(result.step_sizes)))
         self.annealer = Annealer(
-            self.address, result.coordinates, betas, step_sizes,
-            target_step_size=result.step_sizes[-1], **self.options.moves,
+            result.path, betas, step_sizes, self.options.moves, result.step_sizes[-1]
         )  # fmt: skip
         self.annealer.place(result.positions[-1], rng)
 
     def _anneal_untuned(self, rng: np.random.Generator) -> None:
-        replicas = self.pilot.replicas
+        ladder = self.pilot.ladder
         betas = self.options.betas
         if betas is None:
             n_levels = self.options.n_levels or _UNTUNED_LEVELS
             kind = self.options.schedule
             betas = make_schedule(kind if kind not in ("barrier", "ess") else "geometric", n_levels)
         self.annealer = Annealer(
-            self.address, replicas.coordinates, betas, np.full(betas.size, _UNTUNED_STEP),
-            **self.options.moves,
+            ladder.path, betas, np.full(betas.size, _UNTUNED_STEP), self.options.moves
         )  # fmt: skip
-        self.annealer.place(replicas.target_position, rng)
+        self.annealer.place(ladder.target_position, rng)
 
     def _update(self, record: AnnealingRecord, rng: np.random.Generator) -> None:
         self.gaps.append(np.stack([record.log_weight_forward, record.log_weight_reverse]))
@@ -217,38 +216,24 @@ class AnnealingTuner:
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
-        return {
+        return super().state() | {
             "pilot": self.pilot.state() if self.annealer is None else None,
             "annealer": None if self.annealer is None else self.annealer.state(),
-            "pilot_counts": self.pilot_counts.copy(),
-            "lengths": self.lengths.copy(),
-            "round": self.round,
-            "done": self.done,
-            "gaps": [gap.copy() for gap in self.gaps],
-            "knots": [array.copy() for array in self.knots],
         }
 
     @classmethod
     def from_state(
-        cls, state: dict[str, Any], address: int, options: TunerOptions
+        cls, state: dict[str, Any], path: TemperedPath, options: TunerOptions
     ) -> "AnnealingTuner":
-        """Rebuild from :meth:`state`."""
-        self = cls.__new__(cls)
-        self.address, self.options = address, options
-        self.annealer = None
+        """Rebuild from :meth:`state`; ``path`` may be in any coordinates."""
+        self = cls.restored(state, options=options, annealer=None)
         if state["annealer"] is not None:
-            self.annealer = Annealer.from_state(state["annealer"], address, **options.moves)
+            self.annealer = Annealer.restored(state["annealer"], path=path, settings=options.moves)
         else:
             self.pilot = Pilot.from_state(
-                state["pilot"], address, adapt_schedule=True, adapt_base=options.adapt_base,
-                options=PILOT_OPTIONS,
+                state["pilot"], path, adapt_schedule=True, adapt_base=options.adapt_base,
+                settings=PILOT_SETTINGS,
             )  # fmt: skip
-        self.pilot_counts = np.array(state["pilot_counts"])
-        self.lengths = np.array(state["lengths"])
-        self.round, self.done = int(state["round"]), int(state["done"])
-        self.gaps = [np.array(gap) for gap in state["gaps"]]
-        betas, rejection_rates, deltas = (np.array(array) for array in state["knots"])
-        self.knots = betas, rejection_rates, deltas
         return self
 
 

@@ -13,8 +13,9 @@ from pymc.util import get_random_generator
 from rich.progress import TextColumn
 from threadpoolctl import threadpool_limits
 
-from pymc_tempering.base.gaussian import GaussianBase, base_id
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
@@ -136,11 +137,15 @@ class TemperedStep(BlockedStep):
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
-            fits, anchor = find_modes(
-                self._density.address, self.dim, start, self.rng, prior_points=prior
-            )
+            fits, anchor = find_modes(self._density, start, self.rng, prior_points=prior)
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
+
+    def _any_path(self) -> TemperedPath:
+        """Path to the model in coordinates that a state will replace."""
+        return TemperedPath.from_base(
+            self._density, GaussianBase(np.zeros(self.dim), np.ones(self.dim))
+        )
 
     # PyMC asks an instance for these, and calls what the second returns in its own process
 

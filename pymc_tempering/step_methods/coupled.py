@@ -8,15 +8,16 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.base.coordinates import Coordinates
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
+from pymc_tempering.engine.ensembles.pair_moves import Bias
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
-from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_options
-from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
+from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_settings
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.progress import Totals
-from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
 from pymc_tempering.step_methods.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -24,6 +25,11 @@ __all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
 
 DEFAULT_SCANS_PER_DRAW = 32
 _PILOT_SHARE = 2
+
+_COUNTS = (
+    "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
+    "n_base_draws", "n_base_support",
+)  # fmt: skip
 
 
 @dataclass_state
@@ -61,7 +67,7 @@ class CoupledStep(TemperedStep):
         check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = bool(adapt_base)
-        self._options = hamiltonian_options(**options)
+        self._settings = hamiltonian_settings(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
@@ -81,7 +87,7 @@ class CoupledStep(TemperedStep):
 
     @property
     def _pair_options(self) -> dict[str, Any]:
-        return self._options
+        return {"settings": self._settings, "level_update": 0}
 
     @property
     def _pilot_betas(self) -> FloatArray | None:
@@ -123,38 +129,30 @@ class CoupledStep(TemperedStep):
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
         if n_pilot > 0:
             self._pilot = Pilot(
-                self._density.address, base, anchor, modes,
+                TemperedPath.from_base(self._density, base), anchor, modes,
                 betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
-                options=self._options, rng=self.rng,
+                settings=self._settings, rng=self.rng,
             )  # fmt: skip
             return
         inside = [m for m in modes if np.isfinite(self._density.value_and_grad(m)[0])] or [start]
-        self._start_pair(Coordinates.of(base), None, inside[-1], inside[0], self._n_tune)
+        path = TemperedPath.from_base(self._density, base)
+        self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
 
     def _start_pair(
         self,
-        coordinates: Coordinates,
+        path: TemperedPath,
         pilot: PilotResult | None,
         z: FloatArray,
         y: FloatArray,
         n_blocks: int,
     ) -> None:
-        betas, bias, grid = self._ladder(coordinates.base, pilot)
+        betas, bias, grid = self._ladder(path.base, pilot)
         if pilot is None:
             step_sizes = np.full(grid.size, 0.2)
         else:
             step_sizes = np.exp(np.interp(grid, pilot.step_betas, np.log(pilot.step_sizes)))
-        self._pair = self._pair_class(
-            self._density.address,
-            coordinates,
-            betas,
-            bias,
-            grid,
-            step_sizes,
-            z,
-            y,
-            **self._pair_options,
-        )
+        start = PairStart(Bias(betas, bias, grid), step_sizes, z, y)
+        self._pair = self._pair_class(path, start, **self._pair_options)
         self._adapter = None
         if self.tune and self._adapts_bias:
             self._adapter = BiasAdapter(
@@ -165,7 +163,7 @@ class CoupledStep(TemperedStep):
         found = pilot.result()
         n_blocks = self._n_tune - self._n_tune // _PILOT_SHARE
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
-        self._start_pair(found.coordinates, found, middle, top, n_blocks)
+        self._start_pair(found.path, found, middle, top, n_blocks)
         self._pilot = None
         self._barrier = found.global_barrier
 
@@ -188,7 +186,7 @@ class CoupledStep(TemperedStep):
 
     def _step_pilot(self, pilot: Any) -> tuple[FloatArray, dict[str, Any]]:
         record = pilot.run(self.scans_per_draw, self.rng)
-        return pilot.replicas.target_position, self._pilot_statistics(pilot.replicas, record)
+        return pilot.ladder.target_position, self._pilot_statistics(pilot.ladder, record)
 
     def _step_pair(self, pair: TemperedPair) -> tuple[FloatArray, dict[str, Any]]:
         record = pair.run(self.scans_per_draw, self.rng, adapt=self.tune)
@@ -202,9 +200,14 @@ class CoupledStep(TemperedStep):
         return pair.target_position, statistics
 
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
-        trips, restarts, gradients, divergences, at_target, zero, draws, support = record.counts
+        counts = record.counts
+        diverging = counts["n_target_divergences"] > 0
         if not self.tune:
-            self._totals.count(diverging=at_target > 0, round_trips=trips, restarts=restarts)
+            self._totals.count(
+                diverging=diverging,
+                round_trips=counts["n_round_trips"],
+                restarts=counts["n_tempered_restarts"],
+            )
             self._add_log_weights(self._totals, pair, record)
         return (
             self._own_statistics(pair, record)
@@ -215,21 +218,15 @@ class CoupledStep(TemperedStep):
                 "beta": record.beta,
                 "target_acceptance_rate": record.target_acceptance_rate,
                 "exchange_rate": record.exchange_rate,
-                "n_round_trips": trips,
-                "n_tempered_restarts": restarts,
+                **{name: counts[name] for name in _COUNTS},
                 "global_barrier": self._barrier,
-                "n_gradients": gradients,
-                "n_divergences": divergences,
-                "n_zero_density": zero,
-                "n_base_draws": draws,
-                "n_base_support": support,
-                "diverging": at_target > 0,
-                "base_id": pair.base_id,
+                "diverging": diverging,
+                "base_id": pair.path.base_id,
                 "model_logp": pair.target_log_density,
             }
         )
 
-    def _pilot_statistics(self, replicas: Replicas, record: ScanRecord) -> dict[str, Any]:
+    def _pilot_statistics(self, ladder: Ladder, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
         statistics: dict[str, Any] = {}
         for name, (kind, shape) in (self._own_table() | _shared_table(self.scans_per_draw)).items():
@@ -241,17 +238,11 @@ class CoupledStep(TemperedStep):
             | {
                 "target_delta": record.delta[:, -1],
                 "target_acceptance_rate": float(record.acceptance_rate[-1]),
-                "n_round_trips": record.n_round_trips,
-                "n_tempered_restarts": record.n_tempered_restarts,
-                "global_barrier": replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
-                "n_gradients": record.n_gradients,
-                "n_divergences": record.n_divergences,
-                "n_zero_density": record.n_zero_density,
-                "n_base_draws": len(record.delta),
-                "n_base_support": int(np.isfinite(record.delta[:, 0]).sum()),
-                "diverging": record.n_target_divergences > 0,
-                "base_id": replicas.base_id,
-                "model_logp": replicas.target_log_density,
+                **{name: record.counts[name] for name in _COUNTS},
+                "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
+                "diverging": record.counts["n_target_divergences"] > 0,
+                "base_id": ladder.path.base_id,
+                "model_logp": ladder.target_log_density,
             }
         )
 
@@ -278,14 +269,14 @@ class CoupledStep(TemperedStep):
         if "pilot" in state:
             self._pilot = Pilot.from_state(
                 state["pilot"],
-                self._density.address,
+                self._any_path(),
                 adapt_schedule=self._pilot_betas is None,
                 adapt_base=self.adapt_base,
-                options=self._options,
+                settings=self._settings,
             )
         if "pair" in state:
-            self._pair = self._pair_class.from_state(
-                state["pair"], self._density.address, **self._pair_options
+            self._pair = self._pair_class.restored(
+                state["pair"], path=self._any_path(), **self._pair_options
             )
         if "adapter" in state:
             self._adapter = BiasAdapter.from_state(state["adapter"])

@@ -6,7 +6,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, TemperedPair
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
 from pymc_tempering.schedule.grid import make_schedule
@@ -17,7 +18,6 @@ from pymc_tempering.schedule.weights import (
 )
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.step_methods.options import check_choice, check_positive
-from pymc_tempering.step_methods.pair import ContinuousPair, PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
@@ -162,14 +162,14 @@ class GibbsCT(CoupledStep):
         return {
             "knots": pair.betas.copy(),
             "bias": pair.bias.copy(),
-            "step_size": pair.step_sizes.copy(),
+            "step_size": pair.scales.copy(),
             "step_size_beta": pair.grid.copy(),
             "acceptance_rate": float(record.acceptance_rate[0]),
             "base_acceptance_rate": record.base_acceptance_rate,
         }
 
     def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
-        n_draws, n_support = record.counts[-2:]
+        n_draws, n_support = record.counts["n_base_draws"], record.counts["n_base_support"]
         totals.add_log_weights(
             continuous_log_weights(
                 record.delta, pair.betas, pair.bias, n_support / n_draws if n_draws else 1.0

@@ -8,13 +8,15 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.annealer import AnnealingRecord, AnnealingSettings
+from pymc_tempering.engine.ensembles.annealing_moves import TRANSITIONS
+from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
-from pymc_tempering.kernels.annealing_moves import TRANSITIONS
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
-from pymc_tempering.step_methods.annealer import AnnealingRecord
 from pymc_tempering.step_methods.annealing_tuner import AnnealingTuner, TunerOptions
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, base_id, pad
 from pymc_tempering.step_methods.options import (
@@ -155,7 +157,7 @@ class HAIS(TemperedStep):
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
             adapt_base=bool(adapt_base),
-            moves=annealing_options(transitions, n_leapfrog, short_steps, target_accept),
+            moves=annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
         )
         self._prepare(vars, model, base, rng)
         self._reset_chain()
@@ -182,8 +184,7 @@ class HAIS(TemperedStep):
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, anchor, modes = self._first_base(self._density.points.ravel(point))
         self._tuner = AnnealingTuner(
-            self._density.address,
-            base,
+            TemperedPath.from_base(self._density, base),
             anchor,
             modes,
             self._tuner_options,
@@ -219,20 +220,20 @@ class HAIS(TemperedStep):
             "acceptance_rate": np.full(N_KNOTS, np.nan),
             "n_levels": 0,
         }
-        counts = tuner.pilot_counts
+        counts = tuner.pilot_counts if record is None else record.counts
+        diverging = counts["n_target_divergences"] > 0
         if record is not None and annealer is not None:
-            counts = record.counts
             table = {
                 "log_weight_forward": record.log_weight_forward,
                 "log_weight_reverse": record.log_weight_reverse,
                 "accepted": record.accepted,
                 "betas": _at_knots(annealer.betas),
-                "step_size": _at_knots(annealer.step_sizes),
+                "step_size": _at_knots(annealer.scales),
                 "acceptance_rate": _at_knots(record.acceptance_rate),
                 "n_levels": annealer.n_levels,
             }
             if not self.tune:
-                self._totals.count(diverging=counts[2] > 0, restarts=int(record.accepted.sum()))
+                self._totals.count(diverging=diverging, restarts=int(record.accepted.sum()))
                 weights = record.log_weight_forward, record.log_weight_reverse
                 self._totals.add_log_weights(annealing_log_weights(*weights), (1.0, -1.0))
         return (
@@ -240,10 +241,8 @@ class HAIS(TemperedStep):
             | self._totals.statistics()
             | {
                 "global_barrier": tuner.global_barrier,
-                "n_gradients": int(counts[0]),
-                "n_divergences": int(counts[1]),
-                "n_zero_density": int(counts[3]),
-                "diverging": bool(counts[2] > 0),
+                **{n: counts[n] for n in ("n_gradients", "n_divergences", "n_zero_density")},
+                "diverging": diverging,
                 "base_id": base_id(tuner.base),
                 "model_logp": tuner.target_log_density,
             }
@@ -260,16 +259,14 @@ class HAIS(TemperedStep):
     def chain(self, state: dict[str, Any] | None) -> None:
         self._reset_chain()
         if state is not None:
-            self._tuner = AnnealingTuner.from_state(
-                state, self._density.address, self._tuner_options
-            )
+            self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
             self._totals = Totals.from_state(state["totals"])
 
 
-def annealing_options(
+def annealing_settings(
     transitions: str, n_leapfrog: int, short_steps: bool, target_accept: float | None
-) -> dict[str, Any]:
-    """Check the options of the transitions, for :class:`Annealer`.
+) -> AnnealingSettings:
+    """Check the options of the transitions.
 
     Raises
     ------
@@ -278,14 +275,13 @@ def annealing_options(
     kind = TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS))
     if target_accept is None:
         target_accept = 0.3 if transitions == "random_walk" else 0.8
-    return {
-        "kind": kind,
-        "n_leapfrog": check_positive("n_leapfrog", n_leapfrog, integer=True),
-        "short_steps": bool(short_steps) and transitions != "random_walk",
-        "target_accept": check_target_accept(target_accept),
-        "trajectory_length": 1.5,
-        "max_steps": 64,
-    }
+    return AnnealingSettings(
+        kind=kind,
+        n_leapfrog=check_positive("n_leapfrog", n_leapfrog, integer=True),
+        short_steps=bool(short_steps) and transitions != "random_walk",
+        target_accept=check_target_accept(target_accept),
+        target=Hamiltonian(),
+    )
 
 
 def _at_knots(values: FloatArray) -> FloatArray:

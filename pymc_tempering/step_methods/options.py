@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_tempering.engine.explorers.explore import Hamiltonian
 from pymc_tempering.errors import OptionError
 
 __all__ = [
@@ -15,7 +16,7 @@ __all__ = [
     "check_target_accept",
     "check_unknown",
     "did_you_mean",
-    "hamiltonian_options",
+    "hamiltonian_settings",
 ]
 
 
@@ -92,17 +93,17 @@ def check_target_accept(value: float) -> float:
     return float(value)
 
 
-def hamiltonian_options(
+def hamiltonian_settings(
     *, target_accept: float, trajectory_length: float, max_steps: int
-) -> dict[str, Any]:
+) -> Hamiltonian:
     """Check the options of Hamiltonian moves.
 
     Raises
     ------
     OptionError
     """
-    return {
-        "trajectory_length": float(check_positive("trajectory_length", trajectory_length)),
-        "max_steps": check_positive("max_steps", max_steps, integer=True),
-        "target_accept": check_target_accept(target_accept),
-    }
+    return Hamiltonian(
+        aim=check_target_accept(target_accept),
+        trajectory_length=float(check_positive("trajectory_length", trajectory_length)),
+        max_steps=check_positive("max_steps", max_steps, integer=True),
+    )

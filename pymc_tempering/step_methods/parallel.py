@@ -8,21 +8,22 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
-from pymc_tempering.kernels.swap import SWAP_SCHEMES
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, pad
 from pymc_tempering.step_methods.options import (
     check_choice,
     check_positive,
     check_unknown,
-    hamiltonian_options,
+    hamiltonian_settings,
 )
 from pymc_tempering.step_methods.progress import Totals
-from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
 from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -32,15 +33,19 @@ DEFAULT_N_LEVELS = 24
 DEFAULT_SCANS_PER_DRAW = 50
 _FIRST_N_LEVELS = 12
 
+_COUNTS = (
+    "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
+)  # fmt: skip
+
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
 
 
 @dataclass
 class _Run:
-    """One chain: its replicas, what tunes them, and totals since tuning ended."""
+    """One chain: its ladder, what tunes them, and totals since tuning ended."""
 
-    replicas: Replicas
+    ladder: Ladder
     tuner: RoundTuner
     totals: Totals = field(default_factory=Totals)
     barrier_sum: float = 0.0
@@ -164,8 +169,10 @@ class ParallelTempering(TemperedStep):
             )
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = bool(adapt_base)
-        scheme = SWAP_SCHEMES.index(check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES))
-        self._options = {"swap_scheme": scheme} | hamiltonian_options(
+        self._swap_scheme = SWAP_SCHEMES.index(
+            check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
+        )
+        self._settings = hamiltonian_settings(
             target_accept=target_accept, trajectory_length=trajectory_length, max_steps=max_steps
         )
         self._prepare(vars, model, base, rng)
@@ -202,11 +209,14 @@ class ParallelTempering(TemperedStep):
             betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_levels))
         else:
             betas = self._fixed_betas
-        replicas = Replicas(self._density.address, base, betas, modes, self.rng, **self._options)
+        ladder = Ladder(
+            TemperedPath.from_base(self._density, base), betas, modes, self.rng,
+            settings=self._settings, swap_scheme=self._swap_scheme,
+        )  # fmt: skip
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))
         if self._given_base is None or self.adapt_base:
             out_of_reach = 0
-        self._run = _Run(replicas, tuner, n_unreached_modes=out_of_reach)
+        self._run = _Run(ladder, tuner, n_unreached_modes=out_of_reach)
         return self._run
 
     def _new_tuner(self, n_steps: int, anchor: GaussianBase, n_modes: int) -> RoundTuner:
@@ -223,9 +233,9 @@ class ParallelTempering(TemperedStep):
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False
         if self._run is not None:
-            self._run.replicas.stop_adaptation()
+            self._run.ladder.stop_adaptation()
             self._run = _Run(
-                self._run.replicas,
+                self._run.ladder,
                 self._run.tuner,
                 n_unreached_modes=self._run.n_unreached_modes,
             )
@@ -233,52 +243,49 @@ class ParallelTempering(TemperedStep):
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         run = self._run or self._start_chain(point)
         adapt = self.tune and not run.tuner.finished
-        record = run.replicas.run(
+        record = run.ladder.run(
             self.scans_per_draw,
             self.rng,
             adapt=adapt,
             keep_positions=adapt and run.tuner.base_may_change,
         )
         statistics = self._statistics(run, record)
-        target = run.replicas.target_position
+        target = run.ladder.target_position
         if adapt:
-            run.tuner.update(run.replicas, record)
+            run.tuner.update(run.ladder, record)
         return target, statistics
 
     def _statistics(self, run: "_Run", record: ScanRecord) -> dict[str, Any]:
-        n, replicas = self.n_levels, run.replicas
+        n, ladder = self.n_levels, run.ladder
         replica = np.full(n, -1)
-        replica[: replicas.n_levels] = replicas.replica_at
-        diverging = record.n_target_divergences > 0
+        replica[: ladder.n_levels] = ladder.replica_at
+        counts = record.counts
+        diverging = counts["n_target_divergences"] > 0
         if not self.tune:
             run.totals.count(
                 diverging=diverging,
-                round_trips=record.n_round_trips,
-                restarts=record.n_tempered_restarts,
+                round_trips=counts["n_round_trips"],
+                restarts=counts["n_tempered_restarts"],
             )
             run.totals.add_log_weights(
-                neighbour_log_weights(record.delta, replicas.betas),
+                neighbour_log_weights(record.delta, ladder.betas),
                 (1.0, -1.0),
             )
-        run.barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
+        run.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1
         return run.totals.statistics() | {
             "delta": pad(record.delta, n),
-            "betas": pad(replicas.betas, n),
+            "betas": pad(ladder.betas, n),
             "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
             "acceptance_rate": pad(record.acceptance_rate, n),
-            "step_size": pad(replicas.step_sizes, n),
+            "step_size": pad(ladder.scales, n),
             "replica": replica,
             "global_barrier": run.barrier_sum / run.n_draws,
-            "n_round_trips": record.n_round_trips,
-            "n_tempered_restarts": record.n_tempered_restarts,
-            "n_gradients": record.n_gradients,
-            "n_divergences": record.n_divergences,
-            "n_zero_density": record.n_zero_density,
+            **{name: counts[name] for name in _COUNTS},
             "diverging": diverging,
             "n_unreached_modes": run.n_unreached_modes,
-            "base_id": replicas.base_id,
-            "model_logp": replicas.target_log_density,
+            "base_id": ladder.path.base_id,
+            "model_logp": ladder.target_log_density,
         }
 
     @property
@@ -288,7 +295,7 @@ class ParallelTempering(TemperedStep):
             return None
         run = self._run
         return {
-            "replicas": run.replicas.state(),
+            "ladder": run.ladder.state(),
             "tuner": run.tuner.state(),
             "totals": run.totals.state(),
             "sums": [run.barrier_sum, run.n_draws, run.n_unreached_modes],
@@ -299,7 +306,9 @@ class ParallelTempering(TemperedStep):
         self._reset_chain()
         if state is None:
             return
-        replicas = Replicas.from_state(state["replicas"], self._density.address, **self._options)
-        tuner = self._new_tuner(0, replicas.base, 1)
-        tuner.set_state(state["tuner"])
-        self._run = _Run(replicas, tuner, Totals.from_state(state["totals"]), *state["sums"])
+        ladder = Ladder.restored(
+            state["ladder"], path=self._any_path(), settings=self._settings,
+            swap_scheme=self._swap_scheme,
+        )  # fmt: skip
+        tuner = self._new_tuner(0, ladder.base, 1).set_state(state["tuner"])
+        self._run = _Run(ladder, tuner, Totals.from_state(state["totals"]), *state["sums"])

@@ -4,17 +4,19 @@ It finds the modes, refines the base, and gives step sizes, barrier and log z(be
 single tempered replica would have to learn each of these from the others.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from pymc_tempering.base.coordinates import Coordinates
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.explorers.explore import ExplorerSettings
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
 from pymc_tempering.step_methods.tuning import RoundTuner
 from pymc_tempering.types import FloatArray
 
@@ -31,8 +33,8 @@ class PilotResult(NamedTuple):
 
     Attributes
     ----------
-    coordinates : Coordinates
-        Of the base.
+    path : TemperedPath
+        In the coordinates of the last round.
     betas : ndarray of shape (n_levels,)
         Schedule of the last round.
     rejection_rates : ndarray of shape (n_levels - 1,)
@@ -44,7 +46,7 @@ class PilotResult(NamedTuple):
         ``z`` of the replica at each level of the final schedule.
     """
 
-    coordinates: Coordinates
+    path: TemperedPath
     betas: FloatArray
     rejection_rates: FloatArray
     log_z: FloatArray
@@ -67,14 +69,15 @@ class PilotResult(NamedTuple):
         return betas, np.asarray(log_z)
 
 
-class Pilot:
-    """Runs the replicas and rounds of parallel tempering and keeps what the last round says.
+class Pilot(Stateful):
+    """Runs the ladder and rounds of parallel tempering and keeps what the last round says.
 
     Parameters
     ----------
-    address : int
-    base, anchor : GaussianBase
-        To start from; the combined local fits.
+    path : TemperedPath
+        To start from.
+    anchor : GaussianBase
+        The combined local fits.
     modes : ndarray of shape (n, D)
         Means of the local fits.
     betas : ndarray, optional
@@ -82,26 +85,26 @@ class Pilot:
     adapt_base : bool
     n_steps : int
         Number of blocks of scans.
-    options : dict
-        Those of :class:`Replicas`.
+    settings : ExplorerSettings
     rng : numpy.random.Generator
     """
 
+    _changing = ("betas", "deltas", "swap_sum")
+
     def __init__(
         self,
-        address: int,
-        base: GaussianBase,
+        path: TemperedPath,
         anchor: GaussianBase,
         modes: FloatArray,
         *,
         betas: FloatArray | None,
         adapt_base: bool,
         n_steps: int,
-        options: dict[str, Any],
+        settings: ExplorerSettings,
         rng: np.random.Generator,
     ) -> None:
         first = make_schedule("geometric", _FIRST_N_LEVELS) if betas is None else betas
-        self.replicas = Replicas(address, base, first, modes, rng, **options)
+        self.ladder = Ladder(path, first, modes, rng, settings=settings)
         self.tuner = RoundTuner(
             n_steps,
             max(MAX_LEVELS, first.size),
@@ -113,7 +116,7 @@ class Pilot:
         self._start_round()
 
     def _start_round(self) -> None:
-        self.betas = self.replicas.betas.copy()
+        self.betas = self.ladder.betas.copy()
         self.deltas: list[FloatArray] = []
         self.swap_sum = np.zeros(self.betas.size - 1)
 
@@ -125,66 +128,54 @@ class Pilot:
     def run(self, n_scans: int, rng: np.random.Generator) -> ScanRecord:
         """Run one block of scans, and adapt at the end of a round."""
         round_before = self.tuner.round
-        record = self.replicas.run(
+        record = self.ladder.run(
             n_scans, rng, adapt=True, keep_positions=self.tuner.base_may_change
         )
         self.deltas.append(record.delta)
         self.swap_sum += record.swap_acceptance_rate
-        self.tuner.update(self.replicas, record)
+        self.tuner.update(self.ladder, record)
         if self.tuner.round != round_before and not self.finished:
             self._start_round()
         return record
 
     def result(self) -> PilotResult:
         """What the last round says."""
-        replicas = self.replicas
-        replicas.stop_adaptation()
+        ladder = self.ladder
+        ladder.stop_adaptation()
         return PilotResult(
-            coordinates=replicas.coordinates,
+            path=ladder.path,
             betas=self.betas,
             rejection_rates=1.0 - self.swap_sum / max(len(self.deltas), 1),
             log_z=ladder_log_z(np.concatenate(self.deltas), self.betas),
-            step_betas=replicas.betas[1:].copy(),
-            step_sizes=replicas.step_sizes[1:].copy(),
-            positions=replicas.coordinates.from_base(replicas.u[replicas.replica_at]),
+            step_betas=ladder.betas[1:].copy(),
+            step_sizes=ladder.scales[1:].copy(),
+            positions=ladder.positions,
         )
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
-        return {
-            "replicas": self.replicas.state(),
-            "tuner": self.tuner.state(),
-            "betas": self.betas.copy(),
-            "deltas": [d.copy() for d in self.deltas],
-            "swap_sum": self.swap_sum.copy(),
-        }
+        parts = {"ladder": self.ladder.state(), "tuner": self.tuner.state()}
+        return super().state() | parts
 
     @classmethod
     def from_state(
         cls,
         state: dict[str, Any],
-        address: int,
+        path: TemperedPath,
         *,
         adapt_schedule: bool,
         adapt_base: bool,
-        options: dict[str, Any],
-    ) -> "Pilot":
-        """Rebuild from :meth:`state`."""
-        self = cls.__new__(cls)
-        self.replicas = Replicas.from_state(state["replicas"], address, **options)
-        self.tuner = RoundTuner(
-            0,
-            max(MAX_LEVELS, self.replicas.n_levels),
-            self.replicas.base,
-            1,
+        settings: ExplorerSettings,
+    ) -> Self:
+        """Rebuild from :meth:`state`; ``path`` may be in any coordinates."""
+        ladder = Ladder.restored(state["ladder"], path=path, settings=settings, swap_scheme=0)
+        tuner = RoundTuner.restored(
+            state["tuner"],
+            max_levels=max(MAX_LEVELS, ladder.n_levels),
             adapt_schedule=adapt_schedule,
             adapt_base=adapt_base,
         )
-        self.tuner.set_state(state["tuner"])
-        self.betas = np.array(state["betas"])
-        self.deltas = [np.array(d) for d in state["deltas"]]
-        self.swap_sum = np.array(state["swap_sum"])
-        return self
+        return cls.restored(state, ladder=ladder, tuner=tuner)
 
 
 def ladder_log_z(delta: FloatArray, betas: FloatArray) -> FloatArray:

@@ -7,17 +7,17 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.ensembles.pair import PairRecord, SimulatedPair, TemperedPair
+from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.running_weights import level_log_weights
-from pymc_tempering.kernels.simulated import LEVEL_UPDATES
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
 from pymc_tempering.step_methods.common import pad
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.step_methods.options import check_choice
-from pymc_tempering.step_methods.pair import PairRecord, SimulatedPair, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
@@ -171,7 +171,7 @@ class SimulatedTempering(CoupledStep):
             "current_level": record.level,
             "betas": pad(pair.betas.copy(), n),
             "log_level_weights": pad(-pair.bias, n),
-            "step_size": pad(pair.step_sizes.copy(), n),
+            "step_size": pad(pair.scales.copy(), n),
             "acceptance_rate": pad(record.acceptance_rate, n),
         }
 
@@ -184,7 +184,7 @@ class SimulatedTempering(CoupledStep):
 
     @property
     def _pair_options(self) -> dict[str, Any]:
-        return self._options | {"level_update": self._level_update}
+        return {"settings": self._settings, "level_update": self._level_update}
 
     @property
     def _pilot_betas(self) -> FloatArray | None:

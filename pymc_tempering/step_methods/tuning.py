@@ -5,18 +5,17 @@ next schedule (Syed et al. 2021, algorithm 4). Early rounds also refine the base
 beta = 1, the "bootstrap" at the end of section 6 of Graham & Storkey (2017).
 """
 
-from typing import Any
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.expand import expand_to_draws
 from pymc_tempering.base.fit import base_from_draws
-from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
-from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
-from pymc_tempering.types import IntArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["RoundTuner", "overdisperse", "round_lengths"]
 
@@ -73,7 +72,7 @@ def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
     return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
 
 
-class RoundTuner:
+class RoundTuner(Stateful):
     """Adapts the replicas of one chain, round by round.
 
     Parameters
@@ -88,6 +87,9 @@ class RoundTuner:
         Number of distinct local fits in the anchor.
     adapt_schedule, adapt_base : bool
     """
+
+    _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
+                 "swap_sums", "positions")  # fmt: skip
 
     def __init__(
         self,
@@ -113,7 +115,7 @@ class RoundTuner:
         self.n_scans = 0
         self.n_restarts = 0
         self.swap_sums = np.zeros(0)
-        self.positions: list[Any] = []
+        self.positions: list[FloatArray] = []
 
     @property
     def finished(self) -> bool:
@@ -128,39 +130,37 @@ class RoundTuner:
         """
         return self.adapt_base and self.round < len(self.lengths) - 1
 
-    def update(self, replicas: Replicas, record: ScanRecord) -> None:
+    def update(self, ladder: Ladder, record: ScanRecord) -> None:
         """Take note of a block of scans, and adapt at the end of a round."""
         if self.finished:
             return
         n_scans = len(record.delta)
         if not self.swap_sums.size:
-            self.swap_sums = np.zeros(replicas.n_levels - 1)
+            self.swap_sums = np.zeros(ladder.n_levels - 1)
         self.swap_sums += n_scans * record.swap_acceptance_rate
         self.n_scans += n_scans
-        self.n_restarts += record.n_tempered_restarts
+        self.n_restarts += record.counts["n_tempered_restarts"]
         if self.base_may_change:
             self.positions.append(record.target_positions)
         self.done += 1
         if self.done == self.lengths[self.round]:
             # sums of several BLAS threads depend on their number, and draws must not
             with threadpool_limits(limits=1, user_api="blas"):
-                self._end_round(replicas)
+                self._end_round(ladder)
 
-    def _end_round(self, replicas: Replicas) -> None:
+    def _end_round(self, ladder: Ladder) -> None:
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
-        replicas.stop_adaptation()
+        ladder.stop_adaptation()
         base = self._next_base() if self.base_may_change else None
         if self.adapt_schedule:
             barrier = float(rejection_rates.sum())
             least = 3 if self.round >= len(self.lengths) - 2 else _MIN_LEVELS_EARLY
             n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
-            replicas.change_schedule(
-                equal_barrier_schedule(replicas.betas, rejection_rates, n_levels)
-            )
+            ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
         if base is not None:
-            replicas.change_base(base)
+            ladder.change_base(base)
         if self.base_may_change:
-            replicas.rescue_target()
+            ladder.rescue_target()
         self.round += 1
         self._start_round()
 
@@ -187,30 +187,3 @@ class RoundTuner:
             return overdisperse(expand_to_draws(self.anchor, positions, n_effective), 1)
         matched = match_moments([self.anchor, observed], np.log(weights / weights.sum()))
         return overdisperse(matched, self.n_modes)
-
-    def state(self) -> dict[str, Any]:
-        """Everything that changes, as copies."""
-        return {
-            "lengths": self.lengths.copy(),
-            "round": self.round,
-            "done": self.done,
-            "n_modes": self.n_modes,
-            "n_scans": self.n_scans,
-            "n_restarts": self.n_restarts,
-            "swap_sums": self.swap_sums.copy(),
-            "positions": [p.copy() for p in self.positions],
-            "anchor_mean": np.array(self.anchor.mean),
-            "anchor_scale": np.array(self.anchor.scale),
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from :meth:`state`."""
-        self.anchor = GaussianBase(state["anchor_mean"], state["anchor_scale"])
-        for name, value in state.items():
-            if name.startswith("anchor_"):
-                continue
-            if name == "positions":
-                value = [np.array(p) for p in value]
-            elif isinstance(value, np.ndarray):
-                value = value.copy()
-            setattr(self, name, value)

@@ -6,15 +6,17 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from threadpoolctl import threadpool_limits
 
-from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.path.compile import CompiledDensity
 from pymc_tempering.progress import Phases
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.step_methods.replicas import Replicas
 from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
@@ -116,45 +118,42 @@ def run_pilot(
     # sums of several BLAS threads depend on their number, and draws must not
     with threadpool_limits(limits=1, user_api="blas"):
         anchor, modes = fit_modes(density, rng)
-        replicas = Replicas(
-            density.address,
-            base or overdisperse(anchor, len(modes)),
+        ladder = Ladder(
+            TemperedPath.from_base(density, base or overdisperse(anchor, len(modes))),
             make_schedule("geometric", _FIRST_N_LEVELS),
             modes,
             rng,
-            trajectory_length=1.5,
-            max_steps=64,
-            target_accept=0.8,
+            settings=Hamiltonian(),
         )
         tuner = RoundTuner(
             _N_TUNE, _MAX_LEVELS, anchor, len(modes), adapt_schedule=True, adapt_base=base is None
         )
         while not tuner.finished:
             tuner.update(
-                replicas,
-                replicas.run(_SCANS, rng, adapt=True, keep_positions=tuner.base_may_change),
+                ladder,
+                ladder.run(_SCANS, rng, adapt=True, keep_positions=tuner.base_may_change),
             )
             phase.advance()
-        record = replicas.run(_SCANS * _N_DRAWS // 4, rng)
+        record = ladder.run(_SCANS * _N_DRAWS // 4, rng)
         rejection = 1.0 - record.swap_acceptance_rate
         # a smooth curve wants more points than the exchanges do
-        n_levels = max(_MIN_KNOTS, 2 * replicas.n_levels - 1)
-        replicas.change_schedule(equal_barrier_schedule(replicas.betas, rejection, n_levels))
-        replicas.run(_SCANS * _N_DRAWS // 4, rng, adapt=True)
-        replicas.stop_adaptation()
-        record = replicas.run(_SCANS * _N_DRAWS, rng)
+        n_levels = max(_MIN_KNOTS, 2 * ladder.n_levels - 1)
+        ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection, n_levels))
+        ladder.run(_SCANS * _N_DRAWS // 4, rng, adapt=True)
+        ladder.stop_adaptation()
+        record = ladder.run(_SCANS * _N_DRAWS, rng)
         phase.advance(_N_DRAWS)
-        log_z = bar_ladder(record.delta, replicas.betas).log_z
+        log_z = bar_ladder(record.delta, ladder.betas).log_z
     if not np.isfinite(log_z).all():
         raise ModelError(
             "The pilot run found no overlap between neighbouring levels: log z is "
-            f"{np.round(log_z, 2).tolist()} at beta {np.round(replicas.betas, 4).tolist()}. Pass "
+            f"{np.round(log_z, 2).tolist()} at beta {np.round(ladder.betas, 4).tolist()}. Pass "
             "`base=` wide enough for the posterior, and `bias=` or `log_zeta=`."
         )
     return Pilot(
-        GaussianBase(replicas.base.mean, replicas.base.scale, float(log_z[-1])),
-        bias_from_levels(replicas.betas, log_z, 1.0 - record.swap_acceptance_rate),
-        replicas.target_position,
+        GaussianBase(ladder.base.mean, ladder.base.scale, float(log_z[-1])),
+        bias_from_levels(ladder.betas, log_z, 1.0 - record.swap_acceptance_rate),
+        ladder.target_position,
     )
 
 
@@ -175,5 +174,5 @@ def fit_modes(
     modes : ndarray of shape (n_modes, D)
         Their means.
     """
-    fits, anchor = find_modes(density.address, density.dim, density.start, rng)
+    fits, anchor = find_modes(density, density.start, rng)
     return anchor, np.stack([fit.mean for fit in fits])

@@ -11,7 +11,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.base.fit import base_from_draws
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.unconstrain import unconstrained_draws

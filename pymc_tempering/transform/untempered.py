@@ -79,7 +79,7 @@ def untemper(
     Examples
     --------
     >>> import pymc as pm
-    >>> from pymc_tempering.base.gaussian import GaussianBase
+    >>> from pymc_tempering.engine.path.gaussian import GaussianBase
     >>> from pymc_tempering.transform import temper
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0.0, 1.0)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_tempering.base.elbo import dip_between, evaluate_elbo, has_finite_density
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 
 
 def test_exact_base_gives_log_z_without_error(gaussian, rng):

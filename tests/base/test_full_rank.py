@@ -6,7 +6,7 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.base.advi import fit_advi
 from pymc_tempering.base.full_rank import MAX_FULL_RANK_DIM, fit_full_rank
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 
 
 def mean_field(target, rng):

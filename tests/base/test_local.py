@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering.base.advi import AdviFit
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.base.local import (
     combine_local_bases,
     dispersed_starts,

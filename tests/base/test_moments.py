@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments, widen
 from pymc_tempering.errors import BaseError
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, OptionError
 
 COV = np.array([[1.0, 1.2, 0.0], [1.2, 4.0, -3.0], [0.0, -3.0, 9.0]])

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.base.search import (
     MOST_FITS,
     anneal_from_afar,

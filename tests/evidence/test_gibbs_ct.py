@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.gibbs_ct import collect

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from pymc_tempering import testing
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS, refresh_momentum
 from pymc_tempering.kernels.density import TargetInBase
 from pymc_tempering.step_methods.annealer import Annealer

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.base.coordinates import Coordinates
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import (
     LOG_SHORTEST_STEP,

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.base.coordinates import Coordinates
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels import parallel, swap
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.density import evaluate

@@ -201,7 +201,7 @@ def test_wrong_input_is_refused(model, options, error, match):
 
 
 def test_wrong_base_and_missing_model_are_refused(model):
-    from pymc_tempering.base.gaussian import GaussianBase
+    from pymc_tempering.engine.path.gaussian import GaussianBase
 
     with model, pytest.raises(BaseError, match="dimensions"):
         HAIS(base=GaussianBase(np.zeros(7), np.ones(7)))

@@ -6,7 +6,7 @@ import pymc as pm
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.base.gaussian import GaussianBase, base_id
+from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.errors import BaseError, ModelError, OptionError, ScheduleError
 from pymc_tempering.step_methods.parallel import ParallelTempering
 

@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.st import collect

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from pymc_tempering import testing
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.testing import TARGETS, path
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.estimators.continuous import continuous_tempering
 from pymc_tempering.testing import correlated_gaussian, hard_edge_gaussian
 from pymc_tempering.transform.bias import Bias

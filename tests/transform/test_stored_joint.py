@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError, TemperingWarning
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.trace import log_z_trace

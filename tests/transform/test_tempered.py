@@ -3,7 +3,7 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError, ScheduleError
 from pymc_tempering.path.compile import compile_density
 from pymc_tempering.testing import asymmetric_bimodal, hard_edge_gaussian, skewed_gamma

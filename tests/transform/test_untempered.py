@@ -3,7 +3,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError, TemperingWarning
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.testing import asymmetric_bimodal, correlated_gaussian, hard_edge_gaussian

@@ -1,18 +1,42 @@
 """Step sizes by dual averaging (Hoffman & Gelman 2014, section 3.2), one row per level."""
 
+from typing import NamedTuple
+
 import numpy as np
 
+from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
 from pymc_tempering.jit import compiled
-from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
 from pymc_tempering.types import FloatArray
 
-__all__ = ["averaged_step_sizes", "new_dual_averaging", "update_dual_averaging"]
+__all__ = [
+    "Adaptation",
+    "adapt_scale",
+    "averaged_step_sizes",
+    "new_dual_averaging",
+    "update_dual_averaging",
+]
 
 _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75
 # fewer updates than this leave the average near where the search began
 _MIN_UPDATES = 30.0
 _MIN_LOG_STEP = np.log(1e-6)
 _MAX_LOG_STEP = np.log(MAX_STEP_SIZE)
+
+
+class Adaptation(NamedTuple):
+    """Scales of the moves, and what tunes them; the arrays are overwritten.
+
+    Attributes
+    ----------
+    scales : ndarray of shape (n,)
+        By level or grid point.
+    dual_averaging : ndarray of shape (n, 4) or (0, 4)
+        With rows, scales adapt after every move; without, nothing does and every scan is exactly
+        invariant.
+    """
+
+    scales: FloatArray
+    dual_averaging: FloatArray
 
 
 def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
@@ -54,6 +78,13 @@ def update_dual_averaging(row: FloatArray, acceptance_rate: float, target_accept
     decay = t**-_KAPPA
     row[2] = decay * log_step + (1.0 - decay) * row[2]
     return np.exp(log_step)
+
+
+@compiled
+def adapt_scale(adaptation: Adaptation, k: int, signal: float, aim: float) -> None:
+    """Update scale ``k`` after a move, if it is being tuned."""
+    if adaptation.dual_averaging.shape[0] > 0:
+        adaptation.scales[k] = update_dual_averaging(adaptation.dual_averaging[k], signal, aim)
 
 
 def averaged_step_sizes(betas: FloatArray, state: FloatArray) -> FloatArray:

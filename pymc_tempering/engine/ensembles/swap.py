@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEO", "SWAP_SCHEMES", "attempt_swap", "swap_probability", "track_trips"]
+__all__ = ["DEO", "SWAP_SCHEMES", "attempt_swap", "swap_probability", "swap_sweep", "track_trips"]
 
 SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 """Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""
@@ -62,6 +63,43 @@ def attempt_swap(
 
 
 @compiled
+def swap_sweep(
+    scheme: int,
+    scan: int,
+    betas: FloatArray,
+    delta: FloatArray,
+    replica_at: IntArray,
+    rng: np.random.Generator,
+) -> None:
+    """Make the swaps of one scan.
+
+    Parameters
+    ----------
+    scheme : int
+        Position in :data:`SWAP_SCHEMES`.
+    scan : int
+        Number of scans made before; its parity says which pairs meet.
+    betas : ndarray of shape (n_levels,)
+    delta : ndarray of shape (n_replicas,)
+        By replica.
+    replica_at : ndarray of int of shape (n_levels,)
+        Overwritten.
+    rng : numpy.random.Generator
+    """
+    n_pairs = betas.shape[0] - 1
+    if scheme in (DEO, SEO):
+        parity = scan % 2 if scheme == DEO else rng.integers(0, 2)
+        for i in range(parity, n_pairs, 2):
+            attempt_swap(i, betas, delta, replica_at, rng.random())
+    elif scheme == ALTERNATING and scan % 2 == 1:
+        for i in range(n_pairs - 1, -1, -1):
+            attempt_swap(i, betas, delta, replica_at, rng.random())
+    else:
+        for i in range(n_pairs):
+            attempt_swap(i, betas, delta, replica_at, rng.random())
+
+
+@compiled
 def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> None:
     """Count round trips and tempered restarts after a round of swaps.
 
@@ -74,16 +112,16 @@ def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> N
     last_end : ndarray of int of shape (n_replicas,)
         0 before any end was visited, 1 after the base, 2 after the target, 3 after the target for
         a replica that had come from the base; overwritten.
-    counts : ndarray of int of shape (2,)
-        Round trips, tempered restarts; incremented.
+    counts : ndarray of int of shape (9,)
+        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
     """
     base = replica_at[0]
     if last_end[base] == 3:
-        counts[0] += 1
+        counts[ROUND_TRIPS] += 1
     last_end[base] = 1
     target = replica_at[-1]
     if last_end[target] == 1:
-        counts[1] += 1
+        counts[RESTARTS] += 1
         last_end[target] = 3
     elif last_end[target] == 0:
         last_end[target] = 2

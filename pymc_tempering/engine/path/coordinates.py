@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.kernels.density import TargetInBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Coordinates"]
@@ -79,15 +78,6 @@ class Coordinates:
         """Number of directions of a low-rank correction; 0 for the other forms."""
         n_rows, dim = self.rows.shape
         return (n_rows - 1) // 2 if n_rows not in (1, dim) else 0
-
-    def target(self, address: int) -> TargetInBase:
-        """Present the density at an address to the kernels, in these coordinates."""
-        return TargetInBase(
-            address,
-            np.ascontiguousarray(self.base.mean),
-            np.ascontiguousarray(self.rows),
-            self.base.log_det_scale,
-        )
 
     def from_base(self, u: FloatArray) -> FloatArray:
         """Map ``u`` of shape (..., D) to ``z``."""

@@ -1,41 +1,19 @@
-"""Evaluating a log density through a C function pointer, in base coordinates.
+"""Calling a log density by address, and the coordinates in which kernels see it.
 
 A kernel that closes over a model's function has to be compiled again for every model. A kernel
 that receives the density as an address is compiled once per installation.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TargetInBase", "call_density", "evaluate"]
-
-
-class TargetInBase(NamedTuple):
-    """A target density as the kernels see it: in base coordinates ``u``, ``z = mean + scale u``.
-
-    Attributes
-    ----------
-    address : int
-        The density of ``z``, see :func:`call_density`.
-    mean : ndarray of shape (D,)
-    scale : ndarray of shape (R, D)
-        The rows of :class:`pymc_tempering.base.coordinates.Coordinates`: standard deviations, low
-        rank, or a lower triangular factor.
-    log_det_scale : float
-        Log of the Jacobian, in nats.
-    """
-
-    address: int
-    mean: FloatArray
-    scale: FloatArray
-    log_det_scale: float
+__all__ = ["call_density", "pull_back", "to_z"]
 
 
 @intrinsic
@@ -99,33 +77,18 @@ def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
 
 
 @compiled
-def evaluate(
-    target: TargetInBase,
-    u: FloatArray,
-    grad: FloatArray,
-    work: FloatArray,
-) -> float:
-    """Log target density and its gradient at ``u``, in base coordinates.
+def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> None:
+    """Map ``u`` to ``z = mean + scale u``.
 
     Parameters
     ----------
-    target : TargetInBase
-    u : ndarray of shape (D,)
-    grad : ndarray of shape (D,)
-        Overwritten with the gradient with respect to ``u``; zero where the density is zero.
-    work : ndarray of shape (2, D)
-        Scratch space, so that a leapfrog step allocates nothing.
-
-    Returns
-    -------
-    float
-        Log density of ``u`` in nats; ``-inf`` where the target's is ``-inf`` or not a number, or
-        where its gradient is not finite.
+    mean : ndarray of shape (D,)
+    scale : ndarray of shape (R, D)
+        See :class:`pymc_tempering.engine.path.path.Path`.
+    u, z : ndarray of shape (D,)
+        ``z`` is overwritten.
     """
-    mean, scale = target.mean, target.scale
     dim = u.shape[0]
-    z = work[0]
-    grad_z = work[1]
     n_rows = scale.shape[0]
     if n_rows == 1:
         for i in range(dim):
@@ -140,14 +103,20 @@ def evaluate(
         _lower_times(scale, u, z)
         for i in range(dim):
             z[i] += mean[i]
-    value = call_density(target.address, z, grad_z)
-    check = value
-    for i in range(dim):
-        check += 0.0 * grad_z[i]
-    if not np.isfinite(check):
-        for i in range(dim):
-            grad[i] = 0.0
-        return -np.inf
+
+
+@compiled
+def pull_back(scale: FloatArray, grad_z: FloatArray, grad: FloatArray) -> None:
+    """Gradient with respect to ``u`` of a function of ``z``, by the transpose of ``scale``.
+
+    Parameters
+    ----------
+    scale : ndarray of shape (R, D)
+    grad_z, grad : ndarray of shape (D,)
+        ``grad`` is overwritten.
+    """
+    dim = grad.shape[0]
+    n_rows = scale.shape[0]
     if n_rows == 1:
         for i in range(dim):
             grad[i] = scale[0, i] * grad_z[i]
@@ -157,4 +126,3 @@ def evaluate(
         _low_rank_times(scale, grad)
     else:
         _transposed_times(scale, grad_z, grad)
-    return value + target.log_det_scale

@@ -1,23 +1,61 @@
 """The annealing of one chain: schedule and step sizes, the state of the chain, blocks of scans."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.base.coordinates import Coordinates
-from pymc_tempering.base.gaussian import GaussianBase
-from pymc_tempering.kernels.adaptation import new_dual_averaging
-from pymc_tempering.kernels.annealing import anneal_ensemble, target_chain
-from pymc_tempering.kernels.annealing_moves import N_COUNTS, AnnealingMoves, AnnealingTally
-from pymc_tempering.kernels.density import evaluate
-from pymc_tempering.kernels.hais import hais_scans
-from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
+from pymc_tempering.engine.ensembles.annealing_moves import AnnealingMoves, AnnealingTally
+from pymc_tempering.engine.ensembles.annealing_runs import (
+    TargetMove,
+    anneal_ensemble,
+    target_chain,
+)
+from pymc_tempering.engine.ensembles.annealing_scans import (
+    AnnealedChain,
+    AnnealingLog,
+    annealing_scans,
+)
+from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
+from pymc_tempering.engine.explorers.explore import ExplorerSettings
+from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Annealer", "AnnealingRecord"]
+__all__ = ["Annealer", "AnnealingRecord", "AnnealingSettings"]
 
 MAX_ROWS = 24
 """Step sizes tuned separately, each for an equal share of the levels."""
+
+
+@dataclass(frozen=True)
+class AnnealingSettings:
+    """Transitions of an annealing run.
+
+    Attributes
+    ----------
+    kind : int
+        Position in :data:`pymc_tempering.engine.ensembles.annealing_moves.TRANSITIONS`.
+    n_leapfrog : int
+        Steps in each transition.
+    short_steps : bool
+        Make one step in five up to 20 times shorter, for necks of funnels.
+    target_accept : float
+        Acceptance rate that tuning of the transitions aims at.
+    target : ExplorerSettings
+        How y moves at beta = 1.
+    """
+
+    kind: int
+    n_leapfrog: int
+    short_steps: bool
+    target_accept: float
+    target: ExplorerSettings
 
 
 class AnnealingRecord(NamedTuple):
@@ -31,8 +69,8 @@ class AnnealingRecord(NamedTuple):
         Whether the new particle replaced y; of an ensemble, empty.
     acceptance_rate : ndarray of shape (n_levels,)
         Mean acceptance probability of the transitions; nan at level 0.
-    counts : ndarray of int of shape (4,)
-        See :data:`pymc_tempering.kernels.annealing_moves.N_COUNTS`.
+    counts : dict of str to int
+        By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
     positions : ndarray of shape (n_scans, D)
         ``z`` of y after each scan, if asked for, or of the ends of an ensemble.
     """
@@ -41,103 +79,109 @@ class AnnealingRecord(NamedTuple):
     log_weight_reverse: FloatArray
     accepted: BoolArray
     acceptance_rate: FloatArray
-    counts: IntArray
+    counts: dict[str, int]
     positions: FloatArray
 
 
-class Annealer:
-    """Annealing runs on a density given by address, and the chain that is made of them.
-
-    Knows nothing of PyMC. Every array that changes is part of :meth:`state`.
+class Annealer(Stateful):
+    """Annealing runs along a path, and the chain that is made of them.
 
     Parameters
     ----------
-    address : int
-        The target, see :func:`pymc_tempering.kernels.density.call_density`.
-    base : GaussianBase or Coordinates
-    betas, step_sizes : ndarray of shape (n_levels,)
-        Step sizes in base coordinates; that of level 0 is not used.
-    n_leapfrog : int
-    kind : int
-        Position in :data:`pymc_tempering.kernels.annealing_moves.TRANSITIONS`.
-    short_steps : bool
-    target_step_size, trajectory_length, max_steps
-        Of the move of y at beta = 1.
-    target_accept : float
-        Acceptance rate that tuning of the transitions aims at.
+    path : TemperedPath
+    betas, scales : ndarray of shape (n_levels,)
+        Schedule, and step sizes in the path's coordinates; that of level 0 is not used.
+    settings : AnnealingSettings
+    target_scale : float
+        Scale of the move of y.
     """
 
-    _arrays = ("betas", "step_sizes", "u", "grad", "log_densities", "dual_averaging")
+    _changing = ("coordinates", "betas", "scales", "target_scale", "dual_averaging", "u",
+                 "log_weight")  # fmt: skip
 
     def __init__(
         self,
-        address: int,
-        base: GaussianBase | Coordinates,
+        path: TemperedPath,
         betas: FloatArray,
-        step_sizes: FloatArray,
-        **options: Any,
+        scales: FloatArray,
+        settings: AnnealingSettings,
+        target_scale: float = 0.2,
     ) -> None:
-        coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
-        self._configure(address, coordinates, options)
+        self.path = path
+        self.settings = settings
         self.betas = np.array(betas)
-        self.step_sizes = np.clip(step_sizes, 1e-6, MAX_STEP_SIZE)
-        self.u, self.grad = np.zeros(self.base.dim), np.zeros(self.base.dim)
-        self.log_densities = np.full(2, -np.inf)
+        self.scales = np.clip(scales, 1e-6, MAX_STEP_SIZE)
+        self.target_scale = float(target_scale)
+        self.u = np.zeros((2, path.dim))
+        self.log_weight = np.full(1, -np.inf)
         self.restart_adaptation()
-
-    def _configure(self, address: int, coordinates: Coordinates, options: dict[str, Any]) -> None:
-        self.address = address
-        self.coordinates, self.base = coordinates, coordinates.base
-        self.options = dict(options)
-        self.n_leapfrog = int(options["n_leapfrog"])
-        self.kind = int(options["kind"])
-        self.short_steps = bool(options["short_steps"])
-        self.target_step_size = float(options.get("target_step_size", 0.2))
-        self.trajectory_length = float(options["trajectory_length"])
-        self.max_steps = int(options["max_steps"])
-        self.target_accept = float(options["target_accept"])
-        self._target = coordinates.target(address)
-        self._buffers = np.zeros((8, self.base.dim))
 
     @property
     def n_levels(self) -> int:
-        """Number of levels, base and target included."""
+        """Number of levels, reference and target included."""
         return int(self.betas.size)
 
     @property
+    def coordinates(self) -> Coordinates:
+        """In which particles move."""
+        return self.path.coordinates
+
+    @coordinates.setter
+    def coordinates(self, coordinates: Coordinates) -> None:
+        self.path = self.path.moved(coordinates)
+
+    @property
+    def base(self) -> GaussianBase:
+        """Gaussian of the coordinates."""
+        return self.path.base
+
+    @property
+    def u(self) -> FloatArray:
+        """Positions of y and of the particle in :attr:`coordinates`, shape (2, D)."""
+        return self.replicas.u
+
+    @u.setter
+    def u(self, u: FloatArray) -> None:
+        self.replicas = new_replicas(self.path.view, u)
+
+    @property
     def _moves(self) -> AnnealingMoves:
+        options = self.settings
         return AnnealingMoves(
-            self.betas, self.step_sizes, self.n_leapfrog, self.kind, self.short_steps
+            self.betas, self.scales, options.n_leapfrog, options.kind, options.short_steps
         )
+
+    @property
+    def _target_move(self) -> TargetMove:
+        return TargetMove(self.settings.target.packed(), self.target_scale)
 
     def _tally(self, adapt: bool) -> AnnealingTally:
         return AnnealingTally(
             np.zeros(self.n_levels),
-            np.zeros(N_COUNTS, dtype=np.int64),
+            new_counts(),
             self.dual_averaging if adapt else np.empty((0, 5)),
-            self.target_accept,
+            self.settings.target_accept,
         )
 
     @property
     def target_position(self) -> FloatArray:
         """Position ``z`` of y, shape (D,)."""
-        return self.coordinates.from_base(self.u)
+        return self.coordinates.from_base(self.u[0])
 
     @property
     def target_log_density(self) -> float:
         """Log target density of :attr:`target_position`, in nats."""
-        return float(self.log_densities[0] - self._target.log_det_scale)
+        return float(self.replicas.log_target[0] - self.base.log_det_scale)
 
     def place(self, z: FloatArray, rng: np.random.Generator) -> None:
         """Put y at ``z`` of finite density and draw its weight by a reverse run."""
-        self.u = np.ascontiguousarray(self.coordinates.to_base(z))
-        self.log_densities[0] = evaluate(self._target, self.u, self.grad, self._buffers[3:])
+        self.u = np.tile(self.coordinates.to_base(z), (2, 1))
         self.redraw_weight(rng)
 
     def redraw_weight(self, rng: np.random.Generator) -> None:
         """Draw log W given y, needed whenever schedule or step sizes have changed."""
         record = self.ensemble(rng, positions=self.target_position[None])
-        self.log_densities[1] = record.log_weight_reverse[0]
+        self.log_weight[0] = record.log_weight_reverse[0]
 
     def run(
         self,
@@ -148,23 +192,22 @@ class Annealer:
         keep_positions: bool = False,
     ) -> AnnealingRecord:
         """Run a block of scans in compiled code; while adapting they are not exactly invariant."""
-        forward, reverse = np.empty(n_scans), np.empty(n_scans)
-        accepted = np.zeros(n_scans, dtype=np.bool_)
         tally = self._tally(adapt)
-        positions = np.empty((n_scans if keep_positions else 0, self.base.dim))
-        hais_scans(
-            self._target, self._moves, self.target_step_size, self.trajectory_length,
-            self.max_steps, self.u, self.grad, self.log_densities, self._buffers, forward, reverse,
-            accepted, tally, positions, rng,
+        log = AnnealingLog(
+            np.empty(n_scans), np.empty(n_scans), np.zeros(n_scans, dtype=np.bool_),
+            np.empty((n_scans if keep_positions else 0, self.path.dim)),
+            self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
-        n_runs = n_scans + np.isfinite(forward).sum()
+        chain = AnnealedChain(self.replicas, self.log_weight)
+        annealing_scans(self.path.view, self._moves, self._target_move, chain, log, tally, rng)
+        n_runs = n_scans + np.isfinite(log.log_weight_forward).sum()
         return AnnealingRecord(
-            forward,
-            reverse,
-            accepted,
+            log.log_weight_forward,
+            log.log_weight_reverse,
+            log.accepted,
             _rates(tally, n_runs),
-            tally.counts,
-            self.coordinates.from_base(positions),
+            counts_by_name(tally.counts),
+            self.coordinates.from_base(log.target_positions),
         )
 
     def ensemble(
@@ -181,27 +224,31 @@ class Annealer:
         ----------
         rng : numpy.random.Generator
         n_particles : int
-            Forward particles, which start from the base.
+            Forward particles, which start from the reference.
         positions : ndarray of shape (n_particles, D), optional
             Draws ``z`` of the target; the particles then run in reverse from there.
         adapt : bool
             Adapt step sizes; such runs are for tuning.
         """
         is_reverse = positions is not None
-        if positions is None:
-            ends = np.empty((n_particles, self.base.dim))
-        else:
+        if positions is not None:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
+        else:
+            ends = self.path.draws_beforehand(n_particles, rng)
+            ends = ends if ends.size else np.empty((n_particles, self.path.dim))
         log_weights = np.empty(len(ends))
         tally = self._tally(adapt)
-        anneal_ensemble(is_reverse, self._target, self._moves, ends, log_weights, tally, rng)
+        particle = new_replicas(self.path.view, np.zeros((1, self.path.dim)))
+        anneal_ensemble(
+            is_reverse, self.path.view, self._moves, particle, ends, log_weights, tally, rng
+        )
         empty = np.empty(0)
         return AnnealingRecord(
             empty if is_reverse else log_weights,
             log_weights if is_reverse else empty,
             np.empty(0, dtype=np.bool_),
             _rates(tally, np.isfinite(log_weights).sum()),
-            tally.counts,
+            counts_by_name(tally.counts),
             self.coordinates.from_base(ends),
         )
 
@@ -215,18 +262,16 @@ class Annealer:
         """
         if len(draws) >= n:
             return draws[np.arange(n) * len(draws) // n]
-        positions = np.empty((n, self.base.dim))
+        positions = np.empty((n, self.path.dim))
         positions[: len(draws)] = self.coordinates.to_base(draws)
-        target_chain(
-            self._target, self.target_step_size, self.trajectory_length, self.max_steps, n_moves,
-            len(draws), positions, rng,
-        )  # fmt: skip
+        mover = new_replicas(self.path.view, positions[:1])
+        target_chain(self.path.view, self._target_move, n_moves, len(draws), positions, mover, rng)
         return self.coordinates.from_base(positions)
 
     def change_schedule(self, betas: FloatArray) -> None:
         """Move to another schedule; step sizes follow, log-linear in beta."""
-        old = self.betas[1:], np.log(self.step_sizes[1:])
-        self.step_sizes = np.exp(np.interp(betas, *old))
+        old = self.betas[1:], np.log(self.scales[1:])
+        self.scales = np.exp(np.interp(betas, *old))
         self.betas = np.array(betas)
         self.restart_adaptation()
 
@@ -234,7 +279,7 @@ class Annealer:
         """Search step sizes afresh from the present ones."""
         n_rows = min(MAX_ROWS, self.n_levels - 1)
         first = _rows(self.n_levels, n_rows)
-        sizes = np.array([np.exp(np.log(self.step_sizes[1:][first == r]).mean())
+        sizes = np.array([np.exp(np.log(self.scales[1:][first == r]).mean())
                           for r in range(n_rows)])  # fmt: skip
         self.dual_averaging = np.column_stack([new_dual_averaging(sizes), sizes])
 
@@ -246,27 +291,8 @@ class Annealer:
         level = np.arange(1, self.n_levels)
         row = _rows(self.n_levels, n_rows)
         middles = [level[row == r].mean() for r in range(n_rows)]
-        self.step_sizes[1:] = np.exp(np.interp(level, middles, self.dual_averaging[:, 2]))
+        self.scales[1:] = np.exp(np.interp(level, middles, self.dual_averaging[:, 2]))
         self.restart_adaptation()
-
-    def state(self) -> dict[str, Any]:
-        """Everything that changes, as copies."""
-        return {name: getattr(self, name).copy() for name in self._arrays} | {
-            "target_step_size": self.target_step_size,
-            "base_mean": np.array(self.base.mean),
-            "base_rows": np.array(self.coordinates.rows),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], address: int, **options: Any) -> "Annealer":
-        """Rebuild from :meth:`state`; ``options`` are those of the constructor."""
-        self = cls.__new__(cls)
-        coordinates = Coordinates.from_rows(state["base_mean"], state["base_rows"])
-        options = options | {"target_step_size": state["target_step_size"]}
-        self._configure(address, coordinates, options)
-        for name in cls._arrays:
-            setattr(self, name, np.array(state[name]))
-        return self
 
 
 def _rows(n_levels: int, n_rows: int) -> IntArray:

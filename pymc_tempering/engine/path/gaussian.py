@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from pymc_tempering.base.robust import robust_moments
+from pymc_tempering.engine.path.robust import robust_moments
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 
@@ -184,7 +184,7 @@ class GaussianBase:
     ) -> "GaussianBase":
         """Build a base from draws of shape (n, D), with scales that exist for any target.
 
-        The options are those of :func:`pymc_tempering.base.robust.robust_moments`.
+        The options are those of :func:`pymc_tempering.engine.path.robust.robust_moments`.
 
         Examples
         --------

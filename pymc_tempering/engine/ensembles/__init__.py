@@ -1,0 +1,1 @@
+"""Replicas and what couples them: swaps on a ladder, exchanges of a pair, annealed particles."""

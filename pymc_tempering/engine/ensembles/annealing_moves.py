@@ -1,0 +1,242 @@
+"""The moves of an annealing run at one inverse temperature."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.explorers.adaptation import update_dual_averaging
+from pymc_tempering.engine.explorers.hamiltonian import jitter
+from pymc_tempering.engine.explorers.integrator import accept, follow
+from pymc_tempering.engine.explorers.move import Move
+from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.tally import ACCEPTED, REJECTED, ZERO_DENSITY, count_move
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = [
+    "TRANSITIONS",
+    "AnnealingMoves",
+    "AnnealingTally",
+    "annealing_transition",
+    "persistent_move",
+    "random_walk_move",
+    "refresh_momentum",
+]
+
+TRANSITIONS = ("hamiltonian", "fresh_momentum", "random_walk")
+"""Momentum kept in part (HAIS); drawn afresh each time (AIS with HMC); Gaussian proposals."""
+
+HAMILTONIAN, FRESH_MOMENTUM, RANDOM_WALK = 0, 1, 2
+
+# rows of the replicas' scratch space, beside those of the integrator
+_TRIED, _KEPT = 5, 6
+
+
+class AnnealingMoves(NamedTuple):
+    """Schedule and transitions of an annealing run.
+
+    Attributes
+    ----------
+    betas : ndarray of shape (n_levels,)
+        From 0 to 1.
+    step_sizes : ndarray of shape (n_levels,)
+        By level; that of level 0 is not used.
+    n_leapfrog : int
+        Steps in each transition.
+    kind : int
+        Position in :data:`TRANSITIONS`.
+    short_steps : bool
+        Make one step in five up to 20 times shorter, for necks of funnels.
+    """
+
+    betas: FloatArray
+    step_sizes: FloatArray
+    n_leapfrog: int
+    kind: int
+    short_steps: bool
+
+
+class AnnealingTally(NamedTuple):
+    """What annealing runs report and adapt; the arrays are overwritten.
+
+    Attributes
+    ----------
+    acceptance_sums : ndarray of shape (n_levels,)
+        Acceptance probabilities are added up.
+    counts : ndarray of int of shape (9,)
+        Incremented; see :data:`pymc_tempering.engine.tally.COUNTERS`.
+    dual_averaging : ndarray of shape (n_rows, 5) or (0, 5)
+        With rows, each adapts the step size of an equal share of the levels; its last column is
+        the step size to try next. Such runs are for tuning.
+    target_accept : float
+        Acceptance rate that the adaptation aims at.
+    """
+
+    acceptance_sums: FloatArray
+    counts: IntArray
+    dual_averaging: FloatArray
+    target_accept: float
+
+
+@compiled
+def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generator) -> None:
+    """Replace a part ``gamma`` of the momentum's power, which leaves N(0, I) invariant.
+
+    The noise has standard deviation ``sqrt(gamma)``; the report prints ``gamma`` for it, which
+    would cool the momentum (Sohl-Dickstein & Culpepper 2012, section 2.3, step 4).
+
+    Parameters
+    ----------
+    momentum : ndarray of shape (D,)
+        Overwritten.
+    gamma : float
+        In [0, 1].
+    rng : numpy.random.Generator
+    """
+    keep, noise = np.sqrt(1.0 - gamma), np.sqrt(gamma)
+    for i in range(momentum.shape[0]):
+        momentum[i] = keep * momentum[i] + noise * rng.standard_normal()
+
+
+@compiled
+def kept_momentum(replicas: Replicas) -> FloatArray:
+    """Momentum of the particle, kept from one transition to the next; shape (D,)."""
+    return replicas.work[_KEPT]
+
+
+@compiled
+def persistent_move(
+    path: Path,
+    beta: float,
+    step_size: float,
+    n_leapfrog: int,
+    replicas: Replicas,
+    row: int,
+    rng: np.random.Generator,
+) -> Move:
+    """Follow the dynamics at ``beta``, accept or reject, and reverse the momentum on rejection.
+
+    Parameters
+    ----------
+    path : Path
+    beta, step_size : float
+    n_leapfrog : int
+        Steps of the integrator.
+    replicas : Replicas
+        The kept momentum is part of its scratch space, see :func:`kept_momentum`.
+    row : int
+    rng : numpy.random.Generator
+    """
+    kept, tried = kept_momentum(replicas), replicas.work[_TRIED]
+    for i in range(kept.shape[0]):
+        tried[i] = kept[i]
+    proposal = follow(path, beta, step_size, n_leapfrog, replicas, row, tried)
+    rate, status = proposal.acceptance_rate, proposal.status
+    if rng.random() < rate:
+        accept(path, proposal, replicas, row)
+        for i in range(kept.shape[0]):
+            kept[i] = tried[i]
+        status = ACCEPTED
+    else:
+        for i in range(kept.shape[0]):
+            kept[i] = -kept[i]
+    return Move(rate, rate, status, proposal.n_evaluations)
+
+
+@compiled
+def random_walk_move(
+    path: Path,
+    beta: float,
+    step_size: float,
+    replicas: Replicas,
+    row: int,
+    rng: np.random.Generator,
+) -> Move:
+    """Propose ``u + step_size * noise`` and accept it with the Metropolis probability at ``beta``.
+
+    Parameters
+    ----------
+    path, beta, step_size, replicas, row, rng
+        As for :func:`persistent_move`.
+    """
+    work = replicas.work
+    u, position, gradient = replicas.u[row], work[2], work[3]
+    residual = work[4, : replicas.residual.shape[1]]
+    for i in range(u.shape[0]):
+        position[i] = u[i] + step_size * rng.standard_normal()
+    log_target = evaluate_target(path, position, gradient, work)
+    log_reference = evaluate_reference(path, position, residual, work)
+    if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
+        return Move(0.0, 0.0, ZERO_DENSITY, 1)
+    log_ratio = beta * (log_target - replicas.log_target[row])
+    if beta < 1.0:
+        log_ratio += (1.0 - beta) * (log_reference - replicas.log_reference[row])
+    rate = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
+    if rng.random() >= rate:
+        return Move(rate, rate, REJECTED, 1)
+    for i in range(u.shape[0]):
+        u[i] = position[i]
+        replicas.grad[row, i] = gradient[i]
+    for i in range(residual.shape[0]):
+        replicas.residual[row, i] = residual[i]
+    replicas.log_target[row] = log_target
+    replicas.log_reference[row] = log_reference
+    replicas.delta[row] = log_target - log_reference
+    return Move(rate, rate, ACCEPTED, 1)
+
+
+@compiled
+def annealing_transition(
+    reverse: bool,
+    level: int,
+    path: Path,
+    moves: AnnealingMoves,
+    replicas: Replicas,
+    row: int,
+    tally: AnnealingTally,
+    rng: np.random.Generator,
+) -> None:
+    """Make transition ``level`` of a forward run, or its reversal.
+
+    Forward, the move comes first and the refreshment of the momentum after it; reversed, the
+    refreshment comes first. Step sizes are jittered independently of the state, and the part that
+    is refreshed, ``1 - 0.5 ** (step_size * n_leapfrog)``, follows the step size of the transition.
+
+    Parameters
+    ----------
+    reverse : bool
+    level : int
+    path : Path
+    moves : AnnealingMoves
+    replicas : Replicas
+        The density at the particle's position has to be finite.
+    row : int
+        Of the particle.
+    tally : AnnealingTally
+    rng : numpy.random.Generator
+    """
+    last = moves.betas.shape[0] - 1
+    beta, n_rows = moves.betas[level], tally.dual_averaging.shape[0]
+    share = (level - 1) * n_rows // last
+    tried = moves.step_sizes[level]
+    if n_rows > 0 and tally.dual_averaging[share, 0] > 0.0:
+        tried = tally.dual_averaging[share, 4]
+    step_size, _ = jitter(tried, moves.short_steps, rng)
+    if moves.kind == RANDOM_WALK:
+        move = random_walk_move(path, beta, step_size, replicas, row, rng)
+    else:
+        power = 0.5 ** (step_size * moves.n_leapfrog)
+        gamma = 1.0 if moves.kind == FRESH_MOMENTUM else 1.0 - power
+        if reverse:
+            refresh_momentum(kept_momentum(replicas), gamma, rng)
+        move = persistent_move(path, beta, step_size, moves.n_leapfrog, replicas, row, rng)
+        if not reverse:
+            refresh_momentum(kept_momentum(replicas), gamma, rng)
+    tally.acceptance_sums[level] += move.acceptance_rate
+    count_move(tally.counts, move.status, move.n_evaluations, level == last)
+    # short steps say nothing of the step size that is tuned
+    if n_rows > 0 and step_size > 0.8 * tried - 1e-12:
+        tally.dual_averaging[share, 4] = update_dual_averaging(
+            tally.dual_averaging[share], move.signal, tally.target_accept
+        )

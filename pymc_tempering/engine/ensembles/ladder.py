@@ -1,0 +1,250 @@
+"""Replicas on a ladder of inverse temperatures, coupled by swaps, and how their scans are run."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
+from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
+from pymc_tempering.engine.explorers.explore import ExplorerSettings
+from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import evaluate, new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.engine.tally import counts_by_name, new_counts
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Ladder", "ScanRecord"]
+
+_MAX_START_TRIES = 100
+
+
+class ScanRecord(NamedTuple):
+    """What a block of scans reports.
+
+    Attributes
+    ----------
+    delta : ndarray of shape (n_scans, n_levels)
+        ``log_target - log_reference`` in nats by level, after each scan.
+    swap_acceptance_rate : ndarray of shape (n_levels - 1,)
+        Mean swap probability of each pair of neighbours.
+    acceptance_rate : ndarray of shape (n_levels,)
+        Mean acceptance probability of the moves.
+    counts : dict of str to int
+        By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
+    target_positions : ndarray of shape (n_scans, D) or (0, D)
+        Positions at beta = 1 as ``z``, if they were asked for.
+    """
+
+    delta: FloatArray
+    swap_acceptance_rate: FloatArray
+    acceptance_rate: FloatArray
+    counts: dict[str, int]
+    target_positions: FloatArray
+
+
+class Ladder(Stateful):
+    """Replicas at inverse temperatures from 0 to 1, with swaps between neighbours.
+
+    Parameters
+    ----------
+    path : TemperedPath
+    betas : ndarray of shape (n_levels,)
+    start : ndarray of shape (n, D)
+        Points ``z`` of finite density, used in turn for replicas whose draw from the reference has
+        none, and for those of the upper half of the ladder.
+    rng : numpy.random.Generator
+    settings : ExplorerSettings
+        How a replica moves.
+    swap_scheme : int
+        Position in :data:`pymc_tempering.engine.ensembles.swap.SWAP_SCHEMES`.
+    """
+
+    _changing = ("coordinates", "betas", "scales", "dual_averaging", "scan", "u", "replica_at",
+                 "last_end")  # fmt: skip
+
+    def __init__(
+        self,
+        path: TemperedPath,
+        betas: FloatArray,
+        start: FloatArray,
+        rng: np.random.Generator,
+        *,
+        settings: ExplorerSettings,
+        swap_scheme: int = 0,
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.swap_scheme = swap_scheme
+        self.scan = 0
+        self.scales = np.full(betas.size, 0.2)
+        self._allocate(betas, np.zeros((betas.size, path.dim)))
+        start = np.atleast_2d(start)
+        for level in range(betas.size):
+            fallback = self.coordinates.to_base(start[level % len(start)])
+            local = betas[level] > 0.5
+            self._place(level, fallback if local else self._draw(rng), fallback, rng)
+        self.restart_adaptation()
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels, reference and target included."""
+        return int(self.betas.size)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """In which the replicas move."""
+        return self.path.coordinates
+
+    @coordinates.setter
+    def coordinates(self, coordinates: Coordinates) -> None:
+        self.path = self.path.moved(coordinates)
+
+    @property
+    def base(self) -> GaussianBase:
+        """Gaussian of the coordinates."""
+        return self.path.base
+
+    @property
+    def u(self) -> FloatArray:
+        """Positions of the replicas in :attr:`coordinates`, shape (n_levels, D)."""
+        return self.replicas.u
+
+    @u.setter
+    def u(self, u: FloatArray) -> None:
+        self.replicas = new_replicas(self.path.view, u)
+
+    @property
+    def positions(self) -> FloatArray:
+        """Positions ``z`` by level, shape (n_levels, D)."""
+        return self.coordinates.from_base(self.u[self.replica_at])
+
+    @property
+    def target_position(self) -> FloatArray:
+        """Position ``z`` of the replica at beta = 1, shape (D,)."""
+        return self.coordinates.from_base(self.u[self.replica_at[-1]])
+
+    @property
+    def target_log_density(self) -> float:
+        """Log target density of :attr:`target_position`, in nats."""
+        return float(self.replicas.log_target[self.replica_at[-1]] - self.base.log_det_scale)
+
+    def _allocate(self, betas: FloatArray, u: FloatArray) -> None:
+        self.betas = betas
+        self.u = u
+        self.replica_at = np.arange(betas.size)
+        self.last_end = np.zeros(betas.size, dtype=np.int64)
+
+    def _draw(self, rng: np.random.Generator) -> FloatArray:
+        beforehand = self.path.draws_beforehand(1, rng)[0]
+        return beforehand if beforehand.size else rng.standard_normal(self.path.dim)
+
+    def _place(
+        self, replica: int, u: FloatArray, fallback: FloatArray, rng: np.random.Generator
+    ) -> None:
+        """Put a replica at ``u``, or nearby draws, or ``fallback``: wherever density is finite."""
+        self._put(replica, u)
+        for _ in range(_MAX_START_TRIES):
+            if np.isfinite(self.replicas.log_target[replica]):
+                return
+            self._put(replica, self._draw(rng))
+        self._put(replica, fallback)
+
+    def _put(self, replica: int, u: FloatArray) -> None:
+        self.u[replica] = u
+        evaluate(self.path.view, self.replicas, replica)
+
+    def restart_adaptation(self) -> None:
+        """Search step sizes afresh from the present ones."""
+        self.dual_averaging = new_dual_averaging(self.scales)
+
+    def stop_adaptation(self) -> None:
+        """Fix step sizes at their averages and count trips from here on."""
+        if self.dual_averaging[:, 0].any():
+            self.scales = np.exp(self.dual_averaging[:, 2])
+        self.last_end = np.zeros(self.n_levels, dtype=np.int64)
+
+    def run(
+        self,
+        n_scans: int,
+        rng: np.random.Generator,
+        *,
+        adapt: bool = False,
+        keep_positions: bool = False,
+    ) -> ScanRecord:
+        """Run a block of scans in compiled code.
+
+        Parameters
+        ----------
+        n_scans : int
+        rng : numpy.random.Generator
+        adapt : bool
+            Adapt step sizes after every transition; such scans are not exactly invariant.
+        keep_positions : bool
+            Return the position at beta = 1 after each scan.
+        """
+        n, dim = self.u.shape
+        record = LadderRecord(
+            np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(),
+            np.empty((n_scans if keep_positions else 0, dim)),
+            self.path.draws_beforehand(n_scans, rng),
+        )  # fmt: skip
+        rungs = Rungs(self.betas, self.replica_at, self.last_end, self.swap_scheme, self.scan)
+        adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
+        explorer = self.settings.packed()
+        ladder_scans(self.path.view, explorer, rungs, self.replicas, adaptation, record, rng)
+        self.scan += n_scans
+        positions = record.target_positions
+        return ScanRecord(
+            delta=record.delta,
+            swap_acceptance_rate=record.swap_sums / n_scans,
+            acceptance_rate=record.acceptance_sums / n_scans,
+            counts=counts_by_name(record.counts),
+            target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
+        )
+
+    def change_base(self, base: GaussianBase) -> None:
+        """Keep the replicas where they are and describe them relative to another Gaussian."""
+        z = self.coordinates.from_base(self.u)
+        ratio = np.exp((self.base.log_det_scale - base.log_det_scale) / base.dim)
+        self.path = self.path.moved(base)
+        self.u = self.coordinates.to_base(z)
+        self.scales = np.clip(self.scales * ratio, 1e-6, MAX_STEP_SIZE)
+        self.restart_adaptation()
+
+    def change_schedule(self, betas: FloatArray) -> None:
+        """Move to another schedule; each new level starts from the replica of the nearest old one.
+
+        Parameters
+        ----------
+        betas : ndarray of shape (n_levels,)
+        """
+        old_betas, old_scales = self.betas, self.scales
+        nearest = np.abs(betas[:, None] - old_betas[None, :]).argmin(axis=1)
+        # only the first level may sit where the target has no density
+        nearest[1:] = np.maximum(nearest[1:], 1)
+        self._allocate(betas, self.u[self.replica_at][nearest])
+        self.scales = np.exp(np.interp(betas, old_betas[1:], np.log(old_scales[1:])))
+        self.restart_adaptation()
+
+    def rescue_target(self) -> bool:
+        """Move the replica at beta = 1 if it sits where no draw from the target could be.
+
+        For tuning only. A replica that started far out can have a log density hundreds of nats
+        below the others' and no step size with which to leave.
+
+        Returns
+        -------
+        bool
+            Whether it was moved, to the position with the highest density.
+        """
+        log_target = self.replicas.log_target
+        target, best = self.replica_at[-1], int(np.argmax(log_target))
+        if log_target[target] > log_target[best] - 2.0 * self.path.dim - 50.0:
+            return False
+        self._put(target, self.u[best])
+        self.scales[-1] = self.scales[1:].max()
+        self.restart_adaptation()
+        return True

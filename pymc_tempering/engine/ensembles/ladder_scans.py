@@ -1,0 +1,120 @@
+"""Whole scans of parallel tempering: every replica moves, then neighbours exchange places."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.ensembles.swap import swap_probability, swap_sweep, track_trips
+from pymc_tempering.engine.explorers.adaptation import Adaptation, adapt_scale
+from pymc_tempering.engine.explorers.explore import explore
+from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.path.path import Path
+from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
+from pymc_tempering.engine.tally import count_move, count_reference_draw
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["LadderRecord", "Rungs", "ladder_scans"]
+
+
+class Rungs(NamedTuple):
+    """Schedule of a ladder, and which replica is at which level; the arrays of int are overwritten.
+
+    Attributes
+    ----------
+    betas : ndarray of shape (n_levels,)
+        Increasing from 0 to 1.
+    replica_at : ndarray of int of shape (n_levels,)
+    last_end : ndarray of int of shape (n_levels,)
+        See :func:`.swap.track_trips`.
+    swap_scheme : int
+        Position in :data:`.swap.SWAP_SCHEMES`.
+    first_scan : int
+        Number of scans made before, for the parity of the swaps.
+    """
+
+    betas: FloatArray
+    replica_at: IntArray
+    last_end: IntArray
+    swap_scheme: int
+    first_scan: int
+
+
+class LadderRecord(NamedTuple):
+    """What scans of a ladder write down.
+
+    Attributes
+    ----------
+    delta : ndarray of shape (n_scans, n_levels)
+        By level after each scan, in nats; overwritten.
+    swap_sums : ndarray of shape (n_levels - 1,)
+        Swap probabilities of all neighbours, attempted or not, are added up.
+    acceptance_sums : ndarray of shape (n_levels,)
+        Acceptance probabilities of the moves are added up.
+    counts : ndarray of int of shape (9,)
+        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
+    target_positions : ndarray of shape (n_scans, D) or (0, D)
+        With rows, overwritten with the position at beta = 1 after each scan.
+    reference_draws : ndarray of shape (n_scans, D) or (n_scans, 0)
+        Draws ``u`` of the reference, made beforehand; without columns they are made here.
+    """
+
+    delta: FloatArray
+    swap_sums: FloatArray
+    acceptance_sums: FloatArray
+    counts: IntArray
+    target_positions: FloatArray
+    reference_draws: FloatArray
+
+
+@compiled
+def ladder_scans(
+    path: Path,
+    explorer: Explorer,
+    rungs: Rungs,
+    replicas: Replicas,
+    adaptation: Adaptation,
+    record: LadderRecord,
+    rng: np.random.Generator,
+) -> None:
+    """Run as many scans as the record has rows, in place.
+
+    Parameters
+    ----------
+    path : Path
+    explorer : Explorer
+    rungs : Rungs
+    replicas : Replicas
+        One for each level.
+    adaptation : Adaptation
+        By level; the scale of level 0 is not used: there the move is an independent draw.
+    record : LadderRecord
+    rng : numpy.random.Generator
+    """
+    betas, replica_at, delta = rungs.betas, rungs.replica_at, replicas.delta
+    n_levels, dim = replicas.u.shape
+    for scan in range(record.delta.shape[0]):
+        for level in range(n_levels):
+            r = replica_at[level]
+            if level == 0:
+                draw_from_reference(path, replicas, r, record.reference_draws[scan], rng)
+                count_reference_draw(record.counts, delta[r])
+                record.acceptance_sums[0] += 1.0
+            else:
+                move = explore(
+                    path, explorer, betas[level], adaptation.scales[level], replicas, r, rng
+                )
+                record.acceptance_sums[level] += move.acceptance_rate
+                count_move(record.counts, move.status, move.n_evaluations, level == n_levels - 1)
+                adapt_scale(adaptation, level, move.signal, explorer.aim)
+        for i in range(n_levels - 1):
+            record.swap_sums[i] += swap_probability(
+                betas[i + 1] - betas[i], delta[replica_at[i]], delta[replica_at[i + 1]]
+            )
+        swap_sweep(rungs.swap_scheme, rungs.first_scan + scan, betas, delta, replica_at, rng)
+        track_trips(replica_at, rungs.last_end, record.counts)
+        for level in range(n_levels):
+            record.delta[scan, level] = delta[replica_at[level]]
+        if record.target_positions.shape[0] > 0:
+            for i in range(dim):
+                record.target_positions[scan, i] = replicas.u[replica_at[n_levels - 1], i]

@@ -1,0 +1,242 @@
+"""The tempered replica z and the target replica y of one chain, and how their scans are run."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
+from pymc_tempering.engine.ensembles.pair_moves import (
+    EXCHANGE,
+    MOVE,
+    REFERENCE_DRAW,
+    TARGET_MOVE,
+    Bias,
+    Pair,
+    PairLog,
+)
+from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
+from pymc_tempering.engine.explorers.adaptation import (
+    Adaptation,
+    averaged_step_sizes,
+    new_dual_averaging,
+)
+from pymc_tempering.engine.explorers.explore import ExplorerSettings
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.engine.tally import counts_by_name, new_counts
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["ContinuousPair", "PairRecord", "PairStart", "SimulatedPair", "TemperedPair"]
+
+
+class PairRecord(NamedTuple):
+    """What a block of scans reports.
+
+    Attributes
+    ----------
+    delta, target_delta : ndarray of shape (n_scans,)
+        ``log_target - log_reference`` in nats of z, just before beta is drawn, and of y.
+    beta : ndarray of shape (n_scans,)
+        Drawn at the end of each scan.
+    level : ndarray of int of shape (n_scans,)
+        -1 in continuous tempering.
+    acceptance_rate : ndarray of shape (n_levels,) or (1,)
+        Mean acceptance probability of the moves of z, by level or all together; nan at levels
+        without a move.
+    target_acceptance_rate, exchange_rate : float
+        Of the moves of y, of the exchanges.
+    base_acceptance_rate : float
+        Of the draws from the reference in continuous tempering; nan in simulated tempering.
+    counts : dict of str to int
+        By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
+    """
+
+    delta: FloatArray
+    target_delta: FloatArray
+    beta: FloatArray
+    level: IntArray
+    acceptance_rate: FloatArray
+    target_acceptance_rate: float
+    exchange_rate: float
+    base_acceptance_rate: float
+    counts: dict[str, int]
+
+
+class PairStart(NamedTuple):
+    """Where a pair starts.
+
+    Attributes
+    ----------
+    bias : Bias
+        Knots or levels, bias (minus the log level weights), and where scales are tuned.
+    scales : ndarray of shape (n_grid,)
+        To start from.
+    z, y : ndarray of shape (D,)
+        Points of finite density.
+    """
+
+    bias: Bias
+    scales: FloatArray
+    z: FloatArray
+    y: FloatArray
+
+
+class TemperedPair(Stateful):
+    """Two replicas on a path; see the subclasses for what moves beta.
+
+    Parameters
+    ----------
+    path : TemperedPath
+    start : PairStart
+    settings : ExplorerSettings
+        How a replica moves.
+    level_update : int
+        Position in :data:`pymc_tempering.engine.ensembles.simulated_scans.LEVEL_UPDATES`.
+    """
+
+    _changing = ("coordinates", "betas", "bias", "grid", "scales", "dual_averaging", "u", "holder",
+                 "last_end", "beta", "level")  # fmt: skip
+
+    def __init__(
+        self,
+        path: TemperedPath,
+        start: PairStart,
+        *,
+        settings: ExplorerSettings,
+        level_update: int = 0,
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.level_update = level_update
+        self.betas, self.bias, self.grid = (np.array(values) for values in start.bias)
+        self.scales = np.array(start.scales)
+        self.u = self.coordinates.to_base(np.stack([start.z, start.y, start.y]))
+        self.holder = np.arange(3)
+        self.last_end = np.zeros(3, dtype=np.int64)
+        self.beta = np.ones(1)
+        self.level = np.array([self.betas.size - 1])
+        self.dual_averaging = new_dual_averaging(self.scales)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """In which the replicas move."""
+        return self.path.coordinates
+
+    @coordinates.setter
+    def coordinates(self, coordinates: Coordinates) -> None:
+        self.path = self.path.moved(coordinates)
+
+    @property
+    def u(self) -> FloatArray:
+        """Positions of the three replicas in :attr:`coordinates`, shape (3, D)."""
+        return self.replicas.u
+
+    @u.setter
+    def u(self, u: FloatArray) -> None:
+        self.replicas = new_replicas(self.path.view, u)
+
+    @property
+    def target_position(self) -> FloatArray:
+        """Position ``z`` of the replica at beta = 1, shape (D,)."""
+        return self.coordinates.from_base(self.u[self.holder[1]])
+
+    @property
+    def target_log_density(self) -> float:
+        """Log target density of :attr:`target_position`, in nats."""
+        return float(self.replicas.log_target[self.holder[1]] - self.path.base.log_det_scale)
+
+    def set_bias(self, bias: FloatArray) -> None:
+        """Change the bias, in nats, shape (n,); for tuning only."""
+        self.bias = np.array(bias)
+
+    def redraw(self, rng: np.random.Generator) -> None:
+        """Put z at a level drawn uniformly, as after an initial iteration; for tuning only."""
+        level = rng.integers(self.betas.size)
+        # only the first level may sit where the target has no density
+        self.level[0] = level if np.isfinite(self.replicas.delta[self.holder[0]]) else 0
+        self.beta[0] = self.betas[self.level[0]]
+
+    def stop_adaptation(self) -> None:
+        """Fix step sizes at their averages and count trips from here on."""
+        if self.dual_averaging[:, 0].any():
+            self.scales = averaged_step_sizes(self.grid, self.dual_averaging)
+        self.last_end = np.zeros(3, dtype=np.int64)
+
+    def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
+        """Run a block of scans in compiled code.
+
+        Parameters
+        ----------
+        n_scans : int
+        rng : numpy.random.Generator
+        adapt : bool
+            Adapt step sizes after every transition; such scans are not exactly invariant.
+        """
+        n = self.betas.size
+        delta, target_delta, beta = np.empty((3, n_scans))
+        log = PairLog(
+            delta, target_delta, beta, np.full(n_scans, -1), np.zeros(n),
+            np.zeros(n, dtype=np.int64), np.zeros(4), new_counts(),
+            self.path.draws_beforehand(n_scans, rng),
+        )  # fmt: skip
+        self._scans(
+            self.path.view,
+            self.settings.packed(),
+            Bias(self.betas, self.bias, self.grid),
+            Pair(self.holder, self.last_end, self.beta, self.level, self.level_update),
+            self.replicas,
+            Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4))),
+            log,
+            rng,
+        )
+        return self._record(log)
+
+    # compiled functions of eight arguments, set by the subclasses
+    _scans: staticmethod
+
+    def _record(self, log: PairLog) -> PairRecord:
+        raise NotImplementedError
+
+
+class ContinuousPair(TemperedPair):
+    """The pair of Gibbs continuous tempering; ``betas`` are the knots of the bias."""
+
+    _scans = staticmethod(continuous_scans)
+
+    def _record(self, log: PairLog) -> PairRecord:
+        rates = log.sums / log.delta.size
+        return PairRecord(
+            log.delta,
+            log.target_delta,
+            log.beta,
+            log.level,
+            rates[MOVE : MOVE + 1],
+            float(rates[TARGET_MOVE]),
+            float(rates[EXCHANGE]),
+            float(rates[REFERENCE_DRAW]),
+            counts_by_name(log.counts),
+        )
+
+
+class SimulatedPair(TemperedPair):
+    """The pair of simulated tempering; ``betas`` are the levels, and the grid is the same."""
+
+    _scans = staticmethod(simulated_scans)
+
+    def _record(self, log: PairLog) -> PairRecord:
+        rates = log.sums / log.delta.size
+        with np.errstate(invalid="ignore"):
+            acceptance = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
+        return PairRecord(
+            log.delta,
+            log.target_delta,
+            self.betas[log.level],
+            log.level,
+            acceptance,
+            float(rates[TARGET_MOVE]),
+            float(rates[EXCHANGE]),
+            np.nan,
+            counts_by_name(log.counts),
+        )

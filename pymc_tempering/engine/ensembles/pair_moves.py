@@ -1,0 +1,193 @@
+"""What the scans of continuous and of simulated tempering share: moves and their bookkeeping.
+
+The tempered replica z and the target replica y are two of three replicas; ``holder`` names that of
+z, that of y, and a spare one for proposals, so that an exchange copies nothing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.explorers.adaptation import Adaptation, adapt_scale
+from pymc_tempering.engine.explorers.explore import explore
+from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.path.path import Path
+from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS, count_move
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = [
+    "EXCHANGE",
+    "MOVE",
+    "REFERENCE_DRAW",
+    "TARGET_MOVE",
+    "Bias",
+    "Pair",
+    "PairLog",
+    "exchange",
+    "move",
+    "scale_at",
+    "visit_reference",
+]
+
+MOVE, TARGET_MOVE, EXCHANGE, REFERENCE_DRAW = 0, 1, 2, 3
+"""Positions in :attr:`PairLog.sums`."""
+
+
+class Bias(NamedTuple):
+    """What keeps the inverse temperature moving.
+
+    Attributes
+    ----------
+    betas, bias : ndarray of shape (n,)
+        Knots of a piecewise linear c(beta), or levels and minus their log weights, in nats.
+    grid : ndarray of shape (n_grid,)
+        Where scales of the moves are tuned.
+    """
+
+    betas: FloatArray
+    bias: FloatArray
+    grid: FloatArray
+
+
+class Pair(NamedTuple):
+    """Which replica is what, and the inverse temperature of z; the arrays are overwritten.
+
+    Attributes
+    ----------
+    holder : ndarray of int of shape (3,)
+        Replicas of z, of y, and the spare one.
+    last_end : ndarray of int of shape (3,)
+        By replica: 0 before any end was visited, 1 after the reference, 2 after the target, 3 after
+        the target for a position that had come from the reference.
+    beta : ndarray of shape (1,)
+    level : ndarray of int of shape (1,)
+    level_update : int
+        Position in :data:`.simulated_scans.LEVEL_UPDATES`.
+    """
+
+    holder: IntArray
+    last_end: IntArray
+    beta: FloatArray
+    level: IntArray
+    level_update: int
+
+
+class PairLog(NamedTuple):
+    """What scans of a pair write down.
+
+    Attributes
+    ----------
+    delta, target_delta, beta : ndarray of shape (n_scans,)
+        Overwritten with delta of z and of y (nats), and beta, after each scan.
+    level : ndarray of int of shape (n_scans,)
+        Overwritten in simulated tempering.
+    acceptance_sums : ndarray of shape (n_levels,)
+    visits : ndarray of int of shape (n_levels,)
+        Acceptance probabilities and numbers of moves of z by level, in simulated tempering.
+    sums : ndarray of shape (4,)
+        Acceptance probabilities of z, of y, of the exchange and of draws from the reference are
+        added up.
+    counts : ndarray of int of shape (9,)
+        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
+    reference_draws : ndarray of shape (n_scans, D) or (n_scans, 0)
+        Draws ``u`` of the reference, made beforehand; without columns they are made here.
+    """
+
+    delta: FloatArray
+    target_delta: FloatArray
+    beta: FloatArray
+    level: IntArray
+    acceptance_sums: FloatArray
+    visits: IntArray
+    sums: FloatArray
+    counts: IntArray
+    reference_draws: FloatArray
+
+
+@compiled
+def scale_at(beta: float, grid: FloatArray, scales: FloatArray) -> tuple[float, int]:
+    """Scale of moves at any beta, log-linear between grid points, and the nearest grid point.
+
+    A function of beta alone, so that moves at a given beta stay exactly invariant.
+
+    Parameters
+    ----------
+    beta : float
+    grid, scales : ndarray of shape (n_grid,)
+
+    Examples
+    --------
+    >>> size, nearest = scale_at(0.75, np.array([0.0, 0.5, 1.0]), np.array([1.0, 1.0, 0.25]))
+    >>> round(size, 3), nearest
+    (0.5, 1)
+    """
+    k = 0
+    while k < grid.shape[0] - 2 and beta >= grid[k + 1]:
+        k += 1
+    t = (beta - grid[k]) / (grid[k + 1] - grid[k])
+    size = np.exp((1.0 - t) * np.log(scales[k]) + t * np.log(scales[k + 1]))
+    return size, k if t <= 0.5 else k + 1
+
+
+@compiled
+def move(
+    path: Path,
+    explorer: Explorer,
+    at: tuple[float, float, int],
+    replicas: Replicas,
+    row: int,
+    adaptation: Adaptation,
+    counts: IntArray,
+    rng: np.random.Generator,
+) -> float:
+    """Move one replica, count the outcome, adapt, and return the acceptance probability.
+
+    Parameters
+    ----------
+    path : Path
+    explorer : Explorer
+    at : tuple
+        Inverse temperature, scale of the move, and which scale adapts.
+    replicas : Replicas
+    row : int
+    adaptation : Adaptation
+    counts : ndarray of int of shape (9,)
+    rng : numpy.random.Generator
+    """
+    beta, scale, k = at
+    outcome = explore(path, explorer, beta, scale, replicas, row, rng)
+    count_move(counts, outcome.status, outcome.n_evaluations, beta == 1.0)
+    adapt_scale(adaptation, k, outcome.signal, explorer.aim)
+    return outcome.acceptance_rate
+
+
+@compiled
+def exchange(pair: Pair, counts: IntArray) -> None:
+    """Let z and y exchange positions, and count a tempered restart.
+
+    A tempered restart is the arrival at y of a position that was at the reference since it last
+    was y, so that the recorded draws forget where they were.
+
+    Parameters
+    ----------
+    pair : Pair
+    counts : ndarray of int of shape (9,)
+    """
+    holder, last_end = pair.holder, pair.last_end
+    holder[0], holder[1] = holder[1], holder[0]
+    arrived = holder[1]
+    if last_end[arrived] == 1:
+        counts[RESTARTS] += 1
+        last_end[arrived] = 3
+    elif last_end[arrived] == 0:
+        last_end[arrived] = 2
+
+
+@compiled
+def visit_reference(pair: Pair, row: int, counts: IntArray) -> None:
+    """Note that a position is at the reference, and count a round trip if it was at the target."""
+    if pair.last_end[row] == 3:
+        counts[ROUND_TRIPS] += 1
+    pair.last_end[row] = 1

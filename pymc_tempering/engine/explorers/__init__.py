@@ -1,0 +1,1 @@
+"""How one replica moves at one inverse temperature; see :mod:`.explore` for the list."""

@@ -1,0 +1,111 @@
+"""Hamiltonian moves with fresh momentum and a jittered number of steps."""
+
+import numpy as np
+
+from pymc_tempering.engine.explorers.integrator import accept, follow
+from pymc_tempering.engine.explorers.move import Move
+from pymc_tempering.engine.path.path import Path
+from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.tally import ACCEPTED, REJECTED
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["draw_trajectory", "hamiltonian_move", "jitter"]
+
+SHORT_STEP_PROBABILITY = 0.2
+LOG_SHORTEST_STEP = np.log(20.0)
+"""Short steps are up to this much shorter, log-uniformly."""
+
+_MOMENTUM = 5
+
+
+@compiled
+def jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> tuple[float, bool]:
+    """Step size of one transition, drawn independently of the state, and whether it is short.
+
+    One transition in five takes much shorter steps: a step size tuned for the bulk of a density
+    cannot enter the neck of a funnel, and a sampler that never enters underestimates log Z without
+    any other sign.
+
+    Parameters
+    ----------
+    step_size : float
+        Tuned step size.
+    short_steps : bool
+        Whether there are short steps at all.
+    rng : numpy.random.Generator
+    """
+    jittered = step_size * (0.8 + 0.4 * rng.random())
+    if short_steps and rng.random() < SHORT_STEP_PROBABILITY:
+        return jittered * np.exp(-rng.random() * LOG_SHORTEST_STEP), True
+    return jittered, False
+
+
+@compiled
+def draw_trajectory(
+    step_size: float, trajectory_length: float, max_steps: int, rng: np.random.Generator
+) -> tuple[float, int]:
+    """Draw step size and number of steps of a transition, independently of the state.
+
+    The number of steps is uniform on 1 to ``trajectory_length / step_size``, since a fixed length
+    can resonate with an orbit.
+
+    Parameters
+    ----------
+    step_size : float
+        Tuned step size.
+    trajectory_length : float
+    max_steps : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    step_size : float
+    n_steps : int
+    """
+    longest = min(max(int(np.ceil(trajectory_length / step_size)), 1), max_steps)
+    jittered, is_short = jitter(step_size, True, rng)
+    if is_short:
+        longest = min(2 * longest, max_steps)
+    return jittered, int(rng.integers(1, longest + 1))
+
+
+@compiled
+def hamiltonian_move(
+    path: Path,
+    options: FloatArray,
+    beta: float,
+    step_size: float,
+    replicas: Replicas,
+    row: int,
+    rng: np.random.Generator,
+) -> Move:
+    """Move one replica by a transition that leaves the density at ``beta`` invariant.
+
+    Momentum is drawn afresh, a trajectory is followed, and its end point is accepted with
+    probability ``min(1, exp(-energy error))``.
+
+    Parameters
+    ----------
+    path : Path
+    options : ndarray of shape (2,)
+        Longest simulated time of a trajectory, largest number of its steps.
+    beta : float
+        Inverse temperature in [0, 1].
+    step_size : float
+        Tuned; in units of the reference's standard deviation.
+    replicas : Replicas
+        The density at the replica's position has to be finite.
+    row : int
+    rng : numpy.random.Generator
+    """
+    jittered, n_steps = draw_trajectory(step_size, options[0], int(options[1]), rng)
+    momentum = replicas.work[_MOMENTUM]
+    for i in range(momentum.shape[0]):
+        momentum[i] = rng.standard_normal()
+    proposal = follow(path, beta, jittered, n_steps, replicas, row, momentum)
+    status, rate = proposal.status, proposal.acceptance_rate
+    if status == REJECTED and rng.random() < rate:
+        accept(path, proposal, replicas, row)
+        status = ACCEPTED
+    return Move(rate, rate, status, proposal.n_evaluations)

@@ -1,0 +1,172 @@
+"""Hamiltonian trajectories at fixed inverse temperature: the only integrator of the package.
+
+In the path's coordinates the reference is about N(0, I), so the dynamics of the tempered density
+
+    log pi_beta(u) = (1 - beta) log_reference(u) + beta log_target(u) + const
+
+split into a harmonic oscillator, which is solved exactly by a rotation, and kicks by what is left,
+``(1 - beta) residual + beta (grad log_target + u)`` (the splitting of Shahbaba et al. 2014, "Split
+Hamiltonian Monte Carlo", section 3.1). The residual of a Gaussian reference is zero. The better the
+reference, the smaller the kicks and the longer the steps: at beta = 0, or for a reference that
+equals the target, every step is exact. For small steps it is the leapfrog scheme.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.tally import DIVERGENT, REJECTED, ZERO_DENSITY
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Proposal", "accept", "follow"]
+
+MAX_ENERGY_ERROR = 1000.0
+"""Energy error in nats beyond which a trajectory counts as divergent, as in PyMC and Stan."""
+
+MAX_STEP_SIZE = 0.5 * np.pi
+"""A rotation by pi / 2 replaces position by momentum, an independent draw from the reference."""
+
+# rows of the replicas' scratch space; the first two evaluate densities
+_POSITION, _GRADIENT, _RESIDUAL = 2, 3, 4
+
+
+class Proposal(NamedTuple):
+    """End of a trajectory, whose position and gradients are in the scratch space.
+
+    Attributes
+    ----------
+    log_target, log_reference : float
+        At the end, in nats.
+    acceptance_rate : float
+        Metropolis probability of the end point.
+    status : int
+        ``DIVERGENT`` or ``ZERO_DENSITY`` where it is 0 for that reason, else ``REJECTED``, until a
+        coin says otherwise.
+    n_evaluations : int
+        Fewer than steps where the trajectory ran into zero density.
+    """
+
+    log_target: float
+    log_reference: float
+    acceptance_rate: float
+    status: int
+    n_evaluations: int
+
+
+@compiled
+def _kick(
+    momentum: FloatArray,
+    strength: float,
+    beta: float,
+    u: FloatArray,
+    grad: FloatArray,
+    residual: FloatArray,
+) -> None:
+    towards_target = strength * beta
+    for i in range(u.shape[0]):
+        momentum[i] += towards_target * (grad[i] + u[i])
+    towards_reference = strength * (1.0 - beta)
+    for i in range(residual.shape[0]):
+        momentum[i] += towards_reference * residual[i]
+
+
+@compiled
+def _energy(
+    beta: float,
+    u: FloatArray,
+    momentum: FloatArray,
+    log_target: float,
+    log_reference: float,
+    gaussian: bool,
+) -> float:
+    total = 0.0
+    if gaussian:
+        for i in range(u.shape[0]):
+            total += 0.5 * (momentum[i] * momentum[i] + (1.0 - beta) * u[i] * u[i])
+        return total - beta * log_target
+    for i in range(u.shape[0]):
+        total += 0.5 * momentum[i] * momentum[i]
+    # at beta = 1 the reference may be -inf where the target is not
+    if beta < 1.0:
+        total -= (1.0 - beta) * log_reference
+    return total - beta * log_target
+
+
+@compiled
+def follow(
+    path: Path,
+    beta: float,
+    step_size: float,
+    n_steps: int,
+    replicas: Replicas,
+    row: int,
+    momentum: FloatArray,
+) -> Proposal:
+    """Follow the dynamics from one replica; what it was stays untouched.
+
+    Parameters
+    ----------
+    path : Path
+    beta : float
+        Inverse temperature in [0, 1].
+    step_size : float
+        In units of the reference's standard deviation.
+    n_steps : int
+        At least 1.
+    replicas : Replicas
+        The density at the replica's position has to be finite.
+    row : int
+    momentum : ndarray of shape (D,)
+        Overwritten with that at the end.
+    """
+    work = replicas.work
+    dim = momentum.shape[0]
+    position, gradient = work[_POSITION], work[_GRADIENT]
+    gaussian = replicas.residual.shape[1] == 0
+    residual = work[_RESIDUAL, : replicas.residual.shape[1]]
+    u = replicas.u[row]
+    energy = _energy(
+        beta, u, momentum, replicas.log_target[row], replicas.log_reference[row], gaussian
+    )
+    for i in range(dim):
+        position[i] = u[i]
+    cosine, sine = np.cos(step_size), np.sin(step_size)
+    _kick(momentum, 0.5 * step_size, beta, u, replicas.grad[row], replicas.residual[row])
+    log_target, log_reference = -np.inf, 0.0
+    for step in range(n_steps):
+        for i in range(dim):
+            x, p = position[i], momentum[i]
+            position[i] = cosine * x + sine * p
+            momentum[i] = cosine * p - sine * x
+        log_target = evaluate_target(path, position, gradient, work)
+        if not gaussian:
+            log_reference = evaluate_reference(path, position, residual, work)
+        if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
+            return Proposal(log_target, log_reference, 0.0, ZERO_DENSITY, step + 1)
+        strength = 0.5 * step_size if step == n_steps - 1 else step_size
+        _kick(momentum, strength, beta, position, gradient, residual)
+    error = _energy(beta, position, momentum, log_target, log_reference, gaussian) - energy
+    if not error < MAX_ENERGY_ERROR:
+        return Proposal(log_target, log_reference, 0.0, DIVERGENT, n_steps)
+    acceptance_rate = 1.0 if error <= 0.0 else np.exp(-error)
+    return Proposal(log_target, log_reference, acceptance_rate, REJECTED, n_steps)
+
+
+@compiled
+def accept(path: Path, proposal: Proposal, replicas: Replicas, row: int) -> None:
+    """Move a replica to the end of the trajectory that was followed last."""
+    work = replicas.work
+    for i in range(replicas.u.shape[1]):
+        replicas.u[row, i] = work[_POSITION, i]
+        replicas.grad[row, i] = work[_GRADIENT, i]
+    for i in range(replicas.residual.shape[1]):
+        replicas.residual[row, i] = work[_RESIDUAL, i]
+    log_reference = proposal.log_reference
+    if replicas.residual.shape[1] == 0:
+        log_reference = evaluate_reference(path, replicas.u[row], replicas.residual[row], work)
+    replicas.log_target[row] = proposal.log_target
+    replicas.log_reference[row] = log_reference
+    replicas.delta[row] = proposal.log_target - log_reference

@@ -1,0 +1,136 @@
+"""The path from a reference to a target, as compiled code sees it.
+
+At inverse temperature beta the density of the path is
+
+    log pi_beta(u) = (1 - beta) log_reference(u) + beta log_target(u) + const
+
+in coordinates ``u`` in which the reference has about unit scale, ``z = mean + scale u``. In these
+coordinates every Gaussian reference is N(0, I); another reference is a compiled density of its own.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.density import call_density, pull_back, to_z
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "GAUSSIAN",
+    "HALF_LOG_2PI",
+    "Path",
+    "evaluate_reference",
+    "evaluate_target",
+    "log_normal",
+    "n_residual",
+]
+
+HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+
+GAUSSIAN = 0
+"""``reference_address`` of a path whose reference is N(0, I) in its coordinates."""
+
+
+class Path(NamedTuple):
+    """A path: its two densities and the coordinates in which replicas move.
+
+    Made by an object that keeps the compiled code alive, never by hand.
+
+    Attributes
+    ----------
+    target_address : int
+        The target's log density of ``z``, see :func:`.density.call_density`.
+    reference_address : int
+        The reference's, normalised; 0 where it is N(0, I) in ``u``.
+    mean : ndarray of shape (D,)
+    scale : ndarray of shape (R, D)
+        The rows of :class:`.coordinates.Coordinates`: standard deviations, low rank, or a lower
+        triangular factor.
+    log_det_scale : float
+        Log of the Jacobian, in nats.
+    """
+
+    target_address: int
+    reference_address: int
+    mean: FloatArray
+    scale: FloatArray
+    log_det_scale: float
+
+
+def n_residual(path: Path) -> int:
+    """Length of a residual: D, or 0 for a Gaussian reference, whose residual is zero."""
+    return 0 if path.reference_address == GAUSSIAN else path.mean.size
+
+
+@compiled
+def log_normal(u: FloatArray) -> float:
+    """Log density of N(0, I) at ``u`` of shape (D,), in nats."""
+    total = 0.0
+    for i in range(u.shape[0]):
+        total += u[i] * u[i]
+    return -0.5 * total - u.shape[0] * HALF_LOG_2PI
+
+
+@compiled
+def evaluate_target(path: Path, u: FloatArray, grad: FloatArray, work: FloatArray) -> float:
+    """Log target density and its gradient at ``u``, in the path's coordinates.
+
+    Parameters
+    ----------
+    path : Path
+    u : ndarray of shape (D,)
+    grad : ndarray of shape (D,)
+        Overwritten with the gradient with respect to ``u``; zero where the density is zero.
+    work : ndarray of shape (2, D) or more rows
+        Scratch space, so that an integration step allocates nothing.
+
+    Returns
+    -------
+    float
+        Log density of ``u`` in nats; ``-inf`` where the target's is ``-inf`` or not a number, or
+        where its gradient is not finite.
+    """
+    z, grad_z = work[0], work[1]
+    to_z(path.mean, path.scale, u, z)
+    value = call_density(path.target_address, z, grad_z)
+    check = value
+    for i in range(u.shape[0]):
+        check += 0.0 * grad_z[i]
+    if not np.isfinite(check):
+        for i in range(u.shape[0]):
+            grad[i] = 0.0
+        return -np.inf
+    pull_back(path.scale, grad_z, grad)
+    return value + path.log_det_scale
+
+
+@compiled
+def evaluate_reference(path: Path, u: FloatArray, residual: FloatArray, work: FloatArray) -> float:
+    """Log reference density at ``u`` in nats, and the part of its gradient that is not ``-u``.
+
+    Parameters
+    ----------
+    path : Path
+    u : ndarray of shape (D,)
+    residual : ndarray of shape (D,), or (0,) for a Gaussian reference
+        Overwritten with ``grad log_reference + u``, which a rotation does not account for.
+    work : ndarray of shape (2, D) or more rows
+        Scratch space.
+    """
+    if path.reference_address == GAUSSIAN:
+        return log_normal(u)
+    z, grad_z = work[0], work[1]
+    to_z(path.mean, path.scale, u, z)
+    value = call_density(path.reference_address, z, grad_z)
+    check = value
+    for i in range(u.shape[0]):
+        check += 0.0 * grad_z[i]
+    if not np.isfinite(check):
+        for i in range(u.shape[0]):
+            residual[i] = 0.0
+        return -np.inf
+    pull_back(path.scale, grad_z, residual)
+    for i in range(u.shape[0]):
+        residual[i] += u[i]
+    return value + path.log_det_scale

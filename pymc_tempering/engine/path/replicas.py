@@ -1,0 +1,104 @@
+"""Where replicas are: positions and everything that was evaluated there."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.path import (
+    Path,
+    evaluate_reference,
+    evaluate_target,
+    n_residual,
+)
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["N_WORK", "Replicas", "copy_replica", "draw_from_reference", "evaluate", "new_replicas"]
+
+N_WORK = 8
+"""Rows of scratch space: two to evaluate a density, six for a trajectory or a slice."""
+
+
+class Replicas(NamedTuple):
+    """Positions of n replicas on a path, in its coordinates; the arrays are overwritten.
+
+    Attributes
+    ----------
+    u, grad : ndarray of shape (n, D)
+        Positions, and gradients of the log target there.
+    residual : ndarray of shape (n, D) or (n, 0)
+        Gradients of the log reference plus ``u``; empty for a Gaussian reference.
+    log_target, log_reference, delta : ndarray of shape (n,)
+        In nats; ``delta`` is their difference.
+    work : ndarray of shape (8, D)
+        Scratch space.
+    """
+
+    u: FloatArray
+    grad: FloatArray
+    residual: FloatArray
+    log_target: FloatArray
+    log_reference: FloatArray
+    delta: FloatArray
+    work: FloatArray
+
+
+def new_replicas(path: Path, u: FloatArray) -> Replicas:
+    """Replicas at ``u`` of shape (n, D), evaluated there."""
+    n, dim = u.shape
+    replicas = Replicas(
+        np.array(u, order="C"), np.zeros((n, dim)), np.zeros((n, n_residual(path))),
+        np.full(n, -np.inf), np.full(n, -np.inf), np.full(n, -np.inf), np.zeros((N_WORK, dim)),
+    )  # fmt: skip
+    for row in range(n):
+        evaluate(path, replicas, row)
+    return replicas
+
+
+@compiled
+def evaluate(path: Path, replicas: Replicas, row: int) -> None:
+    """Evaluate both densities at the position of one replica."""
+    u, work = replicas.u[row], replicas.work
+    log_target = evaluate_target(path, u, replicas.grad[row], work)
+    log_reference = evaluate_reference(path, u, replicas.residual[row], work)
+    replicas.log_target[row] = log_target
+    replicas.log_reference[row] = log_reference
+    replicas.delta[row] = log_target - log_reference
+
+
+@compiled
+def draw_from_reference(
+    path: Path, replicas: Replicas, row: int, draws: FloatArray, rng: np.random.Generator
+) -> None:
+    """Put one replica at an independent draw from the reference.
+
+    Parameters
+    ----------
+    path : Path
+    replicas : Replicas
+    row : int
+    draws : ndarray of shape (D,), or (0,) for a Gaussian reference
+        A draw ``u`` made beforehand, of a reference that only Python code can draw from.
+    rng : numpy.random.Generator
+    """
+    u = replicas.u[row]
+    if draws.shape[0] == 0:
+        for i in range(u.shape[0]):
+            u[i] = rng.standard_normal()
+    else:
+        for i in range(u.shape[0]):
+            u[i] = draws[i]
+    evaluate(path, replicas, row)
+
+
+@compiled
+def copy_replica(replicas: Replicas, source: int, row: int) -> None:
+    """Put one replica where another is."""
+    for i in range(replicas.u.shape[1]):
+        replicas.u[row, i] = replicas.u[source, i]
+        replicas.grad[row, i] = replicas.grad[source, i]
+    for i in range(replicas.residual.shape[1]):
+        replicas.residual[row, i] = replicas.residual[source, i]
+    replicas.log_target[row] = replicas.log_target[source]
+    replicas.log_reference[row] = replicas.log_reference[source]
+    replicas.delta[row] = replicas.delta[source]

@@ -1,0 +1,102 @@
+"""A path with the code it runs on: target, reference, and the coordinates they are seen in."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
+from pymc_tempering.engine.path.path import GAUSSIAN, Path
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Density", "Reference", "TemperedPath"]
+
+
+class Density(Protocol):
+    """A compiled log density, kept alive by the object that presents it."""
+
+    @property
+    def address(self) -> int:
+        """Of the function, see :func:`pymc_tempering.engine.path.density.call_density`."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Number D of unconstrained values."""
+        ...
+
+
+class Reference(Density, Protocol):
+    """A normalised density that can be drawn from."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Independent draws ``z``, shape (n, D)."""
+        ...
+
+
+@dataclass(frozen=True)
+class TemperedPath:
+    """From a reference to a target.
+
+    Attributes
+    ----------
+    target : Density
+    coordinates : Coordinates
+        In which replicas move. Their Gaussian is the reference, unless another is given.
+    reference : Reference, optional
+        Any other normalised density; the coordinates are then a preconditioner alone.
+    """
+
+    target: Density
+    coordinates: Coordinates
+    reference: Reference | None = None
+
+    @classmethod
+    def from_base(cls, target: Density, base: GaussianBase | Coordinates) -> "TemperedPath":
+        """Path from a Gaussian."""
+        coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
+        return cls(target, coordinates)
+
+    def moved(self, base: GaussianBase | Coordinates) -> "TemperedPath":
+        """Return the same path in other coordinates, whose Gaussian is the reference if this was.
+
+        Parameters
+        ----------
+        base : GaussianBase or Coordinates
+        """
+        coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
+        return replace(self, coordinates=coordinates)
+
+    @property
+    def base(self) -> GaussianBase:
+        """Gaussian of the coordinates."""
+        return self.coordinates.base
+
+    @property
+    def base_id(self) -> int:
+        """Identity of :attr:`base` as a number that a statistic can hold."""
+        return base_id(self.base)
+
+    @property
+    def dim(self) -> int:
+        """Number D of unconstrained values."""
+        return self.base.dim
+
+    @property
+    def view(self) -> Path:
+        """What compiled code is given; valid as long as this object lives."""
+        return Path(
+            self.target.address,
+            GAUSSIAN if self.reference is None else self.reference.address,
+            # copies, since numba compiles anew for arrays that are read-only
+            np.array(self.base.mean),
+            np.array(self.coordinates.rows),
+            self.base.log_det_scale,
+        )
+
+    def draws_beforehand(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""
+        if self.reference is None:
+            return np.empty((n, 0))
+        return np.ascontiguousarray(self.coordinates.to_base(self.reference.draw(n, rng)))

@@ -1,1 +1,0 @@
-"""Compiled moves: everything that runs inside a scan, in numba, on arrays alone."""
