@@ -16,12 +16,12 @@ import numba
 import numpy as np
 import pymc as pm
 from bench import load_cases
+from pymc_tempering.kernels.density import call_density
 from rich.console import Console
 from rich.table import Table
 
 import pymc_tempering as pm_temper
 from pymc_tempering.base import advi, elbo, full_rank
-from pymc_tempering.kernels.density import call_density
 from pymc_tempering.path.compile import compile_density
 from pymc_tempering.step_methods import replicas
 

@@ -12,12 +12,12 @@ import argparse
 import numba
 import numpy as np
 from figures import COLOURS, console, finding, plain_log, pyplot, save, table
-
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels.parallel import _swap_sweep
 from pymc_tempering.kernels.swap import SWAP_SCHEMES, track_trips
-from pymc_tempering.schedule.adapt import equal_barrier_schedule, round_trip_rate
 from pymc_tempering.step_methods.replicas import Replicas
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.schedule.adapt import equal_barrier_schedule, round_trip_rate
 from pymc_tempering.testing import correlated_gaussian, scaled_normal
 
 SOURCE = "Syed et al. 2021, theorem 1 and figure 2"

@@ -11,7 +11,6 @@ import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
@@ -270,13 +269,11 @@ def _set_up(
         betas = make_schedule(options.schedule, n_levels) if betas is None else betas
         sizes = _check_step_size(step_size, betas.size)
         assert sizes is not None
-        path = TemperedPath.from_base(density, step._given_base)
+        path = step._path(step._given_base)
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
     base, anchor, modes = step._first_base(density.start)
     pilot = Pilot(
-        TemperedPath.from_base(
-            density, base if step._given_base is not None else overdisperse(base, len(modes))
-        ),
+        step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
         anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
         settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip

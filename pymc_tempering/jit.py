@@ -2,8 +2,9 @@
 
 numba keeps a function's machine code for as long as the file that defines it stays the same. The
 code of functions called from other files is part of it all the same, and constants are: after an
-upgrade that changed one file, kernels elsewhere would go on running the old one. Here the stamp of
-a function covers every module of this package that its own imports, directly or through others.
+upgrade that changed one file, kernels elsewhere would go on running the old one. Here the name of a
+function's cache covers every module of this package that its own imports, directly or through
+others.
 """
 
 import functools
@@ -64,8 +65,9 @@ def _files(module: str, names: str, root: Path) -> list[Path]:
 
 def _covering_imports(locator: type[Any]) -> type[Any]:
     class PackageLocator(locator):
-        def get_source_stamp(self) -> Any:
-            return super().get_source_stamp(), source_digest(self._py_file)
+        # part of the file's name: an older index may hold types that no longer can be unpickled
+        def get_disambiguator(self) -> str:
+            return f"{super().get_disambiguator()}-{source_digest(self._py_file)[:16]}"
 
         @classmethod
         def from_function(cls, py_func: Any, py_file: str) -> Any:

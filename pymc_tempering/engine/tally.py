@@ -2,33 +2,26 @@
 
 import numpy as np
 
+from pymc_tempering.engine.move import DIVERGENT, ZERO_DENSITY, Move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import IntArray
 
 __all__ = [
-    "ACCEPTED",
     "BAD_GRADIENTS",
     "COUNTERS",
     "DIVERGENCES",
-    "DIVERGENT",
     "EVALUATIONS",
     "REFERENCE_DRAWS",
-    "REJECTED",
     "RESTARTS",
     "ROUND_TRIPS",
     "SUPPORTED_DRAWS",
     "TARGET_DIVERGENCES",
     "ZERO_DENSITIES",
-    "ZERO_DENSITY",
     "count_move",
     "count_reference_draw",
     "counts_by_name",
     "new_counts",
 ]
-
-ACCEPTED, REJECTED, DIVERGENT, ZERO_DENSITY = 0, 1, 2, 3
-"""Status of a move: taken; refused by chance; by an energy error beyond all bounds; because it ran
-into a point of zero density."""
 
 COUNTERS = (
     "round_trips", "tempered_restarts", "gradients", "divergences", "target_divergences",
@@ -53,31 +46,31 @@ def counts_by_name(counts: IntArray) -> dict[str, int]:
 
 
 @compiled
-def count_move(counts: IntArray, status: int, n_evaluations: int, at_target: bool) -> None:
+def count_move(counts: IntArray, move: Move, at_target: bool) -> None:
     """Count the outcome of one move.
 
     Parameters
     ----------
     counts : ndarray of int of shape (9,)
-    status : int
-    n_evaluations : int
-        Evaluations of the target.
+    move : Move
     at_target : bool
         Whether the move was at beta = 1.
     """
-    counts[EVALUATIONS] += n_evaluations
-    if status == DIVERGENT:
+    counts[EVALUATIONS] += move.n_evaluations
+    counts[BAD_GRADIENTS] += move.n_bad_gradients
+    if move.status == DIVERGENT:
         counts[DIVERGENCES] += 1
         if at_target:
             counts[TARGET_DIVERGENCES] += 1
-    elif status == ZERO_DENSITY:
+    elif move.status == ZERO_DENSITY:
         counts[ZERO_DENSITIES] += 1
 
 
 @compiled
-def count_reference_draw(counts: IntArray, delta: float) -> None:
+def count_reference_draw(counts: IntArray, delta: float, bad_gradient: bool) -> None:
     """Count an independent draw from the reference, at which ``delta`` (nats) was evaluated."""
     counts[EVALUATIONS] += 1
+    counts[BAD_GRADIENTS] += bad_gradient
     counts[REFERENCE_DRAWS] += 1
     if delta > -np.inf:
         counts[SUPPORTED_DRAWS] += 1

@@ -43,6 +43,7 @@ SAMPLE_STATS: dict[str, Entry] = {
     "n_gradients": Entry((), "", "evaluations of the density and its gradient"),
     "n_divergences": Entry((), "", "trajectories with an energy error above 1000 nats"),
     "n_zero_density": Entry((), "", "trajectories that ran into zero density"),
+    "n_bad_gradients": Entry((), "", "points of finite density whose gradient was not finite"),
     "diverging": Entry((), "", "whether a trajectory at beta = 1 diverged"),
     "n_unreached_modes": Entry((), "", "modes that local fits found beyond a base kept as given"),
     "base_id": Entry((), "", "identity of the base in use"),

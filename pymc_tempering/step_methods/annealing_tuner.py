@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
-from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful

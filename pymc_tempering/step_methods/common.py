@@ -14,13 +14,15 @@ from rich.progress import TextColumn
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.path.tempered import Reference, TemperedPath
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.references import REFERENCES
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
@@ -34,6 +36,7 @@ _SHARED: dict[str, type] = {
     "n_gradients": np.int64,
     "n_divergences": np.int64,
     "n_zero_density": np.int64,
+    "n_bad_gradients": np.int64,
     "diverging": np.bool_,
     "base_id": np.int64,
     "model_logp": np.float64,
@@ -82,7 +85,7 @@ class TemperedStep(BlockedStep):
         self._source_digest = shared_digest(model)
         self._density = compile_density(model)
         self.dim = self._density.dim
-        self._given_base = _check_base(base, self._density)
+        self._given_base, self._reference = _check_base(base, self._density)
         self.rng = get_random_generator(rng)
         self.tune = True
 
@@ -141,11 +144,13 @@ class TemperedStep(BlockedStep):
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
 
+    def _path(self, base: GaussianBase) -> TemperedPath:
+        """Path to the model from the step's reference, in the coordinates of a Gaussian."""
+        return TemperedPath(self._density, Coordinates.of(base), self._reference)
+
     def _any_path(self) -> TemperedPath:
         """Path to the model in coordinates that a state will replace."""
-        return TemperedPath.from_base(
-            self._density, GaussianBase(np.zeros(self.dim), np.ones(self.dim))
-        )
+        return self._path(GaussianBase(np.zeros(self.dim), np.ones(self.dim)))
 
     # PyMC asks an instance for these, and calls what the second returns in its own process
 
@@ -203,15 +208,18 @@ def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
 
 def _check_base(
     base: GaussianBase | xr.DataTree | str | None, density: CompiledDensity
-) -> GaussianBase | None:
+) -> tuple[GaussianBase | None, Reference | None]:
     # comparing a DataTree with a string gives another DataTree, which counts as true
     if base is None or (isinstance(base, str) and base == "advi"):
-        return None
+        return None, None
+    if isinstance(base, str) and base in REFERENCES:
+        return None, REFERENCES[base](density)
     if isinstance(base, xr.DataTree):
-        return GaussianBase.from_draws(unconstrained_draws(base, density))
+        return GaussianBase.from_draws(unconstrained_draws(base, density)), None
     if not isinstance(base, GaussianBase):
+        known = ", ".join(repr(name) for name in ("advi", *REFERENCES))
         raise OptionError(
-            f"`base` is {base!r}; expected None, 'advi', a GaussianBase (from "
+            f"`base` is {base!r}; expected None, {known}, a GaussianBase (from "
             "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
         )
     if base.dim != density.dim:
@@ -220,7 +228,7 @@ def _check_base(
             f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
             "the base with `pymc_tempering.fit_base(model)`."
         )
-    return base
+    return base, None
 
 
 def pad(values: FloatArray, length: int) -> FloatArray:

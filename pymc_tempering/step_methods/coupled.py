@@ -15,7 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
-from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_settings
+from pymc_tempering.step_methods.options import check_positive, check_unknown, explorer_settings
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.tuning import overdisperse
@@ -28,7 +28,7 @@ _PILOT_SHARE = 2
 
 _COUNTS = (
     "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
-    "n_base_draws", "n_base_support",
+    "n_bad_gradients",    "n_base_draws", "n_base_support",
 )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ class CoupledStep(TemperedStep):
         check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = bool(adapt_base)
-        self._settings = hamiltonian_settings(**options)
+        self._settings = explorer_settings(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
@@ -129,13 +129,13 @@ class CoupledStep(TemperedStep):
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
         if n_pilot > 0:
             self._pilot = Pilot(
-                TemperedPath.from_base(self._density, base), anchor, modes,
+                self._path(base), anchor, modes,
                 betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
                 settings=self._settings, rng=self.rng,
             )  # fmt: skip
             return
         inside = [m for m in modes if np.isfinite(self._density.value_and_grad(m)[0])] or [start]
-        path = TemperedPath.from_base(self._density, base)
+        path = self._path(base)
         self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
 
     def _start_pair(

@@ -7,6 +7,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, TemperedPair
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
@@ -70,6 +71,8 @@ class GibbsCT(CoupledStep):
         `log_zeta` and False there is no pilot run, only step sizes adapt.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
+    explorer : {"hamiltonian"} or ExplorerSettings
+        How a replica moves, default "hamiltonian".
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -123,6 +126,7 @@ class GibbsCT(CoupledStep):
         n_knots: int | None = None,
         adapt_base: bool = True,
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
         max_steps: int = 64,
@@ -142,6 +146,7 @@ class GibbsCT(CoupledStep):
         self.n_entries = self.n_knots + 1
         self._n_grid = self.n_entries if self.n_knots >= 8 else _STEP_GRID.size
         options = {
+            "explorer": explorer,
             "target_accept": target_accept,
             "trajectory_length": trajectory_length,
             "max_steps": max_steps,

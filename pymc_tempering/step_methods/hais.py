@@ -10,9 +10,8 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.annealer import AnnealingRecord, AnnealingSettings
 from pymc_tempering.engine.ensembles.annealing_moves import TRANSITIONS
-from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
@@ -29,6 +28,8 @@ from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]
+
+_COUNTS = ("n_gradients", "n_divergences", "n_zero_density", "n_bad_gradients")
 
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""
@@ -184,7 +185,7 @@ class HAIS(TemperedStep):
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, anchor, modes = self._first_base(self._density.points.ravel(point))
         self._tuner = AnnealingTuner(
-            TemperedPath.from_base(self._density, base),
+            self._path(base),
             anchor,
             modes,
             self._tuner_options,
@@ -241,7 +242,7 @@ class HAIS(TemperedStep):
             | self._totals.statistics()
             | {
                 "global_barrier": tuner.global_barrier,
-                **{n: counts[n] for n in ("n_gradients", "n_divergences", "n_zero_density")},
+                **{n: counts[n] for n in _COUNTS},
                 "diverging": diverging,
                 "base_id": base_id(tuner.base),
                 "model_logp": tuner.target_log_density,

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.explorers.explore import EXPLORERS
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.errors import OptionError
 
 __all__ = [
@@ -16,7 +18,7 @@ __all__ = [
     "check_target_accept",
     "check_unknown",
     "did_you_mean",
-    "hamiltonian_settings",
+    "explorer_settings",
 ]
 
 
@@ -93,17 +95,39 @@ def check_target_accept(value: float) -> float:
     return float(value)
 
 
-def hamiltonian_settings(
-    *, target_accept: float, trajectory_length: float, max_steps: int
-) -> Hamiltonian:
-    """Check the options of Hamiltonian moves.
+def explorer_settings(
+    explorer: str | ExplorerSettings,
+    *,
+    target_accept: float,
+    trajectory_length: float,
+    max_steps: int,
+) -> ExplorerSettings:
+    """Check which explorer moves the replicas, and its options.
+
+    Parameters
+    ----------
+    explorer : str or ExplorerSettings
+        A name of :data:`pymc_tempering.engine.explorers.explore.EXPLORERS`, with default settings
+        unless it is "hamiltonian", or settings.
+    target_accept, trajectory_length, max_steps
+        Of Hamiltonian moves.
 
     Raises
     ------
     OptionError
     """
-    return Hamiltonian(
+    hamiltonian = Hamiltonian(
         aim=check_target_accept(target_accept),
         trajectory_length=float(check_positive("trajectory_length", trajectory_length)),
         max_steps=check_positive("max_steps", max_steps, integer=True),
     )
+    if isinstance(explorer, str) and explorer == "hamiltonian":
+        return hamiltonian
+    if hamiltonian != Hamiltonian():
+        raise OptionError(
+            "`target_accept`, `trajectory_length` and `max_steps` are options of Hamiltonian moves "
+            f"and explorer={explorer!r} was given. Pass settings of that explorer instead."
+        )
+    if isinstance(explorer, ExplorerSettings):
+        return explorer
+    return EXPLORERS[check_choice("explorer", explorer, EXPLORERS)]()

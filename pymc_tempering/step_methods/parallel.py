@@ -11,8 +11,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc_tempering.base.moments import match_moments
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
@@ -21,7 +21,7 @@ from pymc_tempering.step_methods.options import (
     check_choice,
     check_positive,
     check_unknown,
-    hamiltonian_settings,
+    explorer_settings,
 )
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
@@ -35,6 +35,7 @@ _FIRST_N_LEVELS = 12
 
 _COUNTS = (
     "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
+    "n_bad_gradients",
 )  # fmt: skip
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
@@ -98,6 +99,8 @@ class ParallelTempering(TemperedStep):
         Refine the base from draws at beta = 1 during tuning. Default True.
     scans_per_draw : int
         Scans for each recorded draw, default 50: enough that Python's share stays small.
+    explorer : {"hamiltonian"} or ExplorerSettings
+        How a replica moves, default "hamiltonian".
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -149,6 +152,7 @@ class ParallelTempering(TemperedStep):
         base: GaussianBase | xr.DataTree | str | None = None,
         adapt_base: bool = True,
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
         max_steps: int = 64,
@@ -172,8 +176,11 @@ class ParallelTempering(TemperedStep):
         self._swap_scheme = SWAP_SCHEMES.index(
             check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
         )
-        self._settings = hamiltonian_settings(
-            target_accept=target_accept, trajectory_length=trajectory_length, max_steps=max_steps
+        self._settings = explorer_settings(
+            explorer,
+            target_accept=target_accept,
+            trajectory_length=trajectory_length,
+            max_steps=max_steps,
         )
         self._prepare(vars, model, base, rng)
         self._run: _Run | None = None
@@ -210,7 +217,7 @@ class ParallelTempering(TemperedStep):
         else:
             betas = self._fixed_betas
         ladder = Ladder(
-            TemperedPath.from_base(self._density, base), betas, modes, self.rng,
+            self._path(base), betas, modes, self.rng,
             settings=self._settings, swap_scheme=self._swap_scheme,
         )  # fmt: skip
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
-from pymc_tempering.engine.explorers.explore import ExplorerSettings
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pymc_tempering.engine.ensembles.pair import PairRecord, SimulatedPair, TemperedPair
 from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.running_weights import level_log_weights
@@ -72,6 +73,8 @@ class SimulatedTempering(CoupledStep):
         Refine the base from draws at beta = 1 during tuning. Default True.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
+    explorer : {"hamiltonian"} or ExplorerSettings
+        How a replica moves, default "hamiltonian".
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8, by a step size
         per level.
@@ -127,6 +130,7 @@ class SimulatedTempering(CoupledStep):
         log_level_weights: ArrayLike | str = "adapt",
         adapt_base: bool = True,
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
         max_steps: int = 64,
@@ -149,6 +153,7 @@ class SimulatedTempering(CoupledStep):
             check_choice("level_update", level_update, LEVEL_UPDATES)
         )
         options = {
+            "explorer": explorer,
             "target_accept": target_accept,
             "trajectory_length": trajectory_length,
             "max_steps": max_steps,

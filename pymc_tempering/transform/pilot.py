@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.search import find_modes
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.explorers.explore import Hamiltonian
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError

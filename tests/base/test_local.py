@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from pymc_tempering.base.advi import AdviFit
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.base.local import (
     combine_local_bases,
     dispersed_starts,
@@ -12,6 +11,7 @@ from pymc_tempering.base.local import (
     fit_local_bases,
     select_fits,
 )
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 
 

@@ -7,7 +7,6 @@ import numba
 import numpy as np
 import pytest
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.base.search import (
     MOST_FITS,
     anneal_from_afar,
@@ -15,6 +14,7 @@ from pymc_tempering.base.search import (
     points_apart,
     search_beyond,
 )
+from pymc_tempering.engine.path.gaussian import GaussianBase
 
 SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 DIM, FAR, NARROW, LIGHT_WEIGHT = 4, 6.0, 0.3, 0.4

@@ -3,8 +3,6 @@
 import numba
 import numpy as np
 import pytest
-
-from pymc_tempering import testing
 from pymc_tempering.kernels.adaptation import (
     averaged_step_sizes,
     new_dual_averaging,
@@ -12,6 +10,8 @@ from pymc_tempering.kernels.adaptation import (
 )
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE, draw_trajectory, hmc_transition
+
+from pymc_tempering import testing
 
 
 @numba.njit

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pymc_tempering.kernels.annealing_moves import TRANSITIONS, refresh_momentum
+from pymc_tempering.kernels.density import TargetInBase
+from pymc_tempering.step_methods.annealer import Annealer
 from scipy import stats
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.kernels.annealing_moves import TRANSITIONS, refresh_momentum
-from pymc_tempering.kernels.density import TargetInBase
-from pymc_tempering.step_methods.annealer import Annealer
 
 
 def _load_mutants():

@@ -5,8 +5,6 @@ from decimal import Decimal, localcontext
 import numba
 import numpy as np
 import pytest
-from scipy import stats
-
 from pymc_tempering.kernels.beta import (
     draw_beta,
     draw_level,
@@ -15,6 +13,7 @@ from pymc_tempering.kernels.beta import (
     neighbour_level,
     piece_masses,
 )
+from scipy import stats
 
 N = 20_000
 ALPHA = 1e-5

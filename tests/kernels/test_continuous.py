@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numba
 import numpy as np
 import pytest
-
-from pymc_tempering import testing
 from pymc_tempering.kernels.beta import draw_beta, exchange_probability, piece_masses
 from pymc_tempering.kernels.continuous import continuous_scans
 from pymc_tempering.kernels.coupled import N_COUNTS
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import log_base
+
+from pymc_tempering import testing
 from pymc_tempering.testing import default_statistics, invariance_test
 
 N = 40_000

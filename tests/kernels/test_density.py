@@ -5,12 +5,12 @@ import math
 import numba
 import numpy as np
 import pytest
+from pymc_tempering.kernels.density import call_density, evaluate
+from pymc_tempering.kernels.hmc import log_base
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.kernels.density import call_density, evaluate
-from pymc_tempering.kernels.hmc import log_base
 
 SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 

@@ -5,10 +5,6 @@ import math
 import numba
 import numpy as np
 import pytest
-
-from pymc_tempering import testing
-from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import (
     LOG_SHORTEST_STEP,
@@ -17,6 +13,10 @@ from pymc_tempering.kernels.hmc import (
     hmc_transition,
     log_base,
 )
+
+from pymc_tempering import testing
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
 
 
 @numba.njit

@@ -12,16 +12,16 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-
-from pymc_tempering import testing
-from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.kernels import parallel, swap
 from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import log_base
 from pymc_tempering.kernels.swap import DEO, SWAP_SCHEMES
 from pymc_tempering.step_methods.replicas import Replicas
+
+from pymc_tempering import testing
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
 
 BETAS = np.array([0.0, 0.15, 0.5, 1.0])
 OPTIONS = {"trajectory_length": 1.5, "max_steps": 8, "target_accept": 0.8}

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numba
 import numpy as np
 import pytest
-
-from pymc_tempering import testing
 from pymc_tempering.kernels.density import TargetInBase, evaluate
 from pymc_tempering.kernels.hmc import log_base
 from pymc_tempering.kernels.simulated import LEVEL_UPDATES, simulated_scans
+
+from pymc_tempering import testing
 from pymc_tempering.testing import invariance_test
 
 N = 40_000

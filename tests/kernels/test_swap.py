@@ -5,8 +5,8 @@ from math import exp, inf
 import numba
 import numpy as np
 import pytest
-
 from pymc_tempering.kernels.swap import attempt_swap, swap_probability, track_trips
+
 from pymc_tempering.schedule.adapt import round_trip_rate
 
 

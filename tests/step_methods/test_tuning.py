@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from pymc_tempering.step_methods.replicas import Replicas, replica_levels
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.step_methods.replicas import Replicas, replica_levels
 from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse, round_lengths
 
 OPTIONS = {"trajectory_length": 1.5, "max_steps": 16, "target_accept": 0.8}

@@ -17,8 +17,8 @@ from pymc_tempering.engine.ensembles.annealing_scans import (
     annealing_scans,
 )
 from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
-from pymc_tempering.engine.explorers.explore import ExplorerSettings
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas

@@ -7,10 +7,10 @@ import numpy as np
 from pymc_tempering.engine.explorers.adaptation import update_dual_averaging
 from pymc_tempering.engine.explorers.hamiltonian import jitter
 from pymc_tempering.engine.explorers.integrator import accept, follow
-from pymc_tempering.engine.explorers.move import Move
+from pymc_tempering.engine.move import ACCEPTED, REJECTED, ZERO_DENSITY, Move
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
 from pymc_tempering.engine.path.replicas import Replicas
-from pymc_tempering.engine.tally import ACCEPTED, REJECTED, ZERO_DENSITY, count_move
+from pymc_tempering.engine.tally import count_move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -141,7 +141,7 @@ def persistent_move(
     else:
         for i in range(kept.shape[0]):
             kept[i] = -kept[i]
-    return Move(rate, rate, status, proposal.n_evaluations)
+    return Move(rate, rate, status, proposal.n_evaluations, proposal.n_bad_gradients)
 
 
 @compiled
@@ -165,16 +165,16 @@ def random_walk_move(
     residual = work[4, : replicas.residual.shape[1]]
     for i in range(u.shape[0]):
         position[i] = u[i] + step_size * rng.standard_normal()
-    log_target = evaluate_target(path, position, gradient, work)
+    log_target, bad_gradient = evaluate_target(path, position, gradient, work)
     log_reference = evaluate_reference(path, position, residual, work)
     if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
-        return Move(0.0, 0.0, ZERO_DENSITY, 1)
+        return Move(0.0, 0.0, ZERO_DENSITY, 1, 0)
     log_ratio = beta * (log_target - replicas.log_target[row])
     if beta < 1.0:
         log_ratio += (1.0 - beta) * (log_reference - replicas.log_reference[row])
     rate = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
     if rng.random() >= rate:
-        return Move(rate, rate, REJECTED, 1)
+        return Move(rate, rate, REJECTED, 1, int(bad_gradient))
     for i in range(u.shape[0]):
         u[i] = position[i]
         replicas.grad[row, i] = gradient[i]
@@ -183,7 +183,7 @@ def random_walk_move(
     replicas.log_target[row] = log_target
     replicas.log_reference[row] = log_reference
     replicas.delta[row] = log_target - log_reference
-    return Move(rate, rate, ACCEPTED, 1)
+    return Move(rate, rate, ACCEPTED, 1, int(bad_gradient))
 
 
 @compiled
@@ -234,7 +234,7 @@ def annealing_transition(
         if not reverse:
             refresh_momentum(kept_momentum(replicas), gamma, rng)
     tally.acceptance_sums[level] += move.acceptance_rate
-    count_move(tally.counts, move.status, move.n_evaluations, level == last)
+    count_move(tally.counts, move, level == last)
     # short steps say nothing of the step size that is tuned
     if n_rows > 0 and step_size > 0.8 * tried - 1e-12:
         tally.dual_averaging[share, 4] = update_dual_averaging(

@@ -21,7 +21,7 @@ from pymc_tempering.engine.ensembles.annealing_moves import (
     kept_momentum,
 )
 from pymc_tempering.engine.explorers.explore import explore
-from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference, evaluate
 from pymc_tempering.engine.tally import EVALUATIONS, count_reference_draw
@@ -78,8 +78,8 @@ def anneal_forward(
     float
         Log weight in nats; ``-inf`` for a particle that started where the target has no density.
     """
-    draw_from_reference(path, replicas, row, draw, rng)
-    count_reference_draw(tally.counts, replicas.delta[row])
+    bad_gradient = draw_from_reference(path, replicas, row, draw, rng)
+    count_reference_draw(tally.counts, replicas.delta[row], bad_gradient)
     if replicas.log_target[row] == -np.inf:
         return -np.inf
     _draw_momentum(replicas, rng)

@@ -28,7 +28,7 @@ from pymc_tempering.engine.ensembles.pair_moves import (
     visit_reference,
 )
 from pymc_tempering.engine.explorers.adaptation import Adaptation
-from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
 from pymc_tempering.engine.tally import count_reference_draw
@@ -87,8 +87,8 @@ def continuous_scans(
             exchange(pair, log.counts)
             total = target_total
 
-        draw_from_reference(path, replicas, spare, log.reference_draws[scan], rng)
-        count_reference_draw(log.counts, delta[spare])
+        bad_gradient = draw_from_reference(path, replicas, spare, log.reference_draws[scan], rng)
+        count_reference_draw(log.counts, delta[spare], bad_gradient)
         log_ratio = piece_masses(delta[spare], knots, c, log_masses) - total
         probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
         sums[REFERENCE_DRAW] += probability

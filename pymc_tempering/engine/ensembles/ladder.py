@@ -6,8 +6,8 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
-from pymc_tempering.engine.explorers.explore import ExplorerSettings
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas

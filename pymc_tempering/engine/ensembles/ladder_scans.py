@@ -7,7 +7,7 @@ import numpy as np
 from pymc_tempering.engine.ensembles.swap import swap_probability, swap_sweep, track_trips
 from pymc_tempering.engine.explorers.adaptation import Adaptation, adapt_scale
 from pymc_tempering.engine.explorers.explore import explore
-from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
 from pymc_tempering.engine.tally import count_move, count_reference_draw
@@ -97,15 +97,17 @@ def ladder_scans(
         for level in range(n_levels):
             r = replica_at[level]
             if level == 0:
-                draw_from_reference(path, replicas, r, record.reference_draws[scan], rng)
-                count_reference_draw(record.counts, delta[r])
+                bad_gradient = draw_from_reference(
+                    path, replicas, r, record.reference_draws[scan], rng
+                )
+                count_reference_draw(record.counts, delta[r], bad_gradient)
                 record.acceptance_sums[0] += 1.0
             else:
                 move = explore(
                     path, explorer, betas[level], adaptation.scales[level], replicas, r, rng
                 )
                 record.acceptance_sums[level] += move.acceptance_rate
-                count_move(record.counts, move.status, move.n_evaluations, level == n_levels - 1)
+                count_move(record.counts, move, level == n_levels - 1)
                 adapt_scale(adaptation, level, move.signal, explorer.aim)
         for i in range(n_levels - 1):
             record.swap_sums[i] += swap_probability(

@@ -20,7 +20,7 @@ from pymc_tempering.engine.explorers.adaptation import (
     averaged_step_sizes,
     new_dual_averaging,
 )
-from pymc_tempering.engine.explorers.explore import ExplorerSettings
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath

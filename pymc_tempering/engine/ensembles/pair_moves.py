@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_tempering.engine.explorers.adaptation import Adaptation, adapt_scale
 from pymc_tempering.engine.explorers.explore import explore
-from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS, count_move
@@ -158,7 +158,7 @@ def move(
     """
     beta, scale, k = at
     outcome = explore(path, explorer, beta, scale, replicas, row, rng)
-    count_move(counts, outcome.status, outcome.n_evaluations, beta == 1.0)
+    count_move(counts, outcome, beta == 1.0)
     adapt_scale(adaptation, k, outcome.signal, explorer.aim)
     return outcome.acceptance_rate
 

@@ -32,7 +32,7 @@ from pymc_tempering.engine.ensembles.pair_moves import (
 )
 from pymc_tempering.engine.ensembles.swap import swap_probability
 from pymc_tempering.engine.explorers.adaptation import Adaptation
-from pymc_tempering.engine.explorers.move import Explorer
+from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
 from pymc_tempering.engine.tally import count_reference_draw
@@ -81,8 +81,8 @@ def simulated_scans(
         z, y, k = holder[0], holder[1], level[0]
         log.visits[k] += 1
         if k == 0:
-            draw_from_reference(path, replicas, z, log.reference_draws[scan], rng)
-            count_reference_draw(log.counts, delta[z])
+            bad_gradient = draw_from_reference(path, replicas, z, log.reference_draws[scan], rng)
+            count_reference_draw(log.counts, delta[z], bad_gradient)
             visit_reference(pair, z, log.counts)
             log.acceptance_sums[0] += 1.0
         else:

@@ -1,22 +1,45 @@
 """Hamiltonian moves with fresh momentum and a jittered number of steps."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from pymc_tempering.engine.explorers.integrator import accept, follow
-from pymc_tempering.engine.explorers.move import Move
+from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
-from pymc_tempering.engine.tally import ACCEPTED, REJECTED
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["draw_trajectory", "hamiltonian_move", "jitter"]
+__all__ = ["Hamiltonian", "draw_trajectory", "hamiltonian_move", "jitter"]
 
 SHORT_STEP_PROBABILITY = 0.2
 LOG_SHORTEST_STEP = np.log(20.0)
 """Short steps are up to this much shorter, log-uniformly."""
 
 _MOMENTUM = 5
+
+
+@dataclass(frozen=True)
+class Hamiltonian(ExplorerSettings):
+    """Hamiltonian moves with fresh momentum.
+
+    Attributes
+    ----------
+    aim : float
+        Acceptance rate that tuning of the step size aims at, default 0.8.
+    trajectory_length : float
+        Longest simulated time of a move, where a quarter of an orbit is pi / 2. Default 1.5.
+    max_steps : int
+        Largest number of gradient evaluations of a move, default 64.
+    """
+
+    kind: ClassVar[int] = 0
+    needs_gradient: ClassVar[bool] = True
+    aim: float = 0.8
+    trajectory_length: float = 1.5
+    max_steps: int = 64
 
 
 @compiled
@@ -108,4 +131,4 @@ def hamiltonian_move(
     if status == REJECTED and rng.random() < rate:
         accept(path, proposal, replicas, row)
         status = ACCEPTED
-    return Move(rate, rate, status, proposal.n_evaluations)
+    return Move(rate, rate, status, proposal.n_evaluations, proposal.n_bad_gradients)

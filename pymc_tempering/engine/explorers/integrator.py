@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_tempering.engine.move import DIVERGENT, REJECTED, ZERO_DENSITY
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
 from pymc_tempering.engine.path.replicas import Replicas
-from pymc_tempering.engine.tally import DIVERGENT, REJECTED, ZERO_DENSITY
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
@@ -47,6 +47,8 @@ class Proposal(NamedTuple):
         coin says otherwise.
     n_evaluations : int
         Fewer than steps where the trajectory ran into zero density.
+    n_bad_gradients : int
+        Points of finite density at which the gradient was not finite.
     """
 
     log_target: float
@@ -54,6 +56,7 @@ class Proposal(NamedTuple):
     acceptance_rate: float
     status: int
     n_evaluations: int
+    n_bad_gradients: int
 
 
 @compiled
@@ -135,24 +138,25 @@ def follow(
         position[i] = u[i]
     cosine, sine = np.cos(step_size), np.sin(step_size)
     _kick(momentum, 0.5 * step_size, beta, u, replicas.grad[row], replicas.residual[row])
-    log_target, log_reference = -np.inf, 0.0
+    log_target, log_reference, n_bad = -np.inf, 0.0, 0
     for step in range(n_steps):
         for i in range(dim):
             x, p = position[i], momentum[i]
             position[i] = cosine * x + sine * p
             momentum[i] = cosine * p - sine * x
-        log_target = evaluate_target(path, position, gradient, work)
+        log_target, bad_gradient = evaluate_target(path, position, gradient, work)
+        n_bad += bad_gradient
         if not gaussian:
             log_reference = evaluate_reference(path, position, residual, work)
         if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
-            return Proposal(log_target, log_reference, 0.0, ZERO_DENSITY, step + 1)
+            return Proposal(log_target, log_reference, 0.0, ZERO_DENSITY, step + 1, n_bad)
         strength = 0.5 * step_size if step == n_steps - 1 else step_size
         _kick(momentum, strength, beta, position, gradient, residual)
     error = _energy(beta, position, momentum, log_target, log_reference, gaussian) - energy
     if not error < MAX_ENERGY_ERROR:
-        return Proposal(log_target, log_reference, 0.0, DIVERGENT, n_steps)
+        return Proposal(log_target, log_reference, 0.0, DIVERGENT, n_steps, n_bad)
     acceptance_rate = 1.0 if error <= 0.0 else np.exp(-error)
-    return Proposal(log_target, log_reference, acceptance_rate, REJECTED, n_steps)
+    return Proposal(log_target, log_reference, acceptance_rate, REJECTED, n_steps, n_bad)
 
 
 @compiled

@@ -73,8 +73,27 @@ def log_normal(u: FloatArray) -> float:
 
 
 @compiled
-def evaluate_target(path: Path, u: FloatArray, grad: FloatArray, work: FloatArray) -> float:
+def _zero_bad_entries(grad: FloatArray) -> bool:
+    """Set entries that are not finite to zero, and say whether there were any."""
+    check = 0.0
+    for i in range(grad.shape[0]):
+        check += 0.0 * grad[i]
+    if check == 0.0:
+        return False
+    for i in range(grad.shape[0]):
+        if not np.isfinite(grad[i]):
+            grad[i] = 0.0
+    return True
+
+
+@compiled
+def evaluate_target(
+    path: Path, u: FloatArray, grad: FloatArray, work: FloatArray
+) -> tuple[float, bool]:
     """Log target density and its gradient at ``u``, in the path's coordinates.
+
+    A point of finite density whose gradient is not finite keeps its density: bad entries of the
+    gradient count as zero, which leaves moves exact, since a kick may be any function of position.
 
     Parameters
     ----------
@@ -87,22 +106,21 @@ def evaluate_target(path: Path, u: FloatArray, grad: FloatArray, work: FloatArra
 
     Returns
     -------
-    float
-        Log density of ``u`` in nats; ``-inf`` where the target's is ``-inf`` or not a number, or
-        where its gradient is not finite.
+    log_target : float
+        Log density of ``u`` in nats; ``-inf`` where the target's is infinite or not a number.
+    bad_gradient : bool
+        Whether entries of the gradient were set to zero.
     """
     z, grad_z = work[0], work[1]
     to_z(path.mean, path.scale, u, z)
     value = call_density(path.target_address, z, grad_z)
-    check = value
-    for i in range(u.shape[0]):
-        check += 0.0 * grad_z[i]
-    if not np.isfinite(check):
+    if not np.isfinite(value):
         for i in range(u.shape[0]):
             grad[i] = 0.0
-        return -np.inf
+        return -np.inf, False
+    bad_gradient = _zero_bad_entries(grad_z)
     pull_back(path.scale, grad_z, grad)
-    return value + path.log_det_scale
+    return value + path.log_det_scale, bad_gradient
 
 
 @compiled
@@ -123,13 +141,11 @@ def evaluate_reference(path: Path, u: FloatArray, residual: FloatArray, work: Fl
     z, grad_z = work[0], work[1]
     to_z(path.mean, path.scale, u, z)
     value = call_density(path.reference_address, z, grad_z)
-    check = value
-    for i in range(u.shape[0]):
-        check += 0.0 * grad_z[i]
-    if not np.isfinite(check):
+    if not np.isfinite(value):
         for i in range(u.shape[0]):
             residual[i] = 0.0
         return -np.inf
+    _zero_bad_entries(grad_z)
     pull_back(path.scale, grad_z, residual)
     for i in range(u.shape[0]):
         residual[i] += u[i]

@@ -56,21 +56,24 @@ def new_replicas(path: Path, u: FloatArray) -> Replicas:
 
 
 @compiled
-def evaluate(path: Path, replicas: Replicas, row: int) -> None:
-    """Evaluate both densities at the position of one replica."""
+def evaluate(path: Path, replicas: Replicas, row: int) -> bool:
+    """Evaluate both densities at one replica, and say whether the gradient was bad."""
     u, work = replicas.u[row], replicas.work
-    log_target = evaluate_target(path, u, replicas.grad[row], work)
+    log_target, bad_gradient = evaluate_target(path, u, replicas.grad[row], work)
     log_reference = evaluate_reference(path, u, replicas.residual[row], work)
     replicas.log_target[row] = log_target
     replicas.log_reference[row] = log_reference
     replicas.delta[row] = log_target - log_reference
+    return bad_gradient
 
 
 @compiled
 def draw_from_reference(
     path: Path, replicas: Replicas, row: int, draws: FloatArray, rng: np.random.Generator
-) -> None:
+) -> bool:
     """Put one replica at an independent draw from the reference.
+
+    Returns whether the gradient there was bad, see :func:`.path.evaluate_target`.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def draw_from_reference(
     else:
         for i in range(u.shape[0]):
             u[i] = draws[i]
-    evaluate(path, replicas, row)
+    return evaluate(path, replicas, row)
 
 
 @compiled
