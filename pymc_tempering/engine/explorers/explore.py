@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, hamiltonian_move
+from pymc_tempering.engine.explorers.slice import Slice, slice_move
 from pymc_tempering.engine.move import Explorer, ExplorerSettings, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -12,7 +13,10 @@ from pymc_tempering.jit import compiled
 
 __all__ = ["EXPLORERS", "explore"]
 
-EXPLORERS: dict[str, Callable[[], ExplorerSettings]] = {"hamiltonian": Hamiltonian}
+EXPLORERS: dict[str, Callable[[], ExplorerSettings]] = {
+    "hamiltonian": Hamiltonian,
+    "slice": Slice,
+}
 """Settings of the explorers, by name; a new explorer is one file, a line here and one below."""
 
 
@@ -41,4 +45,6 @@ def explore(
     row : int
     rng : numpy.random.Generator
     """
+    if explorer.kind == 1:
+        return slice_move(path, explorer.options, beta, scale, replicas, row, rng)
     return hamiltonian_move(path, explorer.options, beta, scale, replicas, row, rng)

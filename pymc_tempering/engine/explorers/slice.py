@@ -1,0 +1,167 @@
+"""Slice sampling, coordinate by coordinate: no gradient, no rejection.
+
+Each update draws a level below the tempered log density of the present point, finds an interval of
+the coordinate that holds part of the slice by stepping out, and draws from the interval, shrinking
+it towards the present point after each miss (Neal 2003, "Slice sampling", sections 4.1 and 4.2,
+figures 3 and 5).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
+from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Slice", "slice_move"]
+
+_MAX_SHRINKAGES = 100
+
+# rows of the replicas' scratch space; the first two evaluate densities
+_POSITION, _GRADIENT, _RESIDUAL = 2, 3, 4
+
+
+@dataclass(frozen=True)
+class Slice(ExplorerSettings):
+    """Coordinate-wise slice sampling.
+
+    Attributes
+    ----------
+    aim : float
+        Share of expansions among expansions and shrinkages that tuning of the width aims at.
+        Default 0.5: an interval that is too short costs as much as one that is too long.
+    max_expansions : int
+        Largest number of times that an interval is stepped out, default 16.
+    n_updates : int
+        Coordinates that a move updates, from a random one on. Default 0: all of them.
+    """
+
+    kind: ClassVar[int] = 1
+    needs_gradient: ClassVar[bool] = False
+    aim: float = 0.5
+    max_expansions: int = 16
+    n_updates: int = 0
+
+
+@compiled
+def _log_density(
+    path: Path, beta: float, replicas: Replicas, n_bad: FloatArray
+) -> tuple[float, float, float]:
+    """Tempered, target and reference log densities at the trial position, in nats."""
+    work = replicas.work
+    position = work[_POSITION]
+    residual = work[_RESIDUAL, : replicas.residual.shape[1]]
+    log_target, bad_gradient = evaluate_target(path, position, work[_GRADIENT], work)
+    log_reference = evaluate_reference(path, position, residual, work)
+    n_bad[0] += 1.0
+    n_bad[1] += bad_gradient
+    if log_target == -np.inf:
+        return -np.inf, log_target, log_reference
+    tempered = beta * log_target
+    # at beta = 1 the reference may be -inf where the target is not
+    if beta < 1.0:
+        tempered += (1.0 - beta) * log_reference
+    return tempered, log_target, log_reference
+
+
+@compiled
+def _update(
+    path: Path,
+    options: FloatArray,
+    at: tuple[float, float, int],
+    replicas: Replicas,
+    row: int,
+    counts: FloatArray,
+    rng: np.random.Generator,
+) -> bool:
+    """Update one coordinate; ``counts`` are evaluations, bad gradients, expansions, shrinkages."""
+    beta, width, i = at
+    u, position = replicas.u[row], replicas.work[_POSITION]
+    present = beta * replicas.log_target[row]
+    if beta < 1.0:
+        present += (1.0 - beta) * replicas.log_reference[row]
+    level = present + np.log(1.0 - rng.random())
+    left = u[i] - width * rng.random()
+    right = left + width
+    # the number of steps to either side is split at random, or the interval would not be as likely
+    # from any other point of the slice
+    n_left = int(np.floor((options[0] + 1.0) * rng.random()))
+    n_right = int(options[0]) - n_left
+    position[i] = left
+    while n_left > 0 and _log_density(path, beta, replicas, counts)[0] > level:
+        left -= width
+        position[i] = left
+        n_left -= 1
+        counts[2] += 1.0
+    position[i] = right
+    while n_right > 0 and _log_density(path, beta, replicas, counts)[0] > level:
+        right += width
+        position[i] = right
+        n_right -= 1
+        counts[2] += 1.0
+    for _ in range(_MAX_SHRINKAGES):
+        position[i] = left + (right - left) * rng.random()
+        tempered, log_target, log_reference = _log_density(path, beta, replicas, counts)
+        if tempered > level:
+            u[i] = position[i]
+            for j in range(u.shape[0]):
+                replicas.grad[row, j] = replicas.work[_GRADIENT, j]
+            for j in range(replicas.residual.shape[1]):
+                replicas.residual[row, j] = replicas.work[_RESIDUAL, j]
+            replicas.log_target[row] = log_target
+            replicas.log_reference[row] = log_reference
+            replicas.delta[row] = log_target - log_reference
+            return True
+        counts[3] += 1.0
+        if position[i] < u[i]:
+            left = position[i]
+        else:
+            right = position[i]
+    position[i] = u[i]
+    return False
+
+
+@compiled
+def slice_move(
+    path: Path,
+    options: FloatArray,
+    beta: float,
+    width: float,
+    replicas: Replicas,
+    row: int,
+    rng: np.random.Generator,
+) -> Move:
+    """Update coordinates of one replica; the density at ``beta`` stays invariant.
+
+    Parameters
+    ----------
+    path : Path
+    options : ndarray of shape (2,)
+        Largest number of expansions; coordinates to update, 0 for all.
+    beta : float
+        Inverse temperature in [0, 1].
+    width : float
+        Tuned: first length of the interval, in units of the reference's standard deviation.
+    replicas : Replicas
+        The density at the replica's position has to be finite.
+    row : int
+    rng : numpy.random.Generator
+    """
+    dim = replicas.u.shape[1]
+    n_updates = int(options[1]) if options[1] > 0.0 else dim
+    counts = np.zeros(4)
+    for i in range(dim):
+        replicas.work[_POSITION, i] = replicas.u[row, i]
+    first = rng.integers(0, dim)
+    status = REJECTED
+    for k in range(n_updates):
+        at = (beta, width, (first + k) % dim)
+        if _update(path, options, at, replicas, row, counts, rng):
+            status = ACCEPTED
+    total = counts[2] + counts[3]
+    signal = counts[2] / total if total > 0.0 else 0.5
+    return Move(1.0 if status == ACCEPTED else 0.0, signal, status, int(counts[0]), int(counts[1]))
