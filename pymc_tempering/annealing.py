@@ -15,6 +15,7 @@ from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
 from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.progress import Phases, phases
 from pymc_tempering.schedule.annealing import annealing_schedule
@@ -160,6 +161,8 @@ def anneal(
     ------
     ModelError, BaseError, ScheduleError, OptionError, DataError
         Before any sampling.
+    DensityError
+        If Python code that the model calls raises.
 
     References
     ----------
@@ -201,7 +204,7 @@ def anneal(
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
-    with phases(progressbar) as work:
+    with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
             starts = pilot_draws if starts is None else starts

@@ -10,6 +10,7 @@ from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.density import call_density
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.types import FloatArray
 
 __all__ = ["AdviFit", "fit_advi", "run_advi"]
@@ -198,6 +199,7 @@ def fit_advi(
     return fit.base, fit.n_gradients
 
 
+@density_guard()
 def run_advi(
     address: int,
     dim: int,

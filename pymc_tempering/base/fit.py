@@ -17,6 +17,7 @@ from pymc_tempering.base.local import (
     select_fits,
 )
 from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def fit_base(
     return base
 
 
+@density_guard()
 def fit_from_dispersed_starts(
     address: int,
     dim: int,

@@ -14,6 +14,7 @@ from pymc_tempering.base.elbo import evaluate_elbo
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.jit import compiled
 from pymc_tempering.kernels.density import call_density
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_FULL_RANK_DIM", "fit_full_rank"]
@@ -37,6 +38,7 @@ def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
     return values
 
 
+@density_guard()
 def fit_full_rank(
     address: int,
     start: GaussianBase,

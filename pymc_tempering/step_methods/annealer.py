@@ -12,6 +12,7 @@ from pymc_tempering.kernels.annealing_moves import N_COUNTS, AnnealingMoves, Ann
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hais import hais_scans
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Annealer", "AnnealingRecord"]
@@ -139,6 +140,7 @@ class Annealer:
         record = self.ensemble(rng, positions=self.target_position[None])
         self.log_densities[1] = record.log_weight_reverse[0]
 
+    @density_guard()
     def run(
         self,
         n_scans: int,
@@ -167,6 +169,7 @@ class Annealer:
             self.coordinates.from_base(positions),
         )
 
+    @density_guard()
     def ensemble(
         self,
         rng: np.random.Generator,
@@ -205,6 +208,7 @@ class Annealer:
             self.coordinates.from_base(ends),
         )
 
+    @density_guard()
     def continue_draws(
         self, draws: FloatArray, n: int, n_moves: int, rng: np.random.Generator
     ) -> FloatArray:

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -82,9 +82,11 @@ def run_particles(
     ]
     state, options = annealer.state(), annealer.options
     pending: Iterable[_Portion]
+    futures: list[Future[_Portion]] = []
+    threads = isinstance(executor, ThreadPoolExecutor)
     if executor is None:
         pending = (_run(density.address, state, options, *task) for task in tasks)
-    elif isinstance(executor, ThreadPoolExecutor) or density.model is None:
+    elif threads or density.model is None:
         futures = [executor.submit(_run, density.address, state, options, *t) for t in tasks]
         pending = (future.result() for future in futures)
     else:
@@ -92,10 +94,17 @@ def run_particles(
         futures = [executor.submit(_run_model, model, state, options, *task) for task in tasks]
         pending = (future.result() for future in futures)
     done = []
-    for portion_done in pending:
-        done.append(portion_done)
-        if on_portion is not None:
-            on_portion(portion_done.log_weights)
+    try:
+        for portion_done in pending:
+            done.append(portion_done)
+            if on_portion is not None:
+                on_portion(portion_done.log_weights)
+    except BaseException:
+        running = [future for future in futures if not future.cancel()]
+        if threads:
+            # they end at once, while the guard around is still there
+            wait(running)
+        raise
     sizes = np.array([p.size for p in portions])
     rates = np.stack([portion.acceptance_rate for portion in done])
     return (

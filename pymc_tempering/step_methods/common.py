@@ -18,6 +18,7 @@ from pymc_tempering.base.search import find_modes
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
@@ -61,6 +62,8 @@ class TemperedStep(BlockedStep):
     default_blocked = True
     _state_class = TemperedStepState
     _trips = "round_trips"
+    _missing: int | None = None
+    """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Find the model before PyMC does, to say what to do where there is none."""
@@ -84,6 +87,7 @@ class TemperedStep(BlockedStep):
         self._given_base = _check_base(base, self._density)
         self.rng = get_random_generator(rng)
         self.tune = True
+        self._missing = None
 
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
@@ -92,7 +96,14 @@ class TemperedStep(BlockedStep):
         ------
         ModelError
             If the model's data were changed after the step was built.
+        KeyboardInterrupt
+            If the chain before, of the same ``pm.sample``, was interrupted: PyMC would go on with
+            the next one, and one press is meant to end all.
         """
+        if self._missing is not None:
+            if self._missing > 0:
+                raise KeyboardInterrupt
+            self._missing = int(tune) + int(draws)
         if shared_digest(self._source_model) != self._source_digest:
             raise ModelError(
                 f"The data of the model changed after this {type(self).__name__} was built. Build "
@@ -122,7 +133,10 @@ class TemperedStep(BlockedStep):
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
         started = perf_counter()
-        target, statistics = self._advance(point)
+        if self._missing is not None:
+            self._missing -= 1
+        with density_guard():
+            target, statistics = self._advance(point)
         position = self._density.points.unravel(target)
         statistics["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
@@ -147,6 +161,8 @@ class TemperedStep(BlockedStep):
     def _progressbar_config(
         self, n_chains: int = 1
     ) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        # what PyMC asks first, once in every run and never in a worker
+        self._missing = 0
         return progress_columns(n_chains, self._trips)
 
     def _make_progressbar_update_functions(self) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
 from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_options
@@ -169,6 +170,7 @@ class CoupledStep(TemperedStep):
         self._pilot = None
         self._barrier = found.global_barrier
 
+    @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, bias and step sizes; every later scan is exactly invariant."""
         self.tune = False

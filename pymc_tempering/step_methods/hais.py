@@ -12,6 +12,7 @@ from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
 from pymc_tempering.step_methods.annealer import AnnealingRecord
@@ -192,6 +193,7 @@ class HAIS(TemperedStep):
             rng=self.rng,
         )
 
+    @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False

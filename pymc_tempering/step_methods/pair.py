@@ -12,6 +12,7 @@ from pymc_tempering.kernels.coupled import N_COUNTS
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import log_base
 from pymc_tempering.kernels.simulated import simulated_scans
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ContinuousPair", "PairRecord", "SimulatedPair", "TemperedPair"]
@@ -142,6 +143,7 @@ class TemperedPair:
             self.step_sizes = averaged_step_sizes(self.grid, self.dual_averaging)
         self.last_end = np.zeros(3, dtype=np.int64)
 
+    @density_guard()
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
         """Run a block of scans in compiled code.
 
@@ -175,6 +177,7 @@ class TemperedPair:
 class ContinuousPair(TemperedPair):
     """The pair of Gibbs continuous tempering; ``betas`` are the knots of the bias."""
 
+    @density_guard()
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
         """Run a block of scans in compiled code; see :meth:`TemperedPair.run`."""
         delta, target_delta, beta = np.empty((3, n_scans))
@@ -206,6 +209,7 @@ class SimulatedPair(TemperedPair):
         super()._configure(address, coordinates, options)
         self.level_update = options["level_update"]
 
+    @density_guard()
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
         """Run a block of scans in compiled code; see :meth:`TemperedPair.run`."""
         n = self.betas.size

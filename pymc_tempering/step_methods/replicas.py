@@ -10,6 +10,7 @@ from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import MAX_STEP_SIZE, log_base
 from pymc_tempering.kernels.parallel import parallel_scans
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Replicas", "ScanRecord"]
@@ -165,6 +166,7 @@ class Replicas:
             self.step_sizes = np.exp(self.dual_averaging[:, 2])
         self.last_end = np.zeros(self.n_levels, dtype=np.int64)
 
+    @density_guard()
     def run(
         self,
         n_scans: int,

@@ -11,6 +11,7 @@ from pymc_tempering.base.search import find_modes
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.path.guard import density_guard
 from pymc_tempering.progress import Phases
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
@@ -84,6 +85,7 @@ def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: Floa
     return Bias(betas, values - values[0])
 
 
+@density_guard()
 def run_pilot(
     density: CompiledDensity,
     base: GaussianBase | None,
