@@ -10,6 +10,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.annealed import annealed_forward
@@ -160,6 +161,8 @@ def anneal(
     ------
     ModelError, BaseError, ScheduleError, OptionError, DataError
         Before any sampling.
+    DensityError
+        If Python code that the model calls raises.
 
     References
     ----------
@@ -200,7 +203,7 @@ def anneal(
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
-    with phases(progressbar) as work:
+    with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
             starts = pilot_draws if starts is None else starts

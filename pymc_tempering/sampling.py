@@ -17,7 +17,16 @@ from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.options import check_choice, did_you_mean
 
-__all__ = ["METHODS", "STEPS", "build_step", "check_run", "resolve_method", "run_chains", "sample"]
+__all__ = [
+    "METHODS",
+    "STEPS",
+    "build_step",
+    "check_run",
+    "interruption",
+    "resolve_method",
+    "run_chains",
+    "sample",
+]
 
 STEPS: dict[str, tuple[str, str]] = {
     "pt": ("pymc_tempering.step_methods.parallel", "ParallelTempering"),
@@ -35,6 +44,9 @@ AUTO = "pt"
 problems and second on the other (``benchmarks/agreement.py``), so the rule has no branches."""
 
 DEFAULT_CHAINS = 4
+
+# what PyMC says where no chain has draws, which happens after an interrupt alone
+_NO_DRAWS = "Not enough samples to build a trace."
 
 # what the package passes to pm.sample itself, and what would leave no DataTree or no tempered run
 _SETTLED = {
@@ -121,19 +133,55 @@ def run_chains(
     progressbar: bool,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """``pm.sample`` with a tempered step, with the dimensions of its statistics labelled."""
-    idata = pm.sample(
-        draws,
-        tune=tune,
-        chains=chains,
-        cores=cores,
-        step=step,
-        model=model,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        **kwargs,
-    )
+    """``pm.sample`` with a tempered step, with the dimensions of its statistics labelled.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the run was interrupted before there were any draws.
+    """
+    try:
+        idata = pm.sample(
+            draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            step=step,
+            model=model,
+            random_seed=random_seed,
+            progressbar=progressbar,
+            **kwargs,
+        )
+    except ValueError as error:
+        if str(error) != _NO_DRAWS:
+            raise
+        raise KeyboardInterrupt(
+            "The run was interrupted before any chain had finished tuning, so there are no draws "
+            "to return."
+        ) from error
     return label_dimensions(idata)
+
+
+def interruption(idata: xr.DataTree, *, draws: int, chains: int) -> list[str]:
+    """Say that a run has fewer draws than were asked for; empty where it has all.
+
+    PyMC returns what there is after Ctrl-C: the draws that most chains have, and those chains.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    draws, chains : int
+        What was asked for.
+    """
+    sizes = idata["posterior"].sizes
+    if sizes["chain"] >= chains and sizes["draw"] >= draws:
+        return []
+    text = (
+        f"interrupted: the run was stopped after {sizes['chain']} of {chains} chains with "
+        f"{sizes['draw']} of {draws} draws, and log Z is from these alone. Run it again for the "
+        "rest."
+    )
+    return [text]
 
 
 def run_joint(model: pm.Model, *, tune: int | None, **kwargs: Any) -> LogZEstimate:
@@ -189,6 +237,12 @@ def sample(
     ------
     ModelError, OptionError
         Before any sampling.
+    DensityError
+        If Python code that the model calls raises; from several processes as the cause of PyMC's
+        ``ParallelSamplingError``.
+    KeyboardInterrupt
+        After Ctrl-C before any chain had finished tuning. Later, one press ends the run, and what
+        there is is returned, with a warning.
 
     Warns
     -----
@@ -220,7 +274,11 @@ def sample(
     else:
         step = build_step(method, model, kwargs)
         estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
-    estimate = with_notes(estimate, prior_doubts(model, estimate.idata))
+    estimate = with_notes(
+        estimate,
+        prior_doubts(model, estimate.idata),
+        interruption(estimate.idata, draws=draws, chains=chains),
+    )
     for text in estimate.warnings:
         warnings.warn(text, TemperingWarning, stacklevel=2)
     return estimate.idata

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.base.elbo import evaluate_elbo, has_finite_density
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
@@ -198,6 +199,7 @@ def fit_advi(
     return fit.base, fit.n_gradients
 
 
+@density_guard()
 def run_advi(
     density: Density,
     start: FloatArray,

@@ -15,6 +15,7 @@ from pymc_tempering.base.local import (
     fit_local_bases,
     select_fits,
 )
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError, OptionError
@@ -117,6 +118,7 @@ def fit_base(
     return base
 
 
+@density_guard()
 def fit_from_dispersed_starts(
     density: Density,
     start: FloatArray,

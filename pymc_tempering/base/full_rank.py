@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from pymc_tempering.base.elbo import evaluate_elbo
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
@@ -38,6 +39,7 @@ def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
     return values
 
 
+@density_guard()
 def fit_full_rank(
     density: Density,
     start: GaussianBase,

@@ -16,6 +16,7 @@ from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
     build_step,
     check_run,
+    interruption,
     resolve_method,
     run_chains,
     run_joint,
@@ -86,6 +87,12 @@ def estimate_logz(
     ------
     ModelError, OptionError, DataError
         Before any sampling.
+    DensityError
+        If Python code that the model calls raises; from several processes as the cause of PyMC's
+        ``ParallelSamplingError``.
+    KeyboardInterrupt
+        After Ctrl-C before any chain had finished tuning. Later, one press ends the run, and log Z
+        is estimated from what there is, with a warning.
 
     Warns
     -----
@@ -149,9 +156,9 @@ def _sample_and_estimate(
     seeds = _seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
-    first = run.pop("chains")
-    doubts, notes = prior_doubts(model, idata), []
-    while target_se is not None and not estimate.se <= target_se:
+    first, draws = run.pop("chains"), run["draws"]
+    doubts, notes = prior_doubts(model, idata), interruption(idata, draws=draws, chains=first)
+    while target_se is not None and not notes and not estimate.se <= target_se:
         have = estimate.per_chain.size
         ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
         missing = int(np.ceil(_SAFETY * have * ratio**2)) - have
@@ -162,9 +169,16 @@ def _sample_and_estimate(
                 f"than {target_se:g}. Raise `max_chains` (now {max_chains}) or `draws`."
             )
             break
-        extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
-        idata = concat_chains([idata, extra])
-        estimate = estimate_from_idata(idata)
+        try:
+            extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
+            whole = extra["posterior"].sizes["draw"] == draws
+        except KeyboardInterrupt:
+            whole = False
+        # chains that are only begun cannot be put beside those of earlier rounds
+        if whole:
+            idata = concat_chains([idata, extra])
+            estimate = estimate_from_idata(idata)
+        notes = interruption(idata, draws=draws, chains=have + more)
     return with_notes(estimate, doubts, notes)
 
 

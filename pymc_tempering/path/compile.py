@@ -4,7 +4,8 @@ PyTensor compiles the graph with its numba backend. A small wrapper turns the re
 function that any compiled kernel can call by address. The wrapper is kept on disk, so that a second
 process starts in tenths of a second, under a key of everything it depends on: the graph with its
 constants, the source, the dimension, types, flags and versions. What comes back is compared with
-PyTensor's own evaluation all the same.
+PyTensor's own evaluation all the same. Where an Op has no machine code, the C function calls Python
+(:mod:`pymc_tempering.path.python_density`).
 """
 
 import ctypes
@@ -22,9 +23,11 @@ from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
 
+from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
 from pymc_tempering.path.freeze import check_finite, freeze, starting_points
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.path.python_density import python_density, watch_for_python
 from pymc_tempering.path.verify import verify_density
 from pymc_tempering.types import FloatArray
 
@@ -77,6 +80,7 @@ class CompiledDensity:
     start: FloatArray
     points: PointMap
     model: pm.Model
+    _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
 
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
@@ -84,7 +88,13 @@ class CompiledDensity:
         return compile_density, (self.model,)
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
-        """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,)."""
+        """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
+
+        Raises
+        ------
+        DensityError
+            If Python code that the model calls raises.
+        """
         z = np.ascontiguousarray(z, dtype=np.float64)
         if z.shape != (self.dim,):
             raise ModelError(
@@ -93,7 +103,8 @@ class CompiledDensity:
             )
         grad = np.empty(self.dim)
         pointer = ctypes.POINTER(ctypes.c_double)
-        value = self._keep_alive[0].ctypes(z.ctypes.data_as(pointer), grad.ctypes.data_as(pointer))
+        value = self._function(z.ctypes.data_as(pointer), grad.ctypes.data_as(pointer))
+        raise_failure()
         return value, grad
 
 
@@ -121,6 +132,8 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
         For models without free variables, with free discrete variables, with minibatches or other
         random graphs, without a gradient, or without a finite log density at any of several
         starting points; or if the compiled density is not what PyTensor evaluates.
+    DensityError
+        If Python code that the model calls raises at one of these points.
 
     Examples
     --------
@@ -151,19 +164,29 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     exact = pytensor.config.change_flags(numba__fastmath=False)
-    with exact, model:  # `check_bounds` of the model decides how parameter checks are compiled
+    # `check_bounds` of the model decides how parameter checks are compiled
+    with exact, model, watch_for_python() as python_ops:
         function = pymc_compile(
             [pytensor.In(z, borrow=True)],
             [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],
             mode="NUMBA",
         )
-    wrapper = _wrap(function.vm.jit_fn, points.dim)
+    inner = function.vm.jit_fn
+    # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
+    unknown = pytensor.config.numba__cache and CACHED_SRC_FUNCTIONS.get(inner.py_func) is None
+    if python_ops.found or unknown:
+        wrapper = called = python_density(inner, points)
+        address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
+    else:
+        wrapper = _wrap(inner, points.dim)
+        called, address = wrapper.ctypes, wrapper.address
     density = CompiledDensity(
-        address=wrapper.address,
+        address=address,
         dim=points.dim,
         start=points.ravel(points.initial),
         points=points,
         model=frozen,
+        _function=called,
         _keep_alive=(wrapper, function),
     )
     starts = starting_points(density.start, random_seed)

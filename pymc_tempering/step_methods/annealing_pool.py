@@ -3,7 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -66,9 +66,11 @@ def run_particles(
     state, settings, target = annealer.state(), annealer.settings, annealer.path.target
     model = getattr(target, "model", None)
     pending: Iterable[_Portion]
+    futures: list[Future[_Portion]] = []
+    threads = isinstance(executor, ThreadPoolExecutor)
     if executor is None:
         pending = (_run(target, state, settings, *task) for task in tasks)
-    elif isinstance(executor, ThreadPoolExecutor) or model is None:
+    elif threads or model is None:
         futures = [executor.submit(_run, target, state, settings, *task) for task in tasks]
         pending = (future.result() for future in futures)
     else:
@@ -76,10 +78,17 @@ def run_particles(
         futures = [executor.submit(_run_model, packed, state, settings, *t) for t in tasks]
         pending = (future.result() for future in futures)
     done = []
-    for portion_done in pending:
-        done.append(portion_done)
-        if on_portion is not None:
-            on_portion(portion_done.log_weights)
+    try:
+        for portion_done in pending:
+            done.append(portion_done)
+            if on_portion is not None:
+                on_portion(portion_done.log_weights)
+    except BaseException:
+        running = [future for future in futures if not future.cancel()]
+        if threads:
+            # they end at once, while the guard around is still there
+            wait(running)
+        raise
     sizes = np.array([p.size for p in portions])
     rates = np.stack([portion.acceptance_rate for portion in done])
     return (

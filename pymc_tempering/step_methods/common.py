@@ -14,6 +14,7 @@ from rich.progress import TextColumn
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
@@ -65,6 +66,8 @@ class TemperedStep(BlockedStep):
     default_blocked = True
     _state_class = TemperedStepState
     _trips = "round_trips"
+    _missing: int | None = None
+    """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Find the model before PyMC does, to say what to do where there is none."""
@@ -88,6 +91,7 @@ class TemperedStep(BlockedStep):
         self._given_base, self._reference = _check_base(base, self._density)
         self.rng = get_random_generator(rng)
         self.tune = True
+        self._missing = None
 
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
@@ -96,7 +100,14 @@ class TemperedStep(BlockedStep):
         ------
         ModelError
             If the model's data were changed after the step was built.
+        KeyboardInterrupt
+            If the chain before, of the same ``pm.sample``, was interrupted: PyMC would go on with
+            the next one, and one press is meant to end all.
         """
+        if self._missing is not None:
+            if self._missing > 0:
+                raise KeyboardInterrupt
+            self._missing = int(tune) + int(draws)
         if shared_digest(self._source_model) != self._source_digest:
             raise ModelError(
                 f"The data of the model changed after this {type(self).__name__} was built. Build "
@@ -126,7 +137,10 @@ class TemperedStep(BlockedStep):
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
         started = perf_counter()
-        target, statistics = self._advance(point)
+        if self._missing is not None:
+            self._missing -= 1
+        with density_guard():
+            target, statistics = self._advance(point)
         position = self._density.points.unravel(target)
         statistics["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
@@ -157,6 +171,8 @@ class TemperedStep(BlockedStep):
     def _progressbar_config(
         self, n_chains: int = 1
     ) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        # what PyMC asks first, once in every run and never in a worker
+        self._missing = 0
         return progress_columns(n_chains, self._trips)
 
     def _make_progressbar_update_functions(self) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
 from pymc_tempering.engine.ensembles.pair_moves import Bias
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.schedule.weights import BiasAdapter
@@ -167,6 +168,7 @@ class CoupledStep(TemperedStep):
         self._pilot = None
         self._barrier = found.global_barrier
 
+    @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, bias and step sizes; every later scan is exactly invariant."""
         self.tune = False

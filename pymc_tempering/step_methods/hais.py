@@ -11,6 +11,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc_tempering.engine.ensembles.annealer import AnnealingRecord, AnnealingSettings
 from pymc_tempering.engine.ensembles.annealing_moves import TRANSITIONS
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
@@ -194,6 +195,7 @@ class HAIS(TemperedStep):
             rng=self.rng,
         )
 
+    @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False

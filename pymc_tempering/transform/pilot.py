@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 from pymc_tempering.base.search import find_modes
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError
@@ -86,6 +87,7 @@ def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: Floa
     return Bias(betas, values - values[0])
 
 
+@density_guard()
 def run_pilot(
     density: CompiledDensity,
     base: GaussianBase | None,

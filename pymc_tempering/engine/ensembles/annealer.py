@@ -18,6 +18,7 @@ from pymc_tempering.engine.ensembles.annealing_scans import (
 )
 from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -183,6 +184,7 @@ class Annealer(Stateful):
         record = self.ensemble(rng, positions=self.target_position[None])
         self.log_weight[0] = record.log_weight_reverse[0]
 
+    @density_guard()
     def run(
         self,
         n_scans: int,
@@ -210,6 +212,7 @@ class Annealer(Stateful):
             self.coordinates.from_base(log.target_positions),
         )
 
+    @density_guard()
     def ensemble(
         self,
         rng: np.random.Generator,
@@ -252,6 +255,7 @@ class Annealer(Stateful):
             self.coordinates.from_base(ends),
         )
 
+    @density_guard()
     def continue_draws(
         self, draws: FloatArray, n: int, n_moves: int, rng: np.random.Generator
     ) -> FloatArray:

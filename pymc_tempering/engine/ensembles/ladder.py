@@ -7,6 +7,7 @@ import numpy as np
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -166,6 +167,7 @@ class Ladder(Stateful):
             self.scales = np.exp(self.dual_averaging[:, 2])
         self.last_end = np.zeros(self.n_levels, dtype=np.int64)
 
+    @density_guard()
     def run(
         self,
         n_scans: int,

@@ -20,6 +20,7 @@ from pymc_tempering.engine.explorers.adaptation import (
     averaged_step_sizes,
     new_dual_averaging,
 )
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.replicas import new_replicas
@@ -164,6 +165,7 @@ class TemperedPair(Stateful):
             self.scales = averaged_step_sizes(self.grid, self.dual_averaging)
         self.last_end = np.zeros(3, dtype=np.int64)
 
+    @density_guard()
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
         """Run a block of scans in compiled code.
 

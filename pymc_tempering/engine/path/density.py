@@ -7,9 +7,12 @@ that receives the density as an address is compiled once per installation.
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pymc_tempering.engine.interrupts import STOP_SYMBOL
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
@@ -29,6 +32,12 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
         Flat unconstrained vector.
     grad : ndarray of shape (D,), contiguous
         Overwritten with the gradient.
+
+    Returns
+    -------
+    float
+        ``-inf`` without a call once the run was interrupted, see
+        :mod:`pymc_tempering.engine.interrupts`.
     """
     signature = numba.types.float64(address, z, grad)
 
@@ -38,7 +47,15 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
         function = builder.inttoptr(args[0], function_type.as_pointer())
         z_struct = context.make_array(sig.args[1])(context, builder, args[1])
         grad_struct = context.make_array(sig.args[2])(context, builder, args[2])
-        return builder.call(function, [z_struct.data, grad_struct.data])
+        # by name: an address would be part of the code that is kept on disk
+        stop = builder.module.globals.get(STOP_SYMBOL) or ir.GlobalVariable(
+            builder.module, ir.IntType(64), STOP_SYMBOL
+        )
+        value = cgutils.alloca_once_value(builder, ir.Constant(ir.DoubleType(), -np.inf))
+        goes_on = cgutils.is_null(builder, builder.load_atomic(stop, "monotonic", 8))
+        with builder.if_then(goes_on, likely=True):
+            builder.store(builder.call(function, [z_struct.data, grad_struct.data]), value)
+        return builder.load(value)
 
     return signature, codegen
 

@@ -1,0 +1,160 @@
+"""Ctrl-C while compiled code runs.
+
+A kernel cannot be left by an exception, and Python runs the handler of a signal only between two
+of its own instructions: a press would wait for the end of a draw, or of all local fits. But the
+interpreter writes a byte to the wakeup file descriptor as soon as a signal arrives. A thread reads
+it and sets a flag that :func:`pymc_tempering.kernels.density.call_density` looks at: from then on
+every evaluation returns ``-inf`` at once, the kernel comes to its end within milliseconds, and
+Python raises. What was computed meanwhile means nothing, so leaving :class:`Watch` always raises.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import threading
+from types import TracebackType
+
+import llvmlite.binding
+
+__all__ = ["STOP_SYMBOL", "Watch"]
+
+STOP_SYMBOL = "pymc_tempering_stop"
+"""Name under which compiled code finds the flag, an int64; its address differs by process."""
+
+_stop = ctypes.c_int64(0)
+# before any kernel is loaded, since code from the cache is linked when it is
+llvmlite.binding.add_symbol(STOP_SYMBOL, ctypes.addressof(_stop))
+
+# a byte that is no signal: asks the thread to say how far it has read
+_SYNC = b"\0"
+_PATIENCE = 1.0
+
+
+class _Watcher:
+    """Thread that reads the signals of this process, one for all runs.
+
+    Attributes
+    ----------
+    fd : int
+        Where the interpreter writes to.
+    forward_to : int
+        Descriptor of an event loop that was set before, which receives all bytes too; or -1.
+    n_presses : int
+        Interrupts since the process began; never reset.
+    """
+
+    def __init__(self) -> None:
+        # a pair of sockets, as asyncio has: a pipe cannot be a wakeup descriptor on Windows
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self.fd = self._writer.fileno()
+        self.forward_to = -1
+        self.n_presses = 0
+        self._synchronised = threading.Event()
+        threading.Thread(target=self._read, name="pymc_tempering interrupts", daemon=True).start()
+
+    def _read(self) -> None:
+        while received := self._reader.recv(4096):
+            if signal.SIGINT in received:
+                # in this order, see Watch
+                _stop.value = 1
+                self.n_presses += 1
+            signals = received.replace(_SYNC, b"")
+            if signals and self.forward_to != -1:
+                with contextlib.suppress(OSError):
+                    _write(self.forward_to, signals)
+            if _SYNC in received:
+                self._synchronised.set()
+
+    def synchronise(self) -> None:
+        """Wait until every signal so far has been read."""
+        self._synchronised.clear()
+        with contextlib.suppress(OSError):
+            self._writer.send(_SYNC)
+            self._synchronised.wait(_PATIENCE)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    if os.name == "nt":
+        # event loops wait for a socket there, which has no file descriptor
+        other = socket.socket(fileno=descriptor)
+        try:
+            other.send(data)
+        finally:
+            other.detach()
+    else:
+        os.write(descriptor, data)
+
+
+_watcher: _Watcher | None = None
+
+
+def _forget_watcher() -> None:
+    """In a forked process: the thread is gone, and the sockets are the parent's."""
+    global _watcher
+    _stop.value = 0
+    if _watcher is not None:
+        current = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(_watcher.forward_to if current == _watcher.fd else current)
+        _watcher = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_watcher)
+
+
+class Watch:
+    """Context in which Ctrl-C ends compiled code within milliseconds.
+
+    Only the main thread of a process receives signals, so only there anything is installed, and
+    taken back at the end. Kernels of other threads end too, and the contexts around them raise:
+    one press stops every run of the process. May be nested.
+
+    Where the program has a handler of its own that does not raise, the end of the context raises
+    KeyboardInterrupt all the same, since what the kernel returned means nothing.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At the end of the context, after an interrupt within.
+    """
+
+    _previous: int | None = None
+
+    def __enter__(self) -> None:
+        global _watcher
+        if threading.current_thread() is threading.main_thread():
+            if _watcher is None:
+                _watcher = _Watcher()
+            # subinterpreters have a main thread, but no signals
+            with contextlib.suppress(ValueError):
+                previous = signal.set_wakeup_fd(_watcher.fd)
+                if previous != _watcher.fd:
+                    _watcher.forward_to = self._previous = previous
+                    _stop.value = 0
+        # The thread sets flag, then count; here they are read the other way round, so that a press
+        # between the two is seen by one or by the other.
+        self._n_before = _n_presses()
+        self._stopped_before = bool(_stop.value)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stopped = self._stopped_before or bool(_stop.value) or _n_presses() != self._n_before
+        if self._previous is not None and _watcher is not None:
+            signal.set_wakeup_fd(self._previous)
+            if stopped or isinstance(error, KeyboardInterrupt):
+                # a byte read later would stop the next run
+                _watcher.synchronise()
+                _stop.value = 0
+        if stopped and not isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt
+
+
+def _n_presses() -> int:
+    return 0 if _watcher is None else _watcher.n_presses
