@@ -31,7 +31,7 @@ from pymc_tempering.path.python_density import python_density, watch_for_python
 from pymc_tempering.path.verify import verify_density
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density"]
+__all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density", "compile_prior"]
 
 DENSITY_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
@@ -152,7 +152,37 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
             f"The free variables {list(points.names)} have no entries, so there is nothing to "
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
-    [log_density], z = join_nonshared_inputs(points.initial, [frozen.logp()], frozen.value_vars, [])
+    return _compile(model, frozen, points, frozen.logp(), random_seed)
+
+
+def compile_prior(density: CompiledDensity) -> CompiledDensity:
+    """Compile the prior of a compiled model alone: the densities of its free variables.
+
+    Potentials are left out, since what they mean is not known.
+
+    Parameters
+    ----------
+    density : CompiledDensity
+        Of the model.
+
+    Returns
+    -------
+    CompiledDensity
+        Of the same flat vector.
+
+    Raises
+    ------
+    ModelError
+        As for :func:`compile_density`.
+    """
+    model = density.model
+    return _compile(model, model, density.points, model.logp(vars=model.free_RVs), random_seed=0)
+
+
+def _compile(
+    model: pm.Model, frozen: pm.Model, points: PointMap, term: Any, random_seed: int
+) -> CompiledDensity:
+    [log_density], z = join_nonshared_inputs(points.initial, [term], frozen.value_vars, [])
     log_density = rewrite_pregrad(log_density).astype("float64")
     try:
         gradient = pytensor.gradient.grad(log_density, z)

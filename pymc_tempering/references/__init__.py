@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from pymc_tempering.engine.path.tempered import Reference
 from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.references.prior import PriorReference
 
 __all__ = ["REFERENCES"]
 
-REFERENCES: dict[str, Callable[[CompiledDensity], Reference]] = {}
+REFERENCES: dict[str, Callable[[CompiledDensity], Reference]] = {"prior": PriorReference}
 """Functions that make a reference for a compiled model; a new one is one file and a line here."""
