@@ -7,8 +7,6 @@ time out; the limits are far above what a loaded machine needs.
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -136,90 +134,3 @@ def test_a_forked_process_does_not_write_to_its_parent():
             os._exit(int(signal.set_wakeup_fd(-1) != -1))
         _, status = os.waitpid(child, 0)
     assert status == 0
-
-
-# Draws are short until `where`, and would then take hours.
-SCRIPT = """
-import sys, warnings
-import pymc as pm
-import pymc_tempering as pm_temper
-import pymc_tempering.step_methods.parallel as parallel
-import pymc_tempering.step_methods.common as common
-from tests.slow_density import slow_normal
-warnings.simplefilter("ignore")
-
-cores, where, call = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-with pm.Model() as model:
-    x = pm.Normal("x", 0.0, 1.0, shape=2)
-    pm.Normal("y", x.sum(), 0.5, observed=1.0)
-
-n = 0
-advance = parallel.ParallelTempering._advance
-def counted(self, point):
-    global n
-    n += 1
-    if n == where:
-        replicas = self._run.replicas
-        replicas._target = replicas._target._replace(address=slow_normal.address)
-        print("READY", flush=True)
-    return advance(self, point)
-parallel.ParallelTempering._advance = counted
-if where == 0:
-    find = common.find_modes
-    def endless(address, dim, start, rng, **_):
-        from pymc_tempering.base.advi import run_advi
-        print("READY", flush=True)
-        run_advi(slow_normal.address, dim, start, rng, n_iterations=100_000)
-    common.find_modes = endless
-
-run = dict(draws=12, tune=10, chains=3 if cores == 1 else 2, cores=cores, random_seed=1,
-           progressbar=False, quiet=True, compute_convergence_checks=False)
-try:
-    if call == "sample":
-        idata = pm_temper.sample(model, **run)
-    else:
-        idata = pm_temper.estimate_logz(model, target_se=1e-9, **run).idata
-    sizes = idata.posterior.sizes
-    print("SIZES", sizes["chain"], sizes["draw"], flush=True)
-    print("NOTE", "interrupted:" in idata.tempering.attrs["warnings"], flush=True)
-except KeyboardInterrupt as error:
-    print("NOTHING", "before any chain" in str(error), flush=True)
-"""
-
-
-def pressed_once(cores, where, call="sample"):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(cores), str(where), call],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    for _ in range(cores):
-        assert process.stdout.readline() == "READY\n"
-    # into compiled code, most likely; earlier the press has the same outcome
-    time.sleep(2.0)
-    os.killpg(process.pid, signal.SIGINT)
-    try:
-        out, _ = process.communicate(timeout=LIMIT)
-    finally:
-        process.kill()
-    return out.splitlines()
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_one_press_during_fits(cores):
-    assert pressed_once(cores, 0) == ["NOTHING True"]
-
-
-def test_one_press_ends_all_chains_of_a_sequential_run():
-    # the second chain of three, at its seventh draw
-    assert pressed_once(1, 22 + 17) == ["SIZES 1 12", "NOTE True"]
-
-
-def test_one_press_ends_chains_on_two_cores():
-    assert pressed_once(2, 17) == ["SIZES 2 6", "NOTE True"]
-
-
-def test_one_press_ends_the_rounds_of_target_se():
-    # the first round has three chains, the second very many; there the third is interrupted
-    lines = pressed_once(1, 22 * 5 + 15, "target_se")
-    assert lines == ["SIZES 5 12", "NOTE True"]
