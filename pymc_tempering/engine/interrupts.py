@@ -109,8 +109,8 @@ class Watch:
     """Context in which Ctrl-C ends compiled code within milliseconds.
 
     Only the main thread of a process receives signals, so only there anything is installed, and
-    taken back at the end. Kernels of other threads end too, and the contexts around them raise:
-    one press stops every run of the process. May be nested.
+    taken back at the end. Kernels of other threads end too, as long as the context of the main
+    thread is open, and theirs raise: who starts threads waits for them inside. May be nested.
 
     Where the program has a handler of its own that does not raise, the end of the context raises
     KeyboardInterrupt all the same, since what the kernel returned means nothing.

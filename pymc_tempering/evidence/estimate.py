@@ -171,12 +171,13 @@ def _sample_and_estimate(
             break
         try:
             extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
-            whole = extra["posterior"].sizes["draw"] == draws
         except KeyboardInterrupt:
-            whole = False
-        # chains that are only begun cannot be put beside those of earlier rounds
-        if whole:
-            idata = concat_chains([idata, extra])
+            notes = interruption(idata, draws=draws, chains=have + more)
+            break
+        # after an interrupt chains may be shorter: cut all where that keeps more
+        length = extra["posterior"].sizes["draw"]
+        if length * (have + extra["posterior"].sizes["chain"]) > draws * have:
+            idata = concat_chains([idata.isel(draw=slice(length)), extra])
             estimate = estimate_from_idata(idata)
         notes = interruption(idata, draws=draws, chains=have + more)
     return with_notes(estimate, doubts, notes)
