@@ -1,14 +1,19 @@
 """What the package raises and warns with.
 
 Every error is raised before any sampling and says what was given, what was expected and what to
-do. Numerical failure inside a kernel is a recorded statistic, never an exception.
+do; only what cannot be known before, that a file could not be written, comes after it, with what
+was computed kept elsewhere (:class:`OutputError`).
+Numerical failure inside a kernel is a recorded statistic, never an exception.
 """
+
+from pathlib import Path
 
 __all__ = [
     "BaseError",
     "DataError",
     "ModelError",
     "OptionError",
+    "OutputError",
     "ScheduleError",
     "TemperingError",
     "TemperingWarning",
@@ -37,6 +42,21 @@ class OptionError(TemperingError):
 
 class DataError(TemperingError):
     """A DataTree lacks the recorded statistics, or models were fitted to different data."""
+
+
+class OutputError(TemperingError):
+    """A result could not be written where it should be.
+
+    Parameters
+    ----------
+    message : str
+    kept : Path, optional
+        Where the result is instead; None if it could not be kept anywhere.
+    """
+
+    def __init__(self, message: str, kept: Path | None = None) -> None:
+        super().__init__(message)
+        self.kept = kept
 
 
 class TemperingWarning(UserWarning):
