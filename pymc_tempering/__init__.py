@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pymc_tempering.step_methods.simulated import SimulatedTempering
     from pymc_tempering.transform import temper, untemper
 
+    __version__: str
+
 __all__ = [
     "HAIS",
     "GaussianBase",
@@ -105,6 +107,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # of what is installed: pyproject.toml is the one place where it is written
+        from importlib.metadata import version
+
+        return version("pymc-tempering")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -113,4 +120,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
