@@ -1,6 +1,7 @@
 """Comparing models by their evidence."""
 
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,8 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
-from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.results.digest import describe_observed, observed_digest
+from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -34,7 +35,7 @@ _log = logging.getLogger("pymc")
 
 
 def compare(
-    models: Mapping[str, pm.Model | xr.DataTree | LogZEstimate],
+    models: Mapping[str, pm.Model | xr.DataTree | LogZEstimate | str | os.PathLike[str]],
     prior_probs: Mapping[str, float] | None = None,
     *,
     prob: float = 0.95,
@@ -45,8 +46,9 @@ def compare(
 
     Parameters
     ----------
-    models : mapping of str to Model, DataTree or LogZEstimate
-        At least two. Models are sampled; runs and estimates are used as they are.
+    models : mapping of str to Model, DataTree, LogZEstimate or path-like
+        At least two. Models are sampled; runs, also in files (netCDF or zarr), and estimates are
+        used as they are.
     prior_probs : mapping of str to float, optional
         Prior probability of each model; equal by default. Scaled to sum to one.
     prob : float
@@ -69,7 +71,7 @@ def compare(
     Raises
     ------
     DataError
-        If the models were fitted to different data.
+        If the models were fitted to different data, or a file holds no run.
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
 
@@ -98,7 +100,7 @@ def resolve_estimates(
 
     Parameters
     ----------
-    models : mapping of str to Model, DataTree or LogZEstimate
+    models : mapping of str to Model, DataTree, LogZEstimate or path-like
     random_seed : optional
         For models.
     **kwargs
@@ -109,13 +111,14 @@ def resolve_estimates(
     OptionError
         For anything else.
     DataError
-        If they were fitted to different data.
+        If they were fitted to different data, or a file holds no run.
     """
+    models = {name: as_run(model) for name, model in models.items()}
     for name, model in models.items():
         if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
             raise OptionError(
-                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree or a "
-                f"LogZEstimate.{open_hint(model)}"
+                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree, a "
+                "LogZEstimate or the path of a stored run."
             )
     check_same_data(models)
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
