@@ -70,7 +70,7 @@ $(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
 # --- the two commands ---------------------------------------------------------------------------
 
 demo: $(INSTALLED)
-	@$(PYTHON) -m pymc_tempering
+	@$(PYTHON) -m pymc_tempering --force
 
 # pytest comes last, so that its closing line is the last line.
 test: lint types smoke
@@ -88,7 +88,7 @@ types: $(INSTALLED)
 
 smoke: $(INSTALLED)
 	@$(PYTHON) -m pymc_tempering --components 2 --draws 50 --tune 100 --chains 2 --seed 1 \
-	  --output build/smoke
+	  --output build/smoke --force
 
 # --- the rest -----------------------------------------------------------------------------------
 

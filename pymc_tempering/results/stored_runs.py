@@ -81,7 +81,9 @@ def write_run(idata: xr.DataTree, target: Path, *, overwrite: bool = False) -> P
 
 
 def _write_netcdf(idata: xr.DataTree, path: Path) -> None:
-    path.write_bytes(idata.to_netcdf(engine="h5netcdf"))
+    # released at once, also where writing fails and the traceback lives on
+    with idata.to_netcdf(engine="h5netcdf") as content, path.open("wb") as file:
+        file.write(content)
 
 
 def _write_zarr(idata: xr.DataTree, path: Path) -> None:
