@@ -107,8 +107,8 @@ def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
 
     Parameters
     ----------
-    a, b : pymc.Model, DataTree or LogZEstimate
-        Models are sampled; runs and estimates are used as they are.
+    a, b : pymc.Model, DataTree, LogZEstimate or path-like
+        Models are sampled; runs, also in files, and estimates are used as they are.
     **kwargs
         Passed to :func:`pymc_tempering.estimate_logz` for models.
 

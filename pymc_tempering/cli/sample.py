@@ -100,6 +100,8 @@ def _run_models(arguments: argparse.Namespace) -> None:
     for (name, model), seed in zip(models.items(), seeds, strict=True):
         if seed is not None:
             options["random_seed"] = seed
+        if len(models) > 1:
+            console.print(f"[bold]{escape(files[name].name)}[/]")
         start = time.perf_counter()
         estimates[name] = _estimate(model, files[name], options)
         seconds = time.perf_counter() - start
