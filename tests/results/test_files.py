@@ -12,6 +12,7 @@ from pymc_tempering.errors import OptionError, OutputError
 from pymc_tempering.results import files
 from pymc_tempering.results.files import check_output, write_output
 
+posix = pytest.mark.skipif(os.name != "posix", reason="of POSIX systems")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -111,11 +112,21 @@ class TestCheck:
         check_output(tmp_path / "run.zarr", [".zarr"], overwrite=True)
         assert names(tmp_path / "run.zarr") == [mark]
 
+    @posix
     def test_pipe(self, tmp_path):
         os.mkfifo(tmp_path / "run.nc")
         with pytest.raises(OptionError, match="neither a file nor a folder"):
             check_output(tmp_path / "run.nc", [".nc"], overwrite=True)
 
+    def test_link_is_not_followed(self, tmp_path):
+        (tmp_path / "precious.csv").write_text("old")
+        (tmp_path / "run.nc").symlink_to("precious.csv")
+        with pytest.raises(OptionError, match=r"run\.nc exists"):
+            check_output(tmp_path / "run.nc", [".nc"])
+        target = check_output(tmp_path / "run.nc", [".nc"], overwrite=True)
+        assert target == tmp_path / "run.nc"
+
+    @posix
     @pytest.mark.parametrize(
         ("name", "message"),
         [
@@ -162,6 +173,7 @@ class TestWrite:
         assert [(path.parent, path.suffix) for path in given] == [(tmp_path, ".nc")]
         assert given[0].name.startswith(".")
 
+    @posix
     def test_is_on_disk_before_it_gets_its_name(self, tmp_path, monkeypatch):
         forced, fsync = [], os.fsync
 
@@ -184,6 +196,7 @@ class TestWrite:
             assert opened.read() == "old"
         assert target.read_bytes() == b"new" * 100
 
+    @posix
     def test_permissions_stay(self, tmp_path):
         target = tmp_path / "run.nc"
         target.write_text("old")
