@@ -407,6 +407,23 @@ class TestFailureAfterSampling:
         assert call("wide.py --full-errors") == 1
         assert "Traceback" in capsys.readouterr().err
 
+    def test_place_of_the_first_run_is_told_where_the_second_fails(
+        self, place, full, capsys, monkeypatch
+    ):
+        stub = pm_temper.estimate_logz
+
+        def estimate_logz(model, **options):
+            if place.sampled:
+                raise RuntimeError("out of luck")
+            return stub(model, **options)
+
+        monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz)
+        assert call("model.py wide.py --output made") == 1
+        (kept,) = place.kept()
+        shown = capsys.readouterr().err
+        assert str(kept) in shown
+        assert "out of luck" in shown
+
     def test_full_disk_for_the_galaxies(self, place, capsys, monkeypatch):
         from pymc_tempering.demo_report import write_figure
 

@@ -106,27 +106,37 @@ def _run_models(arguments: argparse.Namespace) -> None:
         estimates[name] = _estimate(model, files[name], options)
         seconds = time.perf_counter() - start
         # before anything is printed: a terminal that has gone must not take the draws with it
-        where = "Nothing was written; add --output to keep the draws."
-        if targets:
-            try:
-                write_run(estimates[name].idata, targets[name], overwrite=arguments.force)
-                where = f"Draws and statistics: {targets[name]}"
-            except OutputError as error:
-                failures.append(error)
-                where = ""
-        console.print(estimate_table(estimates[name], files[name].name, seconds))
-        console.print(posterior_table(estimates[name].idata))
-        for warning in estimates[name].warnings:
-            console.print(f"[yellow]Warning:[/] {escape(str(warning))}", soft_wrap=True)
-        if where:
-            console.print(escape(where), soft_wrap=True)
+        if name in targets:
+            failures += _store(estimates[name], targets[name], arguments.force)
+        _show(console, estimates[name], files[name].name, seconds)
     if len(estimates) > 1:
         from pymc_tempering.comparison import compare
 
         console.print(comparison_table(compare(estimates)))
     if failures:
-        kept = failures[0].kept if len(failures) == 1 else None
-        raise OutputError("\n".join(map(str, failures)), kept=kept)
+        raise OutputError("\n".join(failures))
+    where = "Nothing was written; add --output to keep the draws."
+    if targets:
+        where = f"Draws and statistics: {' '.join(map(str, targets.values()))}"
+    console.print(escape(where), soft_wrap=True)
+
+
+def _store(estimate: "LogZEstimate", target: Path, overwrite: bool) -> list[str]:
+    """Store a run; return what failed, so that the models that remain are sampled."""
+    try:
+        write_run(estimate.idata, target, overwrite=overwrite)
+    except OutputError as error:
+        # at once, since nobody knows how the next model ends
+        Console(stderr=True, highlight=False).print(escape(str(error)), soft_wrap=True)
+        return [str(error)]
+    return []
+
+
+def _show(console: Console, estimate: "LogZEstimate", name: str, seconds: float) -> None:
+    console.print(estimate_table(estimate, name, seconds))
+    console.print(posterior_table(estimate.idata))
+    for warning in estimate.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(str(warning))}", soft_wrap=True)
 
 
 def _check_targets(arguments: argparse.Namespace, names: list[str]) -> dict[str, Path]:
