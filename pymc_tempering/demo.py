@@ -4,7 +4,6 @@ One process per mixture compiles and samples it, since compilation takes longer 
 parent shows progress, then writes the table and the picture.
 """
 
-import importlib.util
 import logging
 import multiprocessing
 import os
@@ -22,7 +21,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pymc_tempering.demo_report import GRID, MixtureFit, results_table, write_csv, write_figure
-from pymc_tempering.errors import OptionError, TemperingError, TemperingWarning
+from pymc_tempering.errors import TemperingError, TemperingWarning
 from pymc_tempering.galaxies import galaxy_mixture, mixture_density
 
 __all__ = ["fit_mixture", "run_demo"]
@@ -104,8 +103,6 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
 
     Raises
     ------
-    OptionError
-        If Matplotlib is not installed.
     TemperingError
         As ``estimate_logz`` does.
 
@@ -114,12 +111,6 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
     >>> from pymc_tempering.demo import run_demo
     >>> fits = run_demo("out", max_components=2, draws=200)  # doctest: +SKIP
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        msg = (
-            "The picture needs Matplotlib, which is not installed. "
-            "Install it with: pip install 'pymc-tempering[plots]'"
-        )
-        raise OptionError(msg)
     console = Console(highlight=False)
     console.print(
         f"[bold]82 galaxy velocities (Roeder 1990):[/] Gaussian mixtures with 1 to "

@@ -18,7 +18,6 @@ from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
-from pymc_tempering.plots.common import require_matplotlib
 from pymc_tempering.plots.overview import Panel, panels_for
 
 __all__ = ["report"]
@@ -88,8 +87,6 @@ def report(
         If the run is not tempered, or the estimate does not carry one.
     OptionError
         If the folder of `path` does not exist.
-    ImportError
-        If matplotlib is missing.
 
     Examples
     --------
@@ -111,7 +108,6 @@ def report(
             f"`path` is {str(path)!r}, but there is no folder {str(target.parent)!r}; make it "
             "first, or give another path."
         )
-    require_matplotlib()
     estimate = _estimate(idata)
     tree = estimate.idata
     figures = [_figure(panel, tree) for panel in panels_for(tree)]
@@ -229,7 +225,8 @@ def _chains(tree: xr.DataTree) -> str:
 
 
 def _figure(panel: Panel, tree: xr.DataTree) -> str:
-    plt = require_matplotlib()
+    import matplotlib.pyplot as plt
+
     with plt.rc_context({"font.size": 11}):
         axes = np.ravel(np.asarray(panel.draw(tree), dtype=object))
     figure, buffer = axes[0].figure, io.BytesIO()
