@@ -67,7 +67,7 @@ class BayesFactor:
 
     def _ratio(self) -> str:
         if self.log10 < 0.0:
-            return f"1/{BayesFactor(-self.log_bayes_factor, self.se)._ratio()}"
+            return f"1/{BayesFactor(-self.log_bayes_factor, self.se)._ratio()}"  # noqa: SLF001  its own class
         if self.log10 < _MAX_PLAIN_LOG10:
             return f"{self.bayes_factor:.2g}" if self.log10 < 2 else f"{self.bayes_factor:.0f}"
         return f"10^{self.log10:.2f}"

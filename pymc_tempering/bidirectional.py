@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.replace import graph_replace
@@ -18,6 +17,7 @@ from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.path.freeze import freeze
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.private import is_improper
 from pymc_tempering.progress import phases
 from pymc_tempering.sampling import STEPS
 from pymc_tempering.step_methods.common import resolve_model
@@ -240,7 +240,7 @@ def check_generative(model: pm.Model) -> None:
     ------
     ModelError
     """
-    flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    flat = [rv.name for rv in model.free_RVs if is_improper(rv)]
     problems = {
         "no observed variables": not model.observed_RVs,
         f"the potentials {[p.name for p in model.potentials]}, which change the prior or the "

@@ -48,7 +48,8 @@ def compare(
     ----------
     models : mapping of str to Model, DataTree, LogZEstimate or path-like
         At least two. Models are sampled; runs, also in files (netCDF or zarr), and estimates are
-        used as they are.
+        used as they are. A model may also be the object of a package that builds PyMC models and
+        keeps its own at ``.backend.model``, as bambi does after ``build()``.
     prior_probs : mapping of str to float, optional
         Prior probability of each model; equal by default. Scaled to sum to one.
     prob : float
@@ -113,12 +114,13 @@ def resolve_estimates(
     DataError
         If they were fitted to different data, or a file holds no run.
     """
-    models = {name: as_run(model) for name, model in models.items()}
+    models = {name: as_run(_unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
         if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
+            build = " Call its `build()` first." if callable(getattr(model, "build", None)) else ""
             raise OptionError(
                 f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree, a "
-                "LogZEstimate or the path of a stored run."
+                f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
@@ -133,6 +135,12 @@ def resolve_estimates(
         else:
             estimates[name] = _of_run(name, model)
     return estimates
+
+
+def _unwrapped(model: Any) -> Any:
+    """Give the PyMC model inside the object of a package that builds one, as bambi's."""
+    inner = getattr(getattr(model, "backend", None), "model", None)
+    return inner if isinstance(inner, pm.Model) else model
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:

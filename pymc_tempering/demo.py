@@ -4,7 +4,6 @@ One process per mixture compiles and samples it, since compilation takes longer 
 parent shows progress, then writes the table and the picture.
 """
 
-import importlib.util
 import logging
 import multiprocessing
 import os
@@ -23,7 +22,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pymc_tempering.demo_report import GRID, MixtureFit, results_table, write_csv, write_figure
-from pymc_tempering.errors import OptionError, OutputError, TemperingError, TemperingWarning
+from pymc_tempering.errors import OutputError, TemperingError, TemperingWarning
 from pymc_tempering.galaxies import galaxy_mixture, mixture_density
 from pymc_tempering.results.files import Writer, check_output, write_output
 
@@ -111,7 +110,7 @@ def run_demo(
     Raises
     ------
     OptionError
-        If Matplotlib is not installed, or picture or table exist or cannot be written.
+        If picture or table exist or cannot be written.
     OutputError
         If writing failed after sampling; it says where the results are kept.
     TemperingError
@@ -122,12 +121,6 @@ def run_demo(
     >>> from pymc_tempering.demo import run_demo
     >>> fits = run_demo("out", max_components=2, draws=200)  # doctest: +SKIP
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        msg = (
-            "The picture needs Matplotlib, which is not installed. "
-            "Install it with: pip install 'pymc-tempering[plots]'"
-        )
-        raise OptionError(msg)
     folder = Path(folder)
     picture, table = (
         check_output(folder / f"galaxies{suffix}", [suffix], overwrite=overwrite, remedy="--force")

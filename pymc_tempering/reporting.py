@@ -18,7 +18,6 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
-from pymc_tempering.plots.common import require_matplotlib
 from pymc_tempering.plots.overview import Panel, panels_for
 from pymc_tempering.results.files import check_output, write_output
 from pymc_tempering.results.stored_runs import as_run
@@ -99,8 +98,6 @@ def report(
         If `path` exists, has another ending, or cannot be written; before anything is drawn.
     OutputError
         If writing failed afterwards. The report is kept under another name, which the error says.
-    ImportError
-        If matplotlib is missing.
 
     Examples
     --------
@@ -118,7 +115,6 @@ def report(
     """
     stored = [Path(idata)] if isinstance(idata, str | os.PathLike) else []
     target = check_output(path, REPORT_SUFFIXES, overwrite=overwrite, inputs=stored)
-    require_matplotlib()
     estimate = _estimate(as_run(idata))
     tree = estimate.idata
     figures = [_figure(panel, tree) for panel in panels_for(tree)]
@@ -236,7 +232,8 @@ def _chains(tree: xr.DataTree) -> str:
 
 
 def _figure(panel: Panel, tree: xr.DataTree) -> str:
-    plt = require_matplotlib()
+    import matplotlib.pyplot as plt
+
     with plt.rc_context({"font.size": 11}):
         axes = np.ravel(np.asarray(panel.draw(tree), dtype=object))
     figure, buffer = axes[0].figure, io.BytesIO()

@@ -302,11 +302,3 @@ class TestDemo:
         demo.write_figure(fits, tmp_path / "galaxies.png")
         assert (tmp_path / "galaxies.png").stat().st_size > 0
         assert [str(warning.message) for warning in recwarn] == []
-
-    def test_without_matplotlib_it_says_what_to_install(self, tmp_path, monkeypatch, capsys):
-        from pymc_tempering import demo
-
-        monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
-        monkeypatch.setattr(demo, "_fit_all", lambda *_: pytest.fail("sampled before checking"))
-        assert cli.main(["--output", str(tmp_path)]) == cli.EXIT_USAGE
-        assert "pip install" in capsys.readouterr().err

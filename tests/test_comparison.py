@@ -1,6 +1,7 @@
 """Model comparison from evidences that are known exactly."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -270,3 +271,30 @@ def test_says_which_model_is_sampled_unless_quiet(quiet, caplog):
     with caplog.at_level("INFO", logger="pymc"):
         compare(models, random_seed=1, **{**QUICK, "quiet": quiet})
     assert ("Sampling the model 'narrow'" in caplog.text) is not quiet
+
+
+class Builder:
+    """A package that builds PyMC models, as bambi does: a backend once it is built."""
+
+    def __init__(self, model):
+        self.model, self.backend = model, None
+
+    def build(self):
+        self.backend = SimpleNamespace(model=self.model)
+
+
+def test_objects_that_hold_a_pymc_model(monkeypatch):
+    sampled = []
+
+    def remember(model, **kwargs):
+        sampled.append(model)
+        return estimate(-float(len(sampled)))
+
+    monkeypatch.setattr("pymc_tempering.comparison.estimate_logz", remember)
+    plain, inside = normal_mean(1.0), normal_mean(2.0)
+    builder = Builder(inside)
+    with pytest.raises(OptionError, match=r"'b' is a Builder.*Call its `build\(\)` first"):
+        compare({"a": plain, "b": builder}, random_seed=5)
+    builder.build()
+    assert compare({"a": plain, "b": builder}, random_seed=5).index.tolist() == ["a", "b"]
+    assert sampled == [plain, inside]

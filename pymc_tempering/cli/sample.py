@@ -3,6 +3,7 @@
 import argparse
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,14 +88,7 @@ def _run_models(arguments: argparse.Namespace) -> None:
     targets = _check_targets(arguments, list(files))
     models = load_models(files)
     options = _sampling_options(arguments)
-    seeds = [options.pop("random_seed", None)]
-    if len(models) > 1:
-        from pymc_tempering.comparison import check_same_data
-
-        check_same_data(models)
-        # as `compare` does, so that both give the same numbers
-        seeds = [int(s) for s in np.random.SeedSequence(seeds[0]).generate_state(len(models))]
-
+    seeds = _seeds(models, options.pop("random_seed", None))
     console = Console(highlight=False)
     estimates, failures = {}, []
     for (name, model), seed in zip(models.items(), seeds, strict=True):
@@ -119,6 +113,17 @@ def _run_models(arguments: argparse.Namespace) -> None:
     if targets:
         where = f"Draws and statistics: {' '.join(map(str, targets.values()))}"
     console.print(escape(where), soft_wrap=True)
+
+
+def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
+    """One seed for each model; several models have to be of the same data."""
+    if len(models) == 1:
+        return [seed]
+    from pymc_tempering.comparison import check_same_data
+
+    check_same_data(models)
+    # as `compare` does, so that both give the same numbers
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(len(models))]
 
 
 def _store(estimate: "LogZEstimate", target: Path, overwrite: bool) -> list[str]:

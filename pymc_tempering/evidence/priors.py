@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.pytensorf import compile
 
+from pymc_tempering.private import is_improper
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
@@ -37,7 +37,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     list of str
         Each names the variables and says what to do.
     """
-    improper = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
     # in a model of potentials alone a flat variable is how an unnormalised density is written
     is_posterior = bool(model.observed_RVs) or len(improper) < len(model.free_RVs)
     warnings = []

@@ -18,14 +18,14 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pymc.pytensorf import join_nonshared_inputs
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
-from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.path.freeze import check_finite, freeze, starting_points
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.path.verify import verify_density
+from pymc_tempering.private import compile_keyed, graph_key, jitted, rewrite_before_gradient
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density"]
@@ -140,7 +140,7 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
     [log_density], z = join_nonshared_inputs(points.initial, [frozen.logp()], frozen.value_vars, [])
-    log_density = rewrite_pregrad(log_density).astype("float64")
+    log_density = rewrite_before_gradient(log_density).astype("float64")
     try:
         gradient = pytensor.gradient.grad(log_density, z)
     except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
@@ -157,7 +157,7 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
             [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],
             mode="NUMBA",
         )
-    wrapper = _wrap(function.vm.jit_fn, points.dim)
+    wrapper = _wrap(jitted(function), points.dim)
     density = CompiledDensity(
         address=wrapper.address,
         dim=points.dim,
@@ -174,14 +174,10 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
 
 def _wrap(inner: Any, dim: int) -> Any:
     source_text = _WRAPPER.format(dim=dim)
-    key = wrapper_key(CACHED_SRC_FUNCTIONS.get(inner.py_func), source_text)
-    source = compile_numba_function_src(
-        source_text,
-        "tempering_density",
-        # numba's cache imports the module that a function claims to come from
-        global_env={"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner},
-        cache_key=key,
-    )
+    key = wrapper_key(graph_key(inner), source_text)
+    # numba's cache imports the module that a function claims to come from
+    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
+    source = compile_keyed(source_text, "tempering_density", names, key)
     return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
 
 

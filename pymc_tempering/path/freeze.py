@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pymc as pm
 from pymc.model.transform.optimization import freeze_dims_and_data
-from pymc.pytensorf import collect_default_updates
 from pytensor.compile.sharedvalue import SharedVariable
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.private import has_random_terms
 from pymc_tempering.types import FloatArray
 
 __all__ = ["N_STARTS", "check_finite", "freeze", "shared_digest", "starting_points"]
@@ -48,20 +48,11 @@ def freeze(model: pm.Model) -> pm.Model:
             "continuous variables: sum the discrete ones out, for instance with "
             "`pymc_extras.marginalize(model, ...)`."
         )
-    random_terms = (
-        [
-            rv.name
-            for rv in model.basic_RVs
-            if rv in model.rvs_to_total_sizes and model.rvs_to_total_sizes[rv] is not None
-        ]
-        if hasattr(model, "rvs_to_total_sizes")
-        else []
-    )
     try:
-        random_graph = bool(collect_default_updates(inputs=[], outputs=[model.logp()]))
+        is_random = has_random_terms([model.logp()])
     except (ValueError, NotImplementedError) as error:
         raise ModelError(f"The log density of the model cannot be built: {error}") from error
-    if random_graph or random_terms:
+    if is_random:
         raise ModelError(
             "The log density changes from call to call, as with `pm.Minibatch` or a random "
             "variable inside a potential. Evidence needs the density of all the data: pass the "

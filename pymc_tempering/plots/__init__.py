@@ -1,6 +1,6 @@
 """Pictures of tempered runs; every function returns the axes that it drew on.
 
-matplotlib is imported when the first picture is drawn, and needed only then.
+matplotlib is imported when the first picture is drawn, so that sampling starts without it.
 """
 
 from pymc_tempering.plots.barrier import plot_barrier

@@ -1,4 +1,4 @@
-"""What all pictures share: the late import of matplotlib, colours, axes, and places of legends."""
+"""What all pictures share: colours, axes, and places of legends."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ __all__ = [
     "label_betas",
     "legend_below",
     "name_of_chain",
-    "require_matplotlib",
     "tidy",
     "whole_numbers",
 ]
@@ -40,24 +39,6 @@ GREY, INK = "#A6A6A6", "#333333"
 # below this a schedule crowds at the base and a linear axis would hide it
 _CROWDED = 0.01
 _MOST_DECADES = 5
-
-
-def require_matplotlib() -> Any:
-    """Return ``matplotlib.pyplot``.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing; the message says what to install.
-    """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Plots need matplotlib, which is not installed. Install it with "
-            '`pip install "pymc-tempering[plots]"` or `pip install matplotlib`.'
-        ) from error
-    return plt
 
 
 def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> "Axes":
@@ -84,7 +65,8 @@ def get_axes_row(
     ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float], n: int
 ) -> np.ndarray:
     """Return `n` axes side by side, as `get_axes` does one."""
-    plt = require_matplotlib()
+    import matplotlib.pyplot as plt
+
     if ax is None:
         figure = plt.figure(figsize=figsize or default, layout="constrained")
         return np.ravel(figure.subplots(1, n, squeeze=False))

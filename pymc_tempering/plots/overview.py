@@ -10,7 +10,6 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import with_estimate
 from pymc_tempering.plots.barrier import plot_barrier
 from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
-from pymc_tempering.plots.common import require_matplotlib
 from pymc_tempering.plots.index_process import plot_index_process
 from pymc_tempering.plots.log_weights import plot_log_weights
 from pymc_tempering.plots.logz_curve import plot_logz_curve
@@ -149,9 +148,10 @@ def plot_report(idata: xr.DataTree, *, figsize: tuple[float, float] | None = Non
     >>> axes[0].get_ylabel()
     'log Z (nats)'
     """
+    import matplotlib.pyplot as plt
+
     tree = with_estimate(idata)
     panels = panels_for(tree)
-    plt = require_matplotlib()
     figure = plt.figure(figsize=figsize or (10.0, 4.0 * len(panels)), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.12)
     rows = figure.add_gridspec(len(panels), 1)

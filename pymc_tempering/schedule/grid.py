@@ -78,7 +78,8 @@ def _geometric(x: FloatArray) -> FloatArray:
 
 def _sigmoidal(x: FloatArray, width: float = 4.0) -> FloatArray:
     s = 1.0 / (1.0 + np.exp(-width * (2.0 * x - 1.0)))
-    return (s - s[0]) / (s[-1] - s[0])
+    scaled: FloatArray = (s - s[0]) / (s[-1] - s[0])
+    return scaled
 
 
 SCHEDULES = {"geometric": _geometric, "linear": _linear, "sigmoidal": _sigmoidal}

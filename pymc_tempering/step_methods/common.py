@@ -1,5 +1,6 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
+from collections.abc import Callable
 from dataclasses import field
 from time import perf_counter
 from typing import Any
@@ -20,6 +21,7 @@ from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.private import ProgressHooks
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
@@ -50,7 +52,7 @@ class TemperedStepState(StepMethodState):
     chain: dict[str, Any] | None
 
 
-class TemperedStep(BlockedStep):
+class TemperedStep(ProgressHooks, BlockedStep):
     """Base class of the tempered step methods.
 
     A tempered step owns all free variables of the model: its stored densities would be stale if
@@ -142,16 +144,14 @@ class TemperedStep(BlockedStep):
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
 
-    # PyMC asks an instance for these, and calls what the second returns in its own process
-
-    def _progressbar_config(
-        self, n_chains: int = 1
-    ) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+    def progress_columns(self, n_chains: int) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+        """Columns of the progress bar, and what they show before the first draw."""
         return progress_columns(n_chains, self._trips)
 
-    def _make_progressbar_update_functions(self) -> tuple[Any, ...]:
+    def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """Give what PyMC calls in its own process with the statistics of a draw."""
         trips = self._trips
-        return (lambda statistics: progress_update(statistics, trips),)
+        return lambda statistics: progress_update(statistics, trips)
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Any:

@@ -206,7 +206,7 @@ for sd in map(float, sys.argv[1:]):
 def compiled_in_a_fresh_process(*sds):
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT, *map(str, sds)],
-        capture_output=True, text=True, check=True, timeout=120,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     return [line.split() for line in result.stdout.splitlines()]
 

@@ -308,13 +308,8 @@ def test_trips_need_the_target():
 
 def test_matplotlib_is_imported_late():
     code = (
-        "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
-        "import pymc_tempering.plots as plots, pymc_tempering.reporting\n"
-        "from pymc_tempering import LogZEstimate\n"
-        "one = LogZEstimate(1.0, 0.1, 'pt, mbar', [1.0])\n"
-        "try:\n    plots.plot_evidence({'one': one})\n"
-        "except ImportError as error:\n    assert 'pymc-tempering[plots]' in str(error)\n"
-        "else:\n    raise SystemExit(3)\n"
+        "import sys, pymc_tempering.plots, pymc_tempering.reporting\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
