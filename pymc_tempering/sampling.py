@@ -13,6 +13,7 @@ from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.options import check_choice, did_you_mean
@@ -121,7 +122,7 @@ def run_chains(
     progressbar: bool,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """``pm.sample`` with a tempered step, with the dimensions of its statistics labelled."""
+    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used."""
     idata = pm.sample(
         draws,
         tune=tune,
@@ -133,7 +134,7 @@ def run_chains(
         progressbar=progressbar,
         **kwargs,
     )
-    return label_dimensions(idata)
+    return compact(label_dimensions(idata))
 
 
 def run_joint(model: pm.Model, *, tune: int | None, **kwargs: Any) -> LogZEstimate:

@@ -10,6 +10,7 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
 from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_options
@@ -210,8 +211,8 @@ class CoupledStep(TemperedStep):
             self._own_statistics(pair, record)
             | self._totals.statistics()
             | {
-                "delta": record.delta,
-                "target_delta": record.target_delta,
+                "delta": round_delta(record.delta),
+                "target_delta": round_delta(record.target_delta),
                 "beta": record.beta,
                 "target_acceptance_rate": record.target_acceptance_rate,
                 "exchange_rate": record.exchange_rate,

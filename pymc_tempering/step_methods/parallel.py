@@ -13,6 +13,7 @@ from pymc_tempering.base.moments import match_moments
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.kernels.swap import SWAP_SCHEMES
+from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, pad
 from pymc_tempering.step_methods.options import (
@@ -263,7 +264,7 @@ class ParallelTempering(TemperedStep):
         run.barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1
         return run.totals.statistics() | {
-            "delta": pad(record.delta, n),
+            "delta": pad(round_delta(record.delta), n),
             "betas": pad(replicas.betas, n),
             "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
             "acceptance_rate": pad(record.acceptance_rate, n),
