@@ -23,16 +23,22 @@ from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TemperedStep", "TemperedStepState", "base_id"]
+__all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
 
 N_PRIOR_STARTS = 12
 """Starts of the local fits that are drawn from the prior, where it can be drawn from."""
+
+DIVERGING_SHARE = 0.1
+"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
+them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
+replica that cannot move at all has them one after the other."""
 
 _SHARED: dict[str, type] = {
     "global_barrier": np.float64,
     "n_gradients": np.int64,
     "n_divergences": np.int64,
     "n_zero_density": np.int64,
+    "n_target_divergences": np.int64,
     "diverging": np.bool_,
     "base_id": np.int64,
     "model_logp": np.float64,
@@ -216,6 +222,20 @@ def _check_base(
             "the base with `pymc_tempering.fit_base(model)`."
         )
     return base
+
+
+def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
+    """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
+
+    PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
+    which has one trajectory in a draw.
+
+    Examples
+    --------
+    >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
+    (False, True, True)
+    """
+    return n_target_divergences > DIVERGING_SHARE * n_scans
 
 
 def pad(values: FloatArray, length: int) -> FloatArray:
