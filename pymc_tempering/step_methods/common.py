@@ -10,16 +10,18 @@ import xarray as xr
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
+from rich.progress import ProgressColumn
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.gaussian import GaussianBase, base_id
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.base.watch import Report
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.step_methods.board import Board
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
@@ -88,6 +90,7 @@ class TemperedStep(BlockedStep):
         self._density = compile_density(model)
         self.dim = self._density.dim
         self._given_base = _check_base(base, self._density)
+        self._board = Board()
         self.rng = get_random_generator(rng)
         self.tune = True
 
@@ -107,6 +110,7 @@ class TemperedStep(BlockedStep):
         self.rng = get_random_generator(rng, copy=False)
         self.tune = tune > 0
         self._n_tune = int(tune)
+        self._board.start_chain()
         self._reset_chain()
 
     def _reset_chain(self) -> None:
@@ -134,17 +138,23 @@ class TemperedStep(BlockedStep):
         # PyMC's trace reads the values by position, in the order of the point that it passes
         return {name: position[name] for name in point}, [statistics]
 
-    def _first_base(self, start: FloatArray) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+    def _first_base(
+        self, start: FloatArray, report: Report | None = None
+    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Base to start from, the combined local fits, and their means, shape (n, D).
 
         Local fits are made also where a base was given: they show whether it leaves out a mode.
         """
+        report = report or self._board.report
+        report("starting points", 0, 0)
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
             fits, anchor = find_modes(
-                self._density.address, self.dim, start, self.rng, prior_points=prior
-            )
+                self._density.address, self.dim, start, self.rng, prior_points=prior,
+                report=report,
+            )  # fmt: skip
+        report("first draw", 0, 0)
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
 
@@ -152,8 +162,9 @@ class TemperedStep(BlockedStep):
 
     def _progressbar_config(
         self, n_chains: int = 1
-    ) -> tuple[list[TextColumn], dict[str, list[Any]]]:
-        return progress_columns(n_chains, self._trips)
+    ) -> tuple[list[ProgressColumn], dict[str, list[Any]]]:
+        self._board.rewind()
+        return progress_columns(n_chains, self._trips, self._board)
 
     def _make_progressbar_update_functions(self) -> tuple[Any, ...]:
         trips = self._trips
