@@ -11,6 +11,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.path.compile import compile_density
 from pymc_tempering.step_methods.common import is_diverging
 
@@ -52,6 +53,13 @@ def test_our_ops_are_not_deprecated():
         "import pymc_tempering.transform.safe"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_levels_that_no_draw_could_be_at():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate = thermodynamic_integration_rb(np.full(50, -1e6), [0.0, 0.5, 1.0], np.zeros(3))
+    assert np.isnan(estimate.log_z[-1])
 
 
 def test_share_of_divergences():
