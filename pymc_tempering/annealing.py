@@ -16,7 +16,8 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
 from pymc_tempering.path.compile import CompiledDensity
 from pymc_tempering.path.unconstrain import unconstrained_draws
-from pymc_tempering.progress import Phases, phases
+from pymc_tempering.plan import plan_of_particles, say
+from pymc_tempering.progress import Phases, compiling, phases
 from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.step_methods.annealer import Annealer
@@ -184,12 +185,13 @@ def anneal(
     check_positive("n_particles", n_particles, integer=True)
     if isinstance(tune, bool) or not isinstance(tune, int | np.integer) or tune < 0:
         raise OptionError(f"`tune` is {tune!r}; expected a whole number of at least 0.")
-    step = HAIS(
-        n_levels=None if betas is not None else check_n_levels(n_levels), betas=betas,
-        schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
-        n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
-        model=resolve_model(model, "anneal"),
-    )  # fmt: skip
+    with compiling(progressbar):
+        step = HAIS(
+            n_levels=None if betas is not None else check_n_levels(n_levels), betas=betas,
+            schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
+            n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
+            model=resolve_model(model, "anneal"),
+        )  # fmt: skip
     _check_step_size(step_size, n_levels if betas is None else np.size(betas))
     if tune == 0:
         _check_untuned(step._tuner_options, step_size, direction, draws)
@@ -201,6 +203,14 @@ def anneal(
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
+    if progressbar:
+        n_gradients = n_leapfrog * (n_levels if betas is None else np.size(betas))
+        say(
+            plan_of_particles(
+                step._density, n_gradients=n_gradients, n_particles=n_particles,
+                direction=direction, tune=tune,
+            )
+        )  # fmt: skip
     with phases(progressbar) as work:
         annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
@@ -273,7 +283,7 @@ def _set_up(
         return Annealer(
             density.address, step._given_base, betas, sizes, **options.moves
         ), np.empty((0, step.dim))  # fmt: skip
-    base, anchor, modes = step._first_base(density.start)
+    base, anchor, modes = step._first_base(density.start, work.report)
     pilot = Pilot(
         density.address,
         base if step._given_base is not None else overdisperse(base, len(modes)),

@@ -15,7 +15,7 @@ from pytensor.graph.replace import graph_replace
 from pymc_tempering.annealing import anneal
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
-from pymc_tempering.path.freeze import freeze
+from pymc_tempering.path.freeze import copies_of_gps, freeze
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.private import is_improper
 from pymc_tempering.progress import phases
@@ -219,7 +219,8 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
             "draw from it; give `pm.CustomDist` its `random` function."
         ) from error
     drawn = {rv.name: np.asarray(value) for rv, value in zip(variables, values, strict=True)}
-    conditioned = clone_model(model)
+    with copies_of_gps():
+        conditioned = clone_model(model)
     for rv in conditioned.observed_RVs:
         old = conditioned.rvs_to_values[rv]
         new = pt.constant(drawn[rv.name].astype(old.dtype), name=rv.name)

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from importlib import import_module
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,23 @@ from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.plan import plan, say
+from pymc_tempering.progress import compiling
+from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.options import check_choice, did_you_mean
 
-__all__ = ["METHODS", "STEPS", "build_step", "check_run", "resolve_method", "run_chains", "sample"]
+__all__ = [
+    "METHODS",
+    "STEPS",
+    "build_step",
+    "check_run",
+    "prepare_step",
+    "resolve_method",
+    "run_chains",
+    "sample",
+]
 
 STEPS: dict[str, tuple[str, str]] = {
     "pt": ("pymc_tempering.step_methods.parallel", "ParallelTempering"),
@@ -109,6 +122,26 @@ def build_step(method: str, model: pm.Model, options: dict[str, Any]) -> Any:
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 
 
+def prepare_step(method: str, model: pm.Model, options: dict[str, Any], run: dict[str, Any]) -> Any:
+    """Build the step of a method, and say what the run will do unless it is to be quiet.
+
+    Parameters
+    ----------
+    method, model, options
+        As for :func:`build_step`.
+    run : dict
+        ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run.
+    """
+    show = bool(run["progressbar"]) and not options.get("quiet", False)
+    started = perf_counter()
+    with compiling(show):
+        step = build_step(method, model, options)
+    if show:
+        settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
+        say(plan(step, **settings, compiled=perf_counter() - started))
+    return step
+
+
 def run_chains(
     step: Any,
     model: pm.Model,
@@ -121,7 +154,7 @@ def run_chains(
     progressbar: bool,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """``pm.sample`` with a tempered step, with the dimensions of its statistics labelled."""
+    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used."""
     idata = pm.sample(
         draws,
         tune=tune,
@@ -133,7 +166,7 @@ def run_chains(
         progressbar=progressbar,
         **kwargs,
     )
-    return label_dimensions(idata)
+    return compact(label_dimensions(idata))
 
 
 def run_joint(model: pm.Model, *, tune: int | None, **kwargs: Any) -> LogZEstimate:
@@ -218,7 +251,7 @@ def sample(
     if method == "joint_ct":
         estimate = run_joint(model, **run, **kwargs)
     else:
-        step = build_step(method, model, kwargs)
+        step = prepare_step(method, model, kwargs, run)
         estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
     estimate = with_notes(estimate, prior_doubts(model, estimate.idata))
     for text in estimate.warnings:

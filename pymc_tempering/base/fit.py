@@ -16,6 +16,7 @@ from pymc_tempering.base.local import (
     fit_local_bases,
     select_fits,
 )
+from pymc_tempering.base.watch import Report, Tally, unwatched
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.types import FloatArray
 
@@ -163,6 +164,7 @@ def local_fits(
     prior_points: FloatArray | None = None,
     full_rank: bool = True,
     n_iterations: int = 3000,
+    report: Report = unwatched,
 ) -> tuple[list[GaussianBase], int]:
     """Distinct local fits from dispersed starts.
 
@@ -180,6 +182,8 @@ def local_fits(
         Improve the best ``MOST_FULL_RANK_FITS`` distinct mean-field fits by
         :func:`pymc_tempering.base.full_rank.fit_full_rank`, after which more of them may turn out
         to be the same mode.
+    report : callable
+        See :data:`pymc_tempering.base.watch.Report`.
 
     Returns
     -------
@@ -196,7 +200,8 @@ def local_fits(
     if not has_finite_density(address, start):
         nearby = dispersed_starts(address, start, rng, 1)
         start = nearby[0] if len(nearby) else start
-    each = fit_each(address, dim, [start], rng, n_iterations=n_iterations)
+    tally = Tally(report, "local fits", n_starts)
+    each = fit_each(address, dim, [start], rng, n_iterations=n_iterations, on_fit=tally.add)
     # what follows has to find modes; their shapes are fitted again by the full-rank fits
     n_later = n_iterations // 3 if full_rank else n_iterations
     inside = (
@@ -204,9 +209,12 @@ def local_fits(
         if (prior_points is not None)
         else []
     )
+    tally.total = n_starts + len(inside)
     if inside:
         with contextlib.suppress(BaseError):
-            each += fit_each(address, dim, np.array(inside), rng, n_iterations=n_later)
+            each += fit_each(
+                address, dim, np.array(inside), rng, n_iterations=n_later, on_fit=tally.add
+            )
     fits = select_fits(address, each)
     n_starts, most_starts = n_starts + len(inside), (most_starts or 0) + len(inside)
     units = np.maximum(1.0, each[0].base.scale)
@@ -217,17 +225,21 @@ def local_fits(
         starts = dispersed_starts(address, start, rng, n_new, _SEARCH_SCALES, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
-            each += fit_each(address, dim, starts, rng, n_iterations=n_later)
+            each += fit_each(address, dim, starts, rng, n_iterations=n_later, on_fit=tally.add)
         fits = select_fits(address, each)
         if len(starts) < n_new:
             break
         if len(fits) > n_known:
-            wanted = max(n_starts, most_starts)
+            wanted = tally.total = max(n_starts, most_starts)
         elif len(each) >= n_starts:
             break
     n_gradients = sum(fit.n_gradients for fit in each)
     if full_rank:
-        improved = [fit_full_rank(address, fit, rng) for fit in fits[:MOST_FULL_RANK_FITS]]
+        improved = []
+        tally = Tally(report, "shapes of modes", min(len(fits), MOST_FULL_RANK_FITS))
+        for fit in fits[:MOST_FULL_RANK_FITS]:
+            improved.append(fit_full_rank(address, fit, rng))
+            tally.add()
         n_gradients += sum(n for _, n in improved)
         fits = [fit for fit, _ in improved] + fits[MOST_FULL_RANK_FITS:]
         fits = drop_duplicates(fits, address=address)

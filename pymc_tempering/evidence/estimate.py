@@ -11,11 +11,12 @@ from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.plan import say
 from pymc_tempering.results.datatree import concat_chains, open_hint
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
-    build_step,
     check_run,
+    prepare_step,
     resolve_method,
     run_chains,
     run_joint,
@@ -145,11 +146,12 @@ def _sample_and_estimate(
             )
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
         return with_notes(estimate, prior_doubts(model, estimate.idata))
-    step = build_step(method, model, options)
+    step = prepare_step(method, model, options, run)
     seeds = _seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
     first = run.pop("chains")
+    show = bool(run["progressbar"]) and not options.get("quiet", False)
     doubts, notes = prior_doubts(model, idata), []
     while target_se is not None and not estimate.se <= target_se:
         have = estimate.per_chain.size
@@ -162,6 +164,11 @@ def _sample_and_estimate(
                 f"than {target_se:g}. Raise `max_chains` (now {max_chains}) or `draws`."
             )
             break
+        if show:
+            say(
+                f"The error of log Z is {estimate.se:.3g} nats after {have} chains; {more} more "
+                f"to reach {target_se:g}."
+            )
         extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
         idata = concat_chains([idata, extra])
         estimate = estimate_from_idata(idata)

@@ -9,7 +9,8 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
-from pymc_tempering.results.datatree import attach_estimate, read_statistics
+from pymc_tempering.results.compact import compact
+from pymc_tempering.results.datatree import attach_estimate, label_dimensions, read_statistics
 from pymc_tempering.transform.names import DELTA
 from pymc_tempering.transform.record import is_untempered, stored_statistics
 from pymc_tempering.transform.untempered import LABEL
@@ -107,6 +108,8 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     DataError
         If the statistics are not there.
     """
+    recorded_statistics(idata)  # a damaged run is refused by what was given
+    idata = compact(label_dimensions(idata))
     method, statistics = recorded_statistics(idata)
     module, label, _ = COLLECTORS[method]
     collect: Collector = import_module(module).collect

@@ -14,6 +14,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.path.freeze import copies_of_gps
 from pymc_tempering.private import rewrite_parameter_checks
 from pymc_tempering.types import FloatArray
 
@@ -30,10 +31,11 @@ def constrained_model(model: pm.Model) -> pm.Model:
     themselves. A ratio of two such densities at one point is the ratio of the densities of the
     unconstrained values as well, since both have the same Jacobian.
     """
-    frozen = freeze_dims_and_data(model)
-    # PyMC 6.4 does not transform models that have initial values, which mean nothing here
-    frozen.rvs_to_initial_values.update(dict.fromkeys(frozen.rvs_to_initial_values))
-    return remove_value_transforms(frozen)
+    with copies_of_gps():
+        frozen = freeze_dims_and_data(model)
+        # PyMC 6.4 does not transform models that have initial values, which mean nothing here
+        frozen.rvs_to_initial_values.update(dict.fromkeys(frozen.rvs_to_initial_values))
+        return remove_value_transforms(frozen)
 
 
 def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:

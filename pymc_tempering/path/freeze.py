@@ -1,7 +1,9 @@
 """What a model must be like to be tempered, checked before anything is compiled."""
 
 import hashlib
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pymc as pm
@@ -13,7 +15,14 @@ from pymc_tempering.path.point import PointMap
 from pymc_tempering.private import has_random_terms
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_STARTS", "check_finite", "freeze", "shared_digest", "starting_points"]
+__all__ = [
+    "N_STARTS",
+    "check_finite",
+    "copies_of_gps",
+    "freeze",
+    "shared_digest",
+    "starting_points",
+]
 
 N_STARTS = 8
 """Starting points at which the log density is tried before a model is refused."""
@@ -58,7 +67,20 @@ def freeze(model: pm.Model) -> pm.Model:
             "variable inside a potential. Evidence needs the density of all the data: pass the "
             "whole data set instead."
         )
-    return freeze_dims_and_data(model)
+    with copies_of_gps():
+        return freeze_dims_and_data(model)
+
+
+@contextmanager
+def copies_of_gps() -> Iterator[None]:
+    """Copy a model without PyMC's notice on Gaussian processes.
+
+    It is for those who go on to build on the copy, with the objects of the original. Copies that
+    are made here are compiled, and nothing else.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Detected variables likely created by GP")
+        yield
 
 
 def starting_points(start: FloatArray, random_seed: int) -> FloatArray:

@@ -34,7 +34,9 @@ def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> 
     try:
         draw = draws_from_prior(density.model)
         seeds = rng.integers(2**31, size=n)
-        points = np.stack([density.points.ravel(draw(int(seed))) for seed in seeds])
+        # wide priors have draws beyond all numbers; they are left out below
+        with np.errstate(all="ignore"):
+            points = np.stack([density.points.ravel(draw(int(seed))) for seed in seeds])
     except Exception as error:  # noqa: BLE001  whatever a prior cannot do is no obstacle
         _log.debug("no starting points from the prior: %s", error)
         return empty

@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.results.compact import compress, pad_levels
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.types import FloatArray
 
@@ -157,7 +158,7 @@ def attach_estimate(
             idata["sample_stats"] = xr.DataTree(
                 idata["sample_stats"].to_dataset().assign(log_marginal_likelihood=per_chain)
             )
-    return idata
+    return compress(idata)
 
 
 def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
@@ -175,12 +176,12 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
     Parameters
     ----------
     runs : list of xarray.DataTree
-        With equal numbers of draws.
+        With equal numbers of draws. Levels that only some runs use are nan in the others.
 
     Raises
     ------
     DataError
-        If the runs differ in the number of draws, scans or levels.
+        If the runs differ in the number of draws or scans.
 
     Returns
     -------
@@ -190,7 +191,12 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
     """
     runs = [label_dimensions(run) for run in runs]
     sizes = [
-        {k: v for k, v in run["sample_stats"].dataset.sizes.items() if k != "chain"} for run in runs
+        {
+            k: v
+            for k, v in run["sample_stats"].dataset.sizes.items()
+            if k not in ("chain", "level", "pair")
+        }
+        for run in runs
     ]
     if any(size != sizes[0] for size in sizes):
         raise DataError(
@@ -205,8 +211,9 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
             groups[f"/{name}"] = node.to_dataset()
             continue
         parts, first = [], 0
+        n_levels = max(run[name].dataset.sizes.get("level", 0) for run in runs)
         for run in runs:
-            part = run[name].to_dataset()
+            part = pad_levels(run[name].to_dataset(), n_levels)
             part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
             first += part.sizes["chain"]
             parts.append(part)

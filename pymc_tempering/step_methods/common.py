@@ -11,30 +11,38 @@ import xarray as xr
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
+from rich.progress import ProgressColumn
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.gaussian import GaussianBase, base_id
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.base.watch import Report
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.freeze import shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.private import ProgressHooks
+from pymc_tempering.step_methods.board import Board
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TemperedStep", "TemperedStepState", "base_id"]
+__all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
 
 N_PRIOR_STARTS = 12
 """Starts of the local fits that are drawn from the prior, where it can be drawn from."""
+
+DIVERGING_SHARE = 0.1
+"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
+them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
+replica that cannot move at all has them one after the other."""
 
 _SHARED: dict[str, type] = {
     "global_barrier": np.float64,
     "n_gradients": np.int64,
     "n_divergences": np.int64,
     "n_zero_density": np.int64,
+    "n_target_divergences": np.int64,
     "diverging": np.bool_,
     "base_id": np.int64,
     "model_logp": np.float64,
@@ -84,6 +92,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._density = compile_density(model)
         self.dim = self._density.dim
         self._given_base = _check_base(base, self._density)
+        self._board = Board()
         self.rng = get_random_generator(rng)
         self.tune = True
 
@@ -103,6 +112,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.rng = get_random_generator(rng, copy=False)
         self.tune = tune > 0
         self._n_tune = int(tune)
+        self._board.start_chain()
         self._reset_chain()
 
     def _reset_chain(self) -> None:
@@ -130,23 +140,30 @@ class TemperedStep(ProgressHooks, BlockedStep):
         # PyMC's trace reads the values by position, in the order of the point that it passes
         return {name: position[name] for name in point}, [statistics]
 
-    def _first_base(self, start: FloatArray) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+    def _first_base(
+        self, start: FloatArray, report: Report | None = None
+    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Base to start from, the combined local fits, and their means, shape (n, D).
 
         Local fits are made also where a base was given: they show whether it leaves out a mode.
         """
+        report = report or self._board.report
+        report("starting points", 0, 0)
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
             fits, anchor = find_modes(
-                self._density.address, self.dim, start, self.rng, prior_points=prior
-            )
+                self._density.address, self.dim, start, self.rng, prior_points=prior,
+                report=report,
+            )  # fmt: skip
+        report("first draw", 0, 0)
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
 
-    def progress_columns(self, n_chains: int) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+    def progress_columns(self, n_chains: int) -> tuple[list[ProgressColumn], dict[str, list[Any]]]:
         """Columns of the progress bar, and what they show before the first draw."""
-        return progress_columns(n_chains, self._trips)
+        self._board.rewind()
+        return progress_columns(n_chains, self._trips, self._board)
 
     def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """Give what PyMC calls in its own process with the statistics of a draw."""
@@ -216,6 +233,20 @@ def _check_base(
             "the base with `pymc_tempering.fit_base(model)`."
         )
     return base
+
+
+def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
+    """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
+
+    PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
+    which has one trajectory in a draw.
+
+    Examples
+    --------
+    >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
+    (False, True, True)
+    """
+    return n_target_divergences > DIVERGING_SHARE * n_scans
 
 
 def pad(values: FloatArray, length: int) -> FloatArray:

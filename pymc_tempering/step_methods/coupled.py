@@ -10,8 +10,9 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
-from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
+from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, is_diverging
 from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_options
 from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
@@ -203,15 +204,16 @@ class CoupledStep(TemperedStep):
 
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         trips, restarts, gradients, divergences, at_target, zero, draws, support = record.counts
+        diverging = is_diverging(at_target, len(record.delta))
         if not self.tune:
-            self._totals.count(diverging=at_target > 0, round_trips=trips, restarts=restarts)
+            self._totals.count(diverging=diverging, round_trips=trips, restarts=restarts)
             self._add_log_weights(self._totals, pair, record)
         return (
             self._own_statistics(pair, record)
             | self._totals.statistics()
             | {
-                "delta": record.delta,
-                "target_delta": record.target_delta,
+                "delta": round_delta(record.delta),
+                "target_delta": round_delta(record.target_delta),
                 "beta": record.beta,
                 "target_acceptance_rate": record.target_acceptance_rate,
                 "exchange_rate": record.exchange_rate,
@@ -223,7 +225,8 @@ class CoupledStep(TemperedStep):
                 "n_zero_density": zero,
                 "n_base_draws": draws,
                 "n_base_support": support,
-                "diverging": at_target > 0,
+                "n_target_divergences": at_target,
+                "diverging": diverging,
                 "base_id": pair.base_id,
                 "model_logp": pair.target_log_density,
             }
@@ -249,7 +252,8 @@ class CoupledStep(TemperedStep):
                 "n_zero_density": record.n_zero_density,
                 "n_base_draws": len(record.delta),
                 "n_base_support": int(np.isfinite(record.delta[:, 0]).sum()),
-                "diverging": record.n_target_divergences > 0,
+                "n_target_divergences": record.n_target_divergences,
+                "diverging": is_diverging(record.n_target_divergences, len(record.delta)),
                 "base_id": replicas.base_id,
                 "model_logp": replicas.target_log_density,
             }

@@ -16,7 +16,13 @@ from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knot
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
 from pymc_tempering.step_methods.annealer import AnnealingRecord
 from pymc_tempering.step_methods.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, base_id, pad
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    base_id,
+    is_diverging,
+    pad,
+)
 from pymc_tempering.step_methods.options import (
     check_choice,
     check_positive,
@@ -232,7 +238,9 @@ class HAIS(TemperedStep):
                 "n_levels": annealer.n_levels,
             }
             if not self.tune:
-                self._totals.count(diverging=counts[2] > 0, restarts=int(record.accepted.sum()))
+                self._totals.count(
+                    diverging=is_diverging(int(counts[2]), s), restarts=int(record.accepted.sum())
+                )
                 weights = record.log_weight_forward, record.log_weight_reverse
                 self._totals.add_log_weights(annealing_log_weights(*weights), (1.0, -1.0))
         return (
@@ -243,7 +251,8 @@ class HAIS(TemperedStep):
                 "n_gradients": int(counts[0]),
                 "n_divergences": int(counts[1]),
                 "n_zero_density": int(counts[3]),
-                "diverging": bool(counts[2] > 0),
+                "n_target_divergences": int(counts[2]),
+                "diverging": is_diverging(int(counts[2]), s),
                 "base_id": base_id(tuner.base),
                 "model_logp": tuner.target_log_density,
             }

@@ -13,8 +13,14 @@ from pymc_tempering.base.moments import match_moments
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.kernels.swap import SWAP_SCHEMES
+from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
-from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, pad
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    is_diverging,
+    pad,
+)
 from pymc_tempering.step_methods.options import (
     check_choice,
     check_positive,
@@ -249,7 +255,7 @@ class ParallelTempering(TemperedStep):
         n, replicas = self.n_levels, run.replicas
         replica = np.full(n, -1)
         replica[: replicas.n_levels] = replicas.replica_at
-        diverging = record.n_target_divergences > 0
+        diverging = is_diverging(record.n_target_divergences, len(record.delta))
         if not self.tune:
             run.totals.count(
                 diverging=diverging,
@@ -263,7 +269,7 @@ class ParallelTempering(TemperedStep):
         run.barrier_sum += replicas.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1
         return run.totals.statistics() | {
-            "delta": pad(record.delta, n),
+            "delta": pad(round_delta(record.delta), n),
             "betas": pad(replicas.betas, n),
             "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
             "acceptance_rate": pad(record.acceptance_rate, n),
@@ -275,6 +281,7 @@ class ParallelTempering(TemperedStep):
             "n_gradients": record.n_gradients,
             "n_divergences": record.n_divergences,
             "n_zero_density": record.n_zero_density,
+            "n_target_divergences": record.n_target_divergences,
             "diverging": diverging,
             "n_unreached_modes": run.n_unreached_modes,
             "base_id": replicas.base_id,

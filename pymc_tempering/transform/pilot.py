@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.base.watch import Report, unwatched
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.path.compile import CompiledDensity
@@ -112,10 +113,11 @@ def run_pilot(
     ModelError
         If the run has no draws in common between two neighbouring levels.
     """
-    phase = (work or Phases()).add("Pilot run", _N_TUNE + _N_DRAWS)
+    work = work or Phases()
     # sums of several BLAS threads depend on their number, and draws must not
     with threadpool_limits(limits=1, user_api="blas"):
-        anchor, modes = fit_modes(density, rng)
+        anchor, modes = fit_modes(density, rng, work.report)
+        phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)
         replicas = Replicas(
             density.address,
             base or overdisperse(anchor, len(modes)),
@@ -159,7 +161,7 @@ def run_pilot(
 
 
 def fit_modes(
-    density: CompiledDensity, rng: np.random.Generator
+    density: CompiledDensity, rng: np.random.Generator, report: Report = unwatched
 ) -> tuple[GaussianBase, FloatArray]:
     """Fit every mode that can be found.
 
@@ -167,6 +169,8 @@ def fit_modes(
     ----------
     density : CompiledDensity
     rng : numpy.random.Generator
+    report : callable
+        See :data:`pymc_tempering.base.watch.Report`.
 
     Returns
     -------
@@ -175,5 +179,5 @@ def fit_modes(
     modes : ndarray of shape (n_modes, D)
         Their means.
     """
-    fits, anchor = find_modes(density.address, density.dim, density.start, rng)
+    fits, anchor = find_modes(density.address, density.dim, density.start, rng, report=report)
     return anchor, np.stack([fit.mean for fit in fits])
