@@ -1,6 +1,7 @@
 """Model comparison from evidences that are known exactly."""
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -256,3 +257,20 @@ def test_says_which_model_is_sampled_unless_quiet(quiet, caplog):
     with caplog.at_level("INFO", logger="pymc"):
         compare(models, random_seed=1, **{**QUICK, "quiet": quiet})
     assert ("Sampling the model 'narrow'" in caplog.text) is not quiet
+
+
+def test_print_fits_80_columns_and_has_errors_beside_numbers():
+    models = {
+        "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=("w",)),
+    }  # fmt: skip
+    table = compare(models)
+    text = repr(table)
+    assert max(map(len, text.split("\n"))) <= 80
+    assert "-1081.03 ± 0.03" in text
+    assert "-2.37 ± 0.20" in text
+    assert "0.91 [" in text
+    assert [line.endswith("yes") for line in text.split("\n")] == [False, False, True]
+    assert str(table) == text
+    # what is made of it is a plain table with all columns
+    assert type(table.round(2)) is type(table.T) is pd.DataFrame
+    assert "-4.00 ± ?" in repr(compare({"a": estimate(-4.0, np.nan), "b": estimate(-5.0)}))
