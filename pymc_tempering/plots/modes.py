@@ -84,7 +84,7 @@ def plot_modes(
         _draw_plane(axes[1], result, names)
     for one in axes:
         tidy(one)
-    legend_below(axes[0], n_columns=4)
+    legend_below(axes[0], n_columns=3)
     # chains are named once, under the shares
     legend_below(axes[1], handles=axes[1].get_legend_handles_labels()[0][-1:])
     return axes
