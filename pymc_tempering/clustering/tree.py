@@ -169,6 +169,9 @@ def _find_cut(draws: _Draws, node: np.ndarray, part: np.ndarray | None = None) -
     if x.shape[1] > 1:
         for held_out in (False, True):
             use, judge = x[fold != held_out], x[fold == held_out]
+            # a node that was visited in a few stretches may lie in one fold
+            if min(len(use), len(judge)) < _MIN_DRAWS // 2:
+                continue
             fitted = [*principal_directions(use), *local_directions(use)]
             if part is not None:
                 upper = part[node][fold != held_out]
