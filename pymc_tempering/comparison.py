@@ -16,6 +16,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.results.digest import describe_observed, observed_digest
+from pymc_tempering.results.printed import PrintedTable, with_error
 from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
@@ -32,6 +33,32 @@ _N_ERROR_DRAWS = 4000
 
 # where PyMC says what it samples, so that users silence both alike
 _log = logging.getLogger("pymc")
+
+
+class ComparisonTable(PrintedTable):
+    """Table of :func:`compare`; its print has the errors beside the numbers."""
+
+    @staticmethod
+    def short(table: pd.DataFrame) -> pd.DataFrame:
+        """Columns that fit 80 characters."""
+        interval = [
+            f"{p:.2f} [{low:.2f}, {high:.2f}]"
+            for p, low, high in zip(
+                table["probability"], table["probability_low"], table["probability_high"],
+                strict=True,
+            )
+        ]  # fmt: skip
+        return pd.DataFrame(
+            {
+                "log Z": with_error(table["log_marginal_likelihood"], table["se"]),
+                "log Bayes factor": with_error(
+                    table["log_bayes_factor"], table["log_bayes_factor_se"]
+                ),
+                "probability": interval,
+                "warning": ["yes" if warning else "" for warning in table["warning"]],
+            },
+            index=table.index.rename(None),
+        )
 
 
 def compare(
@@ -68,6 +95,8 @@ def compare(
         of log Z and are nan where one of these is; ``rank_stability``, the probability over those
         errors that the row would keep its rank; ``warning``, whether the estimate has any. All in
         nats.
+
+        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
 
     Raises
     ------
@@ -217,7 +246,7 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
         },
         index=pd.Index(names, name="model"),
     )
-    return table.iloc[order]
+    return ComparisonTable(table.iloc[order])
 
 
 def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:

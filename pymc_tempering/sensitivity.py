@@ -28,6 +28,7 @@ from pymc_tempering.evidence.reweighted import (
     original_of,
 )
 from pymc_tempering.path.scaled_prior import scalable_names
+from pymc_tempering.results.printed import PrintedTable, with_error
 from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["prior_sensitivity"]
@@ -42,6 +43,31 @@ _COLUMNS = (
     "change", "name", "value", "log_z", "se", "log_bayes_factor", "log_bayes_factor_se",
     "weight_ess_share", "pareto_k", "source", "warning",
 )  # fmt: skip
+
+
+class SensitivityTable(PrintedTable):
+    """Table of :func:`prior_sensitivity`; its print has the errors beside the numbers."""
+
+    @staticmethod
+    def short(table: pd.DataFrame) -> pd.DataFrame:
+        """Columns that fit 80 characters."""
+        changes = zip(table["change"], table["name"], table["value"], strict=True)
+        labels = [
+            {
+                "original": "original",
+                "prior scale": f"{name} * {value:g}",
+                "likelihood power": f"{name} ** {value:g}",
+            }.get(kind, name)
+            for kind, name, value in changes
+        ]
+        return pd.DataFrame(
+            {
+                "log Z": with_error(table["log_z"], table["se"]),
+                "log BF": with_error(table["log_bayes_factor"], table["log_bayes_factor_se"]),
+                "warning": list(table["warning"]),
+            },
+            index=labels,
+        )
 
 
 def prior_sensitivity(
@@ -96,6 +122,7 @@ def prior_sensitivity(
         draws; ``weight_ess_share``, effective weights as a share of the draws; ``pareto_k`` of the
         weights; ``source``, "draws" or "ladder"; ``warning``, the name of what speaks against the
         row, or empty. All in nats. Errors are of autocorrelated draws and of chains that differ.
+        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
 
     Raises
     ------
@@ -151,7 +178,7 @@ def prior_sensitivity(
     for change, log_weights, doubt in evaluated.weights:
         row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
         rows.append(_row(change, row or from_draws(original, log_weights), doubt))
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    table = SensitivityTable(rows, columns=list(_COLUMNS))
     for text in _doubts(table):
         warnings.warn(text, TemperingWarning, stacklevel=2)
     return table

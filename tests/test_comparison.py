@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -298,3 +299,20 @@ def test_objects_that_hold_a_pymc_model(monkeypatch):
     builder.build()
     assert compare({"a": plain, "b": builder}, random_seed=5).index.tolist() == ["a", "b"]
     assert sampled == [plain, inside]
+
+
+def test_print_fits_80_columns_and_has_errors_beside_numbers():
+    models = {
+        "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=("w",)),
+    }  # fmt: skip
+    table = compare(models)
+    text = repr(table)
+    assert max(map(len, text.split("\n"))) <= 80
+    assert "-1081.03 ± 0.03" in text
+    assert "-2.37 ± 0.20" in text
+    assert "0.91 [" in text
+    assert [line.endswith("yes") for line in text.split("\n")] == [False, False, True]
+    assert str(table) == text
+    # what is made of it is a plain table with all columns
+    assert type(table.round(2)) is type(table.T) is pd.DataFrame
+    assert "-4.00 ± ?" in repr(compare({"a": estimate(-4.0, np.nan), "b": estimate(-5.0)}))

@@ -62,14 +62,21 @@ def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float,
 
 
 def get_axes_row(
-    ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float], n: int
+    ax: Any,
+    figsize: tuple[float, float] | None,
+    default: tuple[float, float],
+    n: int,
+    *,
+    per_row: int | None = None,
 ) -> np.ndarray:
-    """Return `n` axes side by side, as `get_axes` does one."""
+    """Return `n` axes side by side, as `get_axes` does one; wrapped after `per_row`."""
     import matplotlib.pyplot as plt
 
     if ax is None:
         figure = plt.figure(figsize=figsize or default, layout="constrained")
-        return np.ravel(figure.subplots(1, n, squeeze=False))
+        columns = n if per_row is None else min(n, per_row)
+        cells = figure.add_gridspec(-(-n // columns), columns)
+        return np.array([figure.add_subplot(cells[divmod(i, columns)]) for i in range(n)])
     if figsize is not None:
         raise OptionError("Both `ax` and `figsize` were given; a given axes has its size already.")
     given = np.ravel(np.asarray(ax, dtype=object))
@@ -80,9 +87,26 @@ def get_axes_row(
     return given
 
 
-def colour_of_chain(n_chains: int, chain: int) -> str:
-    """Colour of a chain by position; grey for all where there are more than colours."""
-    return CYCLE[chain] if n_chains <= len(CYCLE) else GREY
+def colour_of_chain(names: np.ndarray, chain: int) -> str:
+    """Colour of a chain, the same in all pictures of a run and of part of its chains.
+
+    Parameters
+    ----------
+    names : ndarray of shape (n_chains,)
+        Coordinates of the chains.
+    chain : int
+        Position of the chain among them.
+
+    Returns
+    -------
+    str
+        By coordinate, or by position where there are others than 0 to 5; grey for all where there
+        are more than colours.
+    """
+    if len(names) > len(CYCLE):
+        return GREY
+    by_name = all(name in range(len(CYCLE)) for name in names)
+    return CYCLE[int(names[chain]) if by_name else chain]
 
 
 def name_of_chain(names: np.ndarray, chain: int) -> str | None:

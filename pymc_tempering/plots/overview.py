@@ -45,7 +45,7 @@ class Panel(NamedTuple):
 PANELS: tuple[Panel, ...] = (
     Panel(
         "Has log Z settled?",
-        "In a good run the blue line stops drifting and the chains end inside or near its band. "
+        "In a good run the thick line stops drifting and the chains end inside or near its band. "
         "Chains that settle apart have not found the same modes.",
         plot_logz_trace,
         1,
@@ -61,8 +61,9 @@ PANELS: tuple[Panel, ...] = (
     ),
     Panel(
         "Do replicas make the whole journey?",
-        "Each coloured line is a way from base to target and back, which can carry a new mode to "
-        "the posterior draws. Without any, nothing says that every mode was found.",
+        "Each thick line is a way from base to target and back, which can carry a new mode to the "
+        "posterior draws. Without any, nothing says that every mode was found. Shown is the chain "
+        "with fewest round trips.",
         plot_index_process,
         1,
         ("replica",),

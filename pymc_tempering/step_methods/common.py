@@ -96,6 +96,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.rng = get_random_generator(rng)
         self.tune = True
 
+    @property
+    def density(self) -> CompiledDensity:
+        """The model's compiled log density."""
+        return self._density
+
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
 
