@@ -3,16 +3,16 @@
 import warnings
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
-from pymc_tempering.plan import say
-from pymc_tempering.results.datatree import concat_chains, open_hint
+from pymc_tempering.evidence.with_model import estimate_draws
+from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
     check_run,
@@ -31,13 +31,11 @@ DEFAULT_DRAWS = 160
 DEFAULT_JOINT_DRAWS = 3000
 """Draws of each chain of joint continuous tempering, where a draw is one step of NUTS."""
 
-# room for the error to turn out larger than the first run said
-_SAFETY = 1.15
-
 
 def estimate_logz(
     model_or_idata: pm.Model | xr.DataTree | None = None,
     *,
+    model: pm.Model | None = None,
     method: str = "pt",
     draws: int | None = None,
     tune: int | None = None,
@@ -53,27 +51,34 @@ def estimate_logz(
 
     Given a DataTree from ``pm.sample`` with a tempered step, nothing is sampled: the recorded
     statistics are enough, also after slicing draws, after a round trip through a file, and for
-    chains of several runs put together.
+    chains of several runs put together. With ``model`` and ``target_se``, chains are added to it.
+
+    Given posterior draws of any other sampler and the model that they are of, nothing is sampled
+    either: log Z comes from bridge sampling. A mode that the draws lack is lacking in it.
 
     Parameters
     ----------
     model_or_idata : pymc.Model or DataTree, optional
         Default: the model of the context.
-    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto"}
+    model : pymc.Model, optional
+        With a DataTree: the model that its draws are of.
+    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto", "bridge"}
         The sampler. "pt", the default: parallel tempering with MBAR. "gibbs_ct": Gibbs continuous
         tempering (Graham & Storkey 2017, eq. 21). "joint_ct": NUTS on the tempered model of
         :func:`pymc_tempering.temper`. "st": simulated tempering with RTS (Carlson et al. 2016,
         eq. 12). "hais": Hamiltonian annealed importance sampling, with bounds (Sohl-Dickstein &
         Culpepper 2012). "auto": parallel tempering, the cheapest for a
-        given error on 12 of 13 reference problems.
+        given error on 12 of 13 reference problems. "bridge", with a DataTree and its model: bridge
+        sampling, also where the draws are those of a tempered run.
     draws, tune, chains, cores, random_seed, progressbar
         As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is
         ``scans_per_draw`` scans; 160 draws of 4 chains reach an error of a few hundredths of a nat
         on most models.
     target_se : float, optional
-        Standard error to reach, in nats: chains are added in rounds until it is.
+        Standard error to reach, in nats: chains are added in rounds until it is, with other seeds
+        than those of the chains that are there.
     max_chains : int
-        Where ``target_se`` gives up; the result then says so.
+        Chains in all, stored ones included, where ``target_se`` gives up; the result then says so.
     **kwargs
         Options of the step, for instance ``scans_per_draw`` or ``base``, or of ``pm.sample``.
 
@@ -106,7 +111,18 @@ def estimate_logz(
     >>> bool(abs(estimate.log_z - exact) < 5 * estimate.se)
     True
     """
-    if isinstance(model_or_idata, xr.DataTree):
+    if model is not None and not isinstance(model_or_idata, xr.DataTree):
+        raise OptionError(
+            f"`model` goes with stored draws, but the first argument is a "
+            f"{type(model_or_idata).__name__}; expected a DataTree. A model alone is the first "
+            "argument: `estimate_logz(model)`."
+        )
+    if isinstance(model_or_idata, xr.DataTree) and model is not None:
+        estimate = estimate_draws(
+            model_or_idata, model, method, target_se, max_chains, random_seed, kwargs,
+            draws=draws, tune=tune, chains=chains, cores=cores, progressbar=progressbar,
+        )  # fmt: skip
+    elif isinstance(model_or_idata, xr.DataTree):
         estimate = _estimate_stored(model_or_idata, target_se, kwargs)
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
@@ -147,31 +163,22 @@ def _sample_and_estimate(
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
         return with_notes(estimate, prior_doubts(model, estimate.idata))
     step = prepare_step(method, model, options, run)
-    seeds = _seeds(random_seed)
+    seeds = round_seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
-    first = run.pop("chains")
-    show = bool(run["progressbar"]) and not options.get("quiet", False)
-    doubts, notes = prior_doubts(model, idata), []
-    while target_se is not None and not estimate.se <= target_se:
-        have = estimate.per_chain.size
-        ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
-        missing = int(np.ceil(_SAFETY * have * ratio**2)) - have
-        more = min(max(missing, first), max_chains - have)
-        if more <= 0:
-            notes.append(
-                f"target_se not reached: the error is {estimate.se:.3g} after {have} chains, more "
-                f"than {target_se:g}. Raise `max_chains` (now {max_chains}) or `draws`."
-            )
-            break
-        if show:
-            say(
-                f"The error of log Z is {estimate.se:.3g} nats after {have} chains; {more} more "
-                f"to reach {target_se:g}."
-            )
-        extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
-        idata = concat_chains([idata, extra])
-        estimate = estimate_from_idata(idata)
+    least = run.pop("chains")
+    doubts = prior_doubts(model, idata)
+    notes: list[str] = []
+    if target_se is not None:
+        estimate, notes = reach_target_se(
+            estimate,
+            idata,
+            lambda n: run_chains(step, model, chains=n, random_seed=next(seeds), **run, **options),
+            target_se=target_se,
+            max_chains=max_chains,
+            least=least,
+            show=bool(run["progressbar"]) and not options.get("quiet", False),
+        )
     return with_notes(estimate, doubts, notes)
 
 
@@ -188,17 +195,7 @@ def _estimate_stored(
         return estimate
     note = (
         f"target_se not reached: the error of the stored run is {estimate.se:.3g}, more than "
-        f"{target_se:g}. Pass the model, so that chains can be added."
+        f"{target_se:g}. Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, "
+        "so that chains are added."
     )
     return with_notes(estimate, (), [note])
-
-
-def _seeds(random_seed: Any) -> Any:
-    """Seeds of successive rounds; the first is the user's own."""
-    yield random_seed
-    if isinstance(random_seed, np.random.Generator):
-        while True:
-            yield random_seed
-    sequence = np.random.SeedSequence(random_seed)
-    while True:
-        yield int(sequence.spawn(1)[0].generate_state(1)[0])

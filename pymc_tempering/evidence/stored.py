@@ -52,7 +52,8 @@ def recognise(statistics: Mapping[str, FloatArray]) -> str:
     sampler = "NUTS" if {"tree_depth", "depth"} & set(statistics) else "a sampler without tempering"
     raise DataError(
         f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
-        "log Z. Sample with a tempered step, for instance "
+        "log Z. As a quick second opinion, pass the model: `estimate_logz(idata, model=model)` is "
+        "bridge sampling of these draws. Thorough, and for several modes: "
         "`pm.sample(step=pymc_tempering.ParallelTempering(base=idata))`, which takes its base "
         "from these draws."
     )

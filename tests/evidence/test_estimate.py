@@ -15,7 +15,7 @@ from pymc_tempering.errors import (
     ScheduleError,
     TemperingWarning,
 )
-from pymc_tempering.evidence import estimate as estimate_module
+from pymc_tempering.evidence.rounds import round_seeds
 
 QUICK = {"draws": 40, "tune": 60, "cores": 1, "progressbar": False, "quiet": True,
          "compute_convergence_checks": False, "scans_per_draw": 8}  # fmt: skip
@@ -158,7 +158,7 @@ def test_target_se_gives_up_at_max_chains_and_says_so(model, base):
 
 @pytest.mark.parametrize("random_seed", [7, None, np.random.default_rng(7), [3, 4]])
 def test_rounds_have_seeds_of_their_own(random_seed):
-    seeds = estimate_module._seeds(random_seed)
+    seeds = round_seeds(random_seed)
     assert next(seeds) is random_seed
     rest = [next(seeds) for _ in range(3)]
     if isinstance(random_seed, np.random.Generator):
