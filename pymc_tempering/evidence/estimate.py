@@ -1,5 +1,6 @@
 """The log marginal likelihood of a model or of a stored run, in one call."""
 
+import inspect
 import warnings
 from typing import Any
 
@@ -11,6 +12,7 @@ from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.options import check_positive, resolve_model
 from pymc_tempering.results.datatree import concat_chains, open_hint
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
@@ -20,7 +22,6 @@ from pymc_tempering.sampling import (
     run_chains,
     run_joint,
 )
-from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["DEFAULT_DRAWS", "estimate_logz"]
 
@@ -52,7 +53,8 @@ def estimate_logz(
 
     Given a DataTree from ``pm.sample`` with a tempered step, nothing is sampled: the recorded
     statistics are enough, also after slicing draws, after a round trip through a file, and for
-    chains of several runs put together.
+    chains of several runs put together. Options of sampling are then refused, as they would have
+    no effect; the same chain twice is, as it would make the error too small.
 
     Parameters
     ----------
@@ -106,13 +108,21 @@ def estimate_logz(
     True
     """
     if isinstance(model_or_idata, xr.DataTree):
-        estimate = _estimate_stored(model_or_idata, target_se, kwargs)
+        given = {
+            "method": method, "draws": draws, "tune": tune, "chains": chains, "cores": cores,
+            "max_chains": max_chains, "random_seed": random_seed,
+        }  # fmt: skip
+        estimate = _estimate_stored(model_or_idata, target_se, kwargs | _changed(given))
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
         method = resolve_method(method)
         if draws is None:
             draws = DEFAULT_JOINT_DRAWS if method == "joint_ct" else DEFAULT_DRAWS
-        check_run(draws=draws, tune=tune, chains=chains, cores=cores, target_se=target_se)
+        check_run(
+            draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
+            target_se=target_se,
+        )  # fmt: skip
+        check_positive("max_chains", max_chains, integer=True)
         estimate = _sample_and_estimate(
             model, method, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
             chains=chains, cores=cores, progressbar=progressbar,
@@ -168,9 +178,17 @@ def _sample_and_estimate(
     return with_notes(estimate, doubts, notes)
 
 
+def _changed(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options of `estimate_logz` that are not at their defaults."""
+    parameters = inspect.signature(estimate_logz).parameters
+    return {name: value for name, value in options.items() if value is not parameters[name].default}
+
+
 def _estimate_stored(
     idata: xr.DataTree, target_se: float | None, options: dict[str, Any]
 ) -> LogZEstimate:
+    if target_se is not None:
+        check_positive("target_se", target_se)
     if options:
         raise OptionError(
             f"The options {sorted(options)} are for sampling, and a stored run is not sampled "
