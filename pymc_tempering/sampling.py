@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.options import (
     check_choice,
@@ -227,7 +227,7 @@ def sample(
     else:
         step = build_step(method, model, kwargs)
         estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
-    estimate = with_notes(estimate, prior_doubts(model, estimate.idata))
+    estimate = with_notes(estimate, model_doubts(model, estimate.idata))
     for text in estimate.warnings:
         warnings.warn(text, TemperingWarning, stacklevel=2)
     return estimate.idata

@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.options import check_positive, resolve_model
 from pymc_tempering.results.datatree import concat_chains, open_hint
@@ -154,13 +154,13 @@ def _sample_and_estimate(
                 "model; use method='gibbs_ct', or raise `draws`."
             )
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
-        return with_notes(estimate, prior_doubts(model, estimate.idata))
+        return with_notes(estimate, model_doubts(model, estimate.idata))
     step = build_step(method, model, options)
     seeds = _seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
     first = run.pop("chains")
-    doubts, notes = prior_doubts(model, idata), []
+    doubts, notes = model_doubts(model, idata), []
     while target_se is not None and not estimate.se <= target_se:
         have = estimate.per_chain.size
         ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
