@@ -16,7 +16,8 @@ from pymc_tempering.types import FloatArray
 __all__ = ["ModeSplit", "agreement_doubts", "rhat_limit", "split_in_two"]
 
 MAX_RHAT = 1.1
-"""R-hat beyond which chains are said to differ; 1.04 is the largest of 36 good default runs."""
+"""R-hat beyond which chains are said to differ; 44 default runs of 13 easy models had 1.034 at most
+(2026-11-21), and runs whose chains held other shares of two modes 1.09 to 1.74."""
 
 MIN_SPLIT = 0.85
 """Share of the variance that two groups explain, beyond which they are modes: of a normal they

@@ -93,23 +93,24 @@ def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     if not ordered:
         return []
     names = [rv.name for rv in ordered]
-    start = (
-        f"ordered variables: the transform keeps {names} in increasing order without normalising "
-        "the prior to that part of the space"
+    what = (
+        f"the transform keeps {names} in increasing order without normalising the prior to that "
+        "part of the space"
     )
     k = _components(ordered, idata)
     if k is not None and _orders_are_equivalent(model, idata, names, k):
         text = (
-            f"{start}. All {k}! orders are equivalent here, so that log Z of the same model "
-            f"without an order, and with a prior normalised to this order, is higher by exactly "
-            f"log {k}! = {math.log(math.factorial(k)):.4f}. Add that before comparing with models "
-            "without an order, or with another number of components."
+            f"ordered variables: {what}. All {k}! orders are equivalent here, so that log Z of the "
+            "same model without an order, and with a prior normalised to this order, is higher by "
+            f"exactly log {k}! = {math.log(math.factorial(k)):.4f}. Add that before comparing with "
+            "models without an order, or with another number of components."
         )
     else:
         text = (
-            f"{start}, so log Z lacks the log of the prior's mass on it: `compare` is right only "
-            "among models that have the same ordered variables with the same prior. Order by a "
-            "prior that is normalised, as of the smallest value and of positive differences."
+            f"ordered variables: {what}, so log Z lacks the log of the prior's mass on it. "
+            "`compare` is right only among models that have the same ordered variables with the "
+            "same prior. Order by a prior that is normalised, as of the smallest value and of "
+            "positive differences."
         )
     return [text]
 
