@@ -15,6 +15,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
+from pymc_tempering.options import as_numbers, check_probability, check_random_seed
 from pymc_tempering.results.digest import describe_observed, observed_digest
 from pymc_tempering.results.printed import PrintedTable, with_error
 from pymc_tempering.results.stored_runs import as_run
@@ -113,11 +114,14 @@ def compare(
     >>> table.index.tolist(), table["probability"].round(2).tolist()
     (['a', 'b'], [0.88, 0.12])
     """
-    if not isinstance(models, Mapping) or len(models) < 2:
+    # a DataTree is a mapping too
+    if not isinstance(models, Mapping) or isinstance(models, xr.DataTree) or len(models) < 2:
         raise OptionError(
             "compare needs a mapping of at least two names to models, runs or estimates, for "
             'instance compare({"linear": linear, "quadratic": quadratic}).'
         )
+    check_probability("prob", prob)
+    check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
     return _table(estimates, prior, prob)
@@ -152,6 +156,11 @@ def resolve_estimates(
                 f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
+    if kwargs and not any(isinstance(model, pm.Model) for model in models.values()):
+        raise OptionError(
+            f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
+            "runs and estimates are used as they are. Leave the options out, or pass models."
+        )
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
     estimates = {}
     for (name, model), seed in zip(models.items(), seeds, strict=True):
@@ -259,13 +268,19 @@ def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> Fl
     """
     if prior_probs is None:
         return np.full(len(names), 1.0 / len(names))
+    if not isinstance(prior_probs, Mapping):
+        raise OptionError(
+            f"`prior_probs` is a {type(prior_probs).__name__}; expected a mapping of the names "
+            f"{sorted(map(str, names))} to probabilities."
+        )
     if set(prior_probs) != set(names):
         raise OptionError(
-            f"`prior_probs` has the names {sorted(prior_probs)}, the models are {sorted(names)}; "
+            f"`prior_probs` has the names {sorted(map(str, prior_probs))}, the models are "
+            f"{sorted(map(str, names))}; "
             "give each model one probability."
         )
-    values = np.array([prior_probs[name] for name in names], dtype=np.float64)
-    if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
+    values = as_numbers("prior_probs", [prior_probs[name] for name in names])
+    if not np.isfinite(values).all() or values.ndim != 1 or (values < 0).any() or values.sum() <= 0:
         raise OptionError(f"`prior_probs` are {values.tolist()}; expected non-negative numbers.")
     return values / values.sum()
 

@@ -15,7 +15,7 @@ import xarray as xr
 
 from pymc_tempering import __version__
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.estimators.result import LogZEstimate, format_nats
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.plots.overview import Panel, panels_for
@@ -192,7 +192,7 @@ def _verdict(estimate: LogZEstimate) -> str:
 def _number(value: float | None, digits: int) -> str:
     if value is None or np.isnan(value):
         return "\N{EN DASH}"
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return format_nats(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def _estimates(estimate: LogZEstimate) -> list[tuple[str, str, str]]:

@@ -27,9 +27,9 @@ from pymc_tempering.evidence.reweighted import (
     from_ladder,
     original_of,
 )
+from pymc_tempering.options import resolve_model
 from pymc_tempering.path.scaled_prior import scalable_names
 from pymc_tempering.results.printed import PrintedTable, with_error
-from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["prior_sensitivity"]
 
@@ -244,11 +244,22 @@ def _changes(
             )
     changes: list[Change] = []
     for names, factors in by_name.items():
-        group = (names,) if isinstance(names, str) else tuple(names)
+        named = isinstance(names, str | tuple) and all(isinstance(name, str) for name in names)
+        if not named:
+            raise OptionError(
+                f"`prior_scale` has the key {names!r}; expected the name of a variable, or a tuple "
+                "of names that are scaled together."
+            )
+        group = (names,) if isinstance(names, str) else names
         changes += [PriorScale(group, value) for value in _positive("prior_scale", factors)]
     changes += [
         LikelihoodPower(value) for value in _positive("likelihood_power", likelihood_power or ())
     ]
+    if not isinstance(alternatives, Mapping | None):
+        raise OptionError(
+            f"`alternatives` is a {type(alternatives).__name__}; expected a mapping of names to "
+            'models, as in {"wide": wide_model}.'
+        )
     for name, other in (alternatives or {}).items():
         if not isinstance(other, pm.Model):
             raise OptionError(

@@ -17,7 +17,8 @@ from pymc_tempering.base.local import (
     select_fits,
 )
 from pymc_tempering.base.watch import Report, Tally, unwatched
-from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.errors import BaseError
+from pymc_tempering.options import check_choice, check_positive, check_random_seed, resolve_model
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -98,18 +99,15 @@ def fit_base(
     >>> bool(abs(base.mean[0] - 3.0) < 0.3), bool(abs(base.scale[0] - 2.0) < 0.3)
     (True, True)
     """
-    if method not in METHODS:
-        raise OptionError(
-            f"The method {method!r} is unknown; valid methods are "
-            f"{', '.join(repr(name) for name in METHODS)}."
-        )
-    if n_starts < 1:
-        raise OptionError(f"n_starts is {n_starts}; at least one local fit is needed.")
-    import pymc as pm
+    model = resolve_model(model, "fit_base")
+    check_choice("method", method, METHODS)
+    check_positive("n_starts", n_starts, integer=True)
+    check_positive("n_iterations", n_iterations, integer=True)
+    check_random_seed(random_seed)
 
     from pymc_tempering.path.compile import compile_density
 
-    density = compile_density(pm.modelcontext(model))
+    density = compile_density(model)
     rng = np.random.default_rng(random_seed)
     base, _ = fit_from_dispersed_starts(
         density.address, density.dim, density.start, rng, n_starts, n_iterations=n_iterations

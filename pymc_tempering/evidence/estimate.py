@@ -1,5 +1,6 @@
 """The log marginal likelihood of a model or of a stored run, in one call."""
 
+import inspect
 import warnings
 from typing import Any
 
@@ -8,10 +9,11 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
 from pymc_tempering.evidence.with_model import estimate_draws
+from pymc_tempering.options import check_positive, resolve_model
 from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
@@ -21,7 +23,6 @@ from pymc_tempering.sampling import (
     run_chains,
     run_joint,
 )
-from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["DEFAULT_DRAWS", "estimate_logz"]
 
@@ -52,6 +53,8 @@ def estimate_logz(
     Given a DataTree from ``pm.sample`` with a tempered step, nothing is sampled: the recorded
     statistics are enough, also after slicing draws, after a round trip through a file, and for
     chains of several runs put together. With ``model`` and ``target_se``, chains are added to it.
+    Without, options of sampling are refused, as they would have no effect; the same chain twice
+    is, as it would make the error too small.
 
     Given posterior draws of any other sampler and the model that they are of, nothing is sampled
     either: log Z comes from bridge sampling. A mode that the draws lack is lacking in it.
@@ -123,13 +126,21 @@ def estimate_logz(
             draws=draws, tune=tune, chains=chains, cores=cores, progressbar=progressbar,
         )  # fmt: skip
     elif isinstance(model_or_idata, xr.DataTree):
-        estimate = _estimate_stored(model_or_idata, target_se, kwargs)
+        given = {
+            "method": method, "draws": draws, "tune": tune, "chains": chains, "cores": cores,
+            "max_chains": max_chains, "random_seed": random_seed,
+        }  # fmt: skip
+        estimate = _estimate_stored(model_or_idata, target_se, kwargs | _changed(given))
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
         method = resolve_method(method)
         if draws is None:
             draws = DEFAULT_JOINT_DRAWS if method == "joint_ct" else DEFAULT_DRAWS
-        check_run(draws=draws, tune=tune, chains=chains, cores=cores, target_se=target_se)
+        check_run(
+            draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
+            target_se=target_se,
+        )  # fmt: skip
+        check_positive("max_chains", max_chains, integer=True)
         estimate = _sample_and_estimate(
             model, method, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
             chains=chains, cores=cores, progressbar=progressbar,
@@ -161,13 +172,13 @@ def _sample_and_estimate(
                 "model; use method='gibbs_ct', or raise `draws`."
             )
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
-        return with_notes(estimate, prior_doubts(model, estimate.idata))
+        return with_notes(estimate, model_doubts(model, estimate.idata))
     step = prepare_step(method, model, options, run)
     seeds = round_seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
     least = run.pop("chains")
-    doubts = prior_doubts(model, idata)
+    doubts = model_doubts(model, idata)
     notes: list[str] = []
     if target_se is not None:
         estimate, notes = reach_target_se(
@@ -182,9 +193,17 @@ def _sample_and_estimate(
     return with_notes(estimate, doubts, notes)
 
 
+def _changed(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options of `estimate_logz` that are not at their defaults."""
+    parameters = inspect.signature(estimate_logz).parameters
+    return {name: value for name, value in options.items() if value is not parameters[name].default}
+
+
 def _estimate_stored(
     idata: xr.DataTree, target_se: float | None, options: dict[str, Any]
 ) -> LogZEstimate:
+    if target_se is not None:
+        check_positive("target_se", target_se)
     if options:
         raise OptionError(
             f"The options {sorted(options)} are for sampling, and a stored run is not sampled "

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.simulator import SimulatorRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.path.point import PointMap
@@ -16,6 +19,7 @@ from pymc_tempering.private import has_random_terms
 from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "NO_FREE_VARIABLES",
     "N_STARTS",
     "check_finite",
     "copies_of_gps",
@@ -26,6 +30,11 @@ __all__ = [
 
 N_STARTS = 8
 """Starting points at which the log density is tried before a model is refused."""
+
+NO_FREE_VARIABLES = (
+    "The model has no free variables, so there is nothing to sample; give at least one variable no "
+    "`observed` values."
+)
 
 
 def freeze(model: pm.Model) -> pm.Model:
@@ -43,20 +52,23 @@ def freeze(model: pm.Model) -> pm.Model:
     Raises
     ------
     ModelError
-        If the model has no free variables, free discrete variables, or a random graph.
+        If the model has no free variables, free discrete variables, flat variables that nothing
+        depends on, simulators, or a random graph.
     """
     if not model.free_RVs:
-        raise ModelError(
-            "The model has no free variables, so there is nothing to sample; give at least one "
-            "variable no `observed` values."
-        )
+        raise ModelError(NO_FREE_VARIABLES)
     discrete = [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
     if discrete:
         raise ModelError(
             f"The free variables {discrete} are discrete. Tempering by Hamiltonian dynamics needs "
-            "continuous variables: sum the discrete ones out, for instance with "
-            "`pymc_extras.marginalize(model, ...)`."
+            "continuous variables: sum the discrete ones out, by `pm.Mixture` or another marginal "
+            "distribution (`pm.BetaBinomial`, `pm.ZeroInflatedPoisson`, ...), or by "
+            '`pm.Potential("sum", pm.math.logsumexp(terms, axis=0).sum())` over their values. '
+            "(`pymc_extras.marginalize` does it by itself, but installing it takes PyMC back below "
+            "the 6.4 that this package needs, as of pymc-extras 0.15.)"
         )
+    _check_simulators(model)
+    _check_flat(model)
     try:
         is_random = has_random_terms([model.logp()])
     except (ValueError, NotImplementedError) as error:
@@ -81,6 +93,30 @@ def copies_of_gps() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Detected variables likely created by GP")
         yield
+
+
+def _check_simulators(model: pm.Model) -> None:
+    simulators = [rv.name for rv in model.basic_RVs if isinstance(rv.owner.op, SimulatorRV)]
+    if simulators:
+        raise ModelError(
+            f"{simulators} are `pm.Simulator`s, whose density is a distance to data simulated "
+            "afresh at every call, with neither a fixed value nor a gradient. Use "
+            "`pm.sample_smc(kernel='abc')`, or give the model a likelihood that can be computed."
+        )
+
+
+def _check_flat(model: pm.Model) -> None:
+    """Refuse flat variables that nothing else depends on: their posterior has no integral."""
+    flat = [rv for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    terms = [*model.observed_RVs, *model.potentials, *(r for r in model.free_RVs if r not in flat)]
+    used = set(ancestors(terms))
+    idle = [rv.name for rv in flat if rv not in used]
+    if idle:
+        raise ModelError(
+            f"The variables {idle} are flat and neither data nor another term of the model depend "
+            "on them, so the posterior is improper and log Z infinite. Give them proper priors, or "
+            "let the likelihood depend on them."
+        )
 
 
 def starting_points(start: FloatArray, random_seed: int) -> FloatArray:

@@ -8,6 +8,7 @@ from scipy.stats import t as student_t
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.evidence.trace import LogZTrace, log_z_trace
+from pymc_tempering.options import check_choice
 from pymc_tempering.plots.common import (
     CYCLE,
     GREY,
@@ -18,7 +19,6 @@ from pymc_tempering.plots.common import (
     name_of_chain,
     tidy,
 )
-from pymc_tempering.step_methods.options import check_choice
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError
+from pymc_tempering.options import check_probability
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, get_axes_row, legend_below, tidy
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ def plot_prior_sensitivity(
     >>> ax.get_xlabel()
     'factor on the prior scale of tau'
     """
-    if not 0.0 < prob < 1.0:
-        raise OptionError(f"prob is {prob}; expected a number between 0 and 1.")
+    check_probability("prob", prob)
     names = _names(table, name)
     columns = min(len(names), _PER_ROW)
     size = (max(6.0, 3.6 * columns), 3.8 * -(-len(names) // _PER_ROW))

@@ -18,8 +18,9 @@ from pymc_tempering.base.gaussian import GaussianBase, base_id
 from pymc_tempering.base.search import find_modes
 from pymc_tempering.base.watch import Report
 from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.options import resolve_model
 from pymc_tempering.path.compile import CompiledDensity, compile_density
-from pymc_tempering.path.freeze import shared_digest
+from pymc_tempering.path.freeze import NO_FREE_VARIABLES, shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.private import ProgressHooks
@@ -74,7 +75,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Find the model before PyMC does, to say what to do where there is none."""
-        resolve_model(kwargs.get("model"), cls.__name__)
+        model = resolve_model(kwargs.get("model"), cls.__name__)
+        if not model.free_RVs:
+            raise ModelError(NO_FREE_VARIABLES)
+        _all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
         return super().__new__(cls, *args, **kwargs)
 
     def _prepare(
@@ -181,23 +185,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
         from pymc.step_methods.compound import Competence
 
         return Competence.INCOMPATIBLE
-
-
-def resolve_model(model: pm.Model | None, caller: str) -> pm.Model:
-    """Return the model, or that of the context.
-
-    Raises
-    ------
-    ModelError
-        Where there is neither.
-    """
-    try:
-        return pm.modelcontext(model)
-    except TypeError as error:
-        raise ModelError(
-            f"{caller} was called without a model outside a model context; write it inside "
-            "`with model:` or pass `model=`."
-        ) from error
 
 
 def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:

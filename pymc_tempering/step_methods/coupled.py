@@ -10,10 +10,10 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.base.coordinates import Coordinates
 from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.options import check_flag, check_positive, check_unknown, hamiltonian_options
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, is_diverging
-from pymc_tempering.step_methods.options import check_positive, check_unknown, hamiltonian_options
 from pymc_tempering.step_methods.pair import PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.progress import Totals
@@ -61,7 +61,7 @@ class CoupledStep(TemperedStep):
         """Check and keep what both steps take, and compile the model."""
         check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.adapt_base = bool(adapt_base)
+        self.adapt_base = check_flag("adapt_base", adapt_base)
         self._options = hamiltonian_options(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps

@@ -9,6 +9,7 @@ import xarray as xr
 from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
+from pymc_tempering.options import check_choice, check_positive
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import (
     bias_for_equal_pieces,
@@ -16,7 +17,6 @@ from pymc_tempering.schedule.weights import (
     wanted_occupancy,
 )
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
-from pymc_tempering.step_methods.options import check_choice, check_positive
 from pymc_tempering.step_methods.pair import ContinuousPair, PairRecord, TemperedPair
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals
@@ -208,7 +208,8 @@ def _check_log_zeta(log_zeta: float | str) -> float | None:
     if isinstance(log_zeta, str):
         check_choice("log_zeta", log_zeta, ("adapt",))
         return None
-    if isinstance(log_zeta, bool) or not np.isscalar(log_zeta) or not np.isfinite(log_zeta):
+    number = isinstance(log_zeta, int | float | np.integer | np.floating)
+    if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
         raise OptionError(
             f"`log_zeta` is {log_zeta!r}; expected a finite number of nats or 'adapt'."
         )

@@ -12,6 +12,13 @@ from pymc_tempering.base.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS
+from pymc_tempering.options import (
+    check_choice,
+    check_flag,
+    check_positive,
+    check_target_accept,
+    check_unknown,
+)
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_betas, check_n_levels
 from pymc_tempering.step_methods.annealer import AnnealingRecord
@@ -22,12 +29,6 @@ from pymc_tempering.step_methods.common import (
     base_id,
     is_diverging,
     pad,
-)
-from pymc_tempering.step_methods.options import (
-    check_choice,
-    check_positive,
-    check_target_accept,
-    check_unknown,
 )
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
@@ -160,7 +161,7 @@ class HAIS(TemperedStep):
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
-            adapt_base=bool(adapt_base),
+            adapt_base=check_flag("adapt_base", adapt_base),
             moves=annealing_options(transitions, n_leapfrog, short_steps, target_accept),
         )
         self._prepare(vars, model, base, rng)
@@ -290,7 +291,7 @@ def annealing_options(
     return {
         "kind": kind,
         "n_leapfrog": check_positive("n_leapfrog", n_leapfrog, integer=True),
-        "short_steps": bool(short_steps) and transitions != "random_walk",
+        "short_steps": check_flag("short_steps", short_steps) and transitions != "random_walk",
         "target_accept": check_target_accept(target_accept),
         "trajectory_length": 1.5,
         "max_steps": 64,

@@ -13,6 +13,13 @@ from pymc_tempering.base.moments import match_moments
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.kernels.swap import SWAP_SCHEMES
+from pymc_tempering.options import (
+    check_choice,
+    check_flag,
+    check_positive,
+    check_unknown,
+    hamiltonian_options,
+)
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.step_methods.common import (
@@ -20,12 +27,6 @@ from pymc_tempering.step_methods.common import (
     TemperedStepState,
     is_diverging,
     pad,
-)
-from pymc_tempering.step_methods.options import (
-    check_choice,
-    check_positive,
-    check_unknown,
-    hamiltonian_options,
 )
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.replicas import Replicas, ScanRecord
@@ -169,7 +170,7 @@ class ParallelTempering(TemperedStep):
                 "leave `n_levels` away."
             )
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.adapt_base = bool(adapt_base)
+        self.adapt_base = check_flag("adapt_base", adapt_base)
         scheme = SWAP_SCHEMES.index(check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES))
         self._options = {"swap_scheme": scheme} | hamiltonian_options(
             target_accept=target_accept, trajectory_length=trajectory_length, max_steps=max_steps

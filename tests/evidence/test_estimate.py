@@ -82,7 +82,7 @@ def test_no_model_outside_a_context(call, no_sampling):
 
 @pytest.mark.parametrize("target_se", [0, -0.1, np.nan])
 def test_target_se_must_be_positive(model, target_se, no_sampling):
-    with pytest.raises(OptionError, match=r"`target_se` is .*positive number of nats"):
+    with pytest.raises(OptionError, match=r"`target_se` is .*positive finite number"):
         pm_temper.estimate_logz(model, target_se=target_se)
 
 
