@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench calibration agreement papers gallery docs dist clean
+.PHONY: help demo smoke test test-slow lint types format bench calibration agreement papers gallery docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -27,7 +27,9 @@ help:
 	@echo "make papers       published figures, computed again"
 	@echo "make gallery      every picture on short runs, in build/gallery"
 	@echo "make docs         the documentation, in docs/_build/html"
+	@echo "make api          write docs/reference/names.md from the docstrings"
 	@echo "make dist         source archive and wheel, in dist/"
+	@echo "make wheel-test   the README's example from the built wheel, in an empty environment"
 	@echo "make clean        remove .venv, caches and everything built"
 
 # --- set-up -------------------------------------------------------------------------------------
@@ -70,7 +72,7 @@ $(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
 # --- the two commands ---------------------------------------------------------------------------
 
 demo: $(INSTALLED)
-	@$(PYTHON) -m pymc_tempering
+	@$(PYTHON) -m pymc_tempering --force
 
 # pytest comes last, so that its closing line is the last line.
 test: lint types smoke
@@ -88,7 +90,7 @@ types: $(INSTALLED)
 
 smoke: $(INSTALLED)
 	@$(PYTHON) -m pymc_tempering --components 2 --draws 50 --tune 100 --chains 2 --seed 1 \
-	  --output build/smoke
+	  --output build/smoke --force
 
 # --- the rest -----------------------------------------------------------------------------------
 
@@ -106,9 +108,17 @@ docs: $(INSTALLED_DOCS)
 	@$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "The documentation is docs/_build/html/index.html"
 
+api: $(INSTALLED)
+	@$(PYTHON) docs/_ext/api_page.py
+
 dist: $(INSTALLED)
 	@$(PYTHON) -m pip install -qq --disable-pip-version-check build
 	@$(PYTHON) -m build
+
+# What the wheel job of continuous integration runs; needs no environment but the interpreter.
+wheel-test: | $(PYTHON)
+	$(check_python)
+	@$(PYTHON) .ci/wheel.py
 
 clean:
 	@rm -rf $(VENV) build dist out docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -1,10 +1,13 @@
-"""Accuracy and cost of log Z on reference problems with exact answers.
+"""Accuracy and cost of log Z on problems with exact answers.
 
 For every case: error of log Z over seeds, the median reported error, seconds for base, tuning and
 sampling, gradient evaluations, and the measure of the design, seconds x (RMSE / 0.1)^2: the time
 to reach an error of 0.1 nats. CPU seconds of one process, after compilation.
-Prints a table and writes JSON.
+Prints the README's table and writes out/bench/COMMIT.json, which `compare_runs.py` compares with
+that of another commit. By default the targets of `pymc_tempering.testing`, which every checkout
+has; larger reference problems by name, where they lie beside it.
 
+    python benchmarks/bench.py
     python benchmarks/bench.py --cases bimodal_gmm,radon --seeds 10 --method pt
 """
 
@@ -12,6 +15,8 @@ import argparse
 import importlib.util
 import json
 import logging
+import platform
+import subprocess
 import sys
 import time
 import warnings
@@ -22,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pymc_tempering as pm_temper
+from pymc_tempering.testing import TARGETS
 
 CASES_FILE = Path(__file__).resolve().parents[2] / "shared" / "cases" / "cases.py"
 ACCURACY = {
@@ -32,7 +38,7 @@ ACCURACY = {
     **{f"bmr_{i}": 0.15 for i in range(5)},
     "radon": 0.25,
 }
-ALSO = ("bimodal_gmm_30", "hard_edge", "poe_student", "poe_laplace")
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def load_cases():
@@ -45,30 +51,72 @@ def load_cases():
     return module.CASES
 
 
-def run_case(case, method, seeds, options):
+def model_and_log_z(name, cases):
+    """Model and exact log Z of a target of the package, or of a reference problem."""
+    if name in TARGETS:
+        target = TARGETS[name]()
+        return target.model(), target.log_z
+    if cases is None or name not in cases:
+        raise SystemExit(f"{name!r} is no target of this checkout: {sorted(TARGETS)}.")
+    case = cases[name]()
+    return case.model, case.log_z
+
+
+def commit():
+    """Short name of the checked-out commit, with "-changed" where files differ from it."""
+    git = ("git", "-C", str(ROOT))
+    try:
+        name = subprocess.check_output([*git, "rev-parse", "--short=12", "HEAD"], text=True).strip()
+        changes = subprocess.check_output([*git, "status", "--porcelain", "-uno"], text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{name}-changed" if changes else name
+
+
+def run_case(model, log_z, method, seeds, options):
     """Errors, reported errors, seconds and gradients of repeated runs of one case."""
     warm = dict(options, draws=2, tune=2, chains=1)
-    pm_temper.estimate_logz(case.model, method=method, random_seed=0, **warm)
+    pm_temper.estimate_logz(model, method=method, random_seed=0, **warm)
     rows = []
     for seed in range(seeds):
         started = time.process_time()
-        estimate = pm_temper.estimate_logz(case.model, method=method, random_seed=seed, **options)
+        estimate = pm_temper.estimate_logz(model, method=method, random_seed=seed, **options)
         seconds = time.process_time() - started
         stats = estimate.idata["sample_stats"].dataset
         rows.append(
             {
                 "seed": seed,
-                "error": estimate.log_z - case.log_z,
+                "error": estimate.log_z - log_z,
                 "se": estimate.se,
                 "df": estimate.df,
                 "seconds": seconds,
                 "sampling_seconds": float(estimate.idata["posterior"].attrs["sampling_time"]),
                 "n_gradients": int(stats["n_gradients"].sum()),
-                "covered": bool(estimate.interval()[0] <= case.log_z <= estimate.interval()[1]),
+                "covered": bool(estimate.interval()[0] <= log_z <= estimate.interval()[1]),
                 "warnings": [text.split(":")[0] for text in estimate.warnings],
             }
         )
     return rows
+
+
+def dimensions(model):
+    return sum(int(np.size(v)) for v in model.initial_point().values())
+
+
+def markdown_row(s):
+    return (
+        f"| `{s['case']}` | {s['dimensions']} | {s['rmse']:.4f} | {s['se_ratio']:.2f} | "
+        f"{s['seconds']:.1f} |"
+    )
+
+
+def markdown(results):
+    """Table of the README."""
+    lines = [
+        "| problem | dimensions | RMSE of log Z (nats) | median reported error / RMSE | CPU s |",
+        "|---|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *map(markdown_row, results)])
 
 
 def summarise(name, rows):
@@ -93,19 +141,16 @@ def summarise(name, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", default=",".join([*ACCURACY, *ALSO]))
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--cases", default=",".join(TARGETS))
+    parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--method", default="pt")
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--tune", type=int, default=None)
     parser.add_argument("--chains", type=int, default=None)
-    parser.add_argument("--output", default="out/bench.json")
+    parser.add_argument("--output", help="default: out/bench/COMMIT.json")
     arguments = parser.parse_args()
     console = Console(width=150)
     cases = load_cases()
-    if cases is None:
-        console.print("The reference problems (shared/cases) are not here: nothing to measure.")
-        return
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     options = {"cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -119,8 +164,9 @@ def main():
         table.add_column(column, justify="left" if column == "case" else "right")
     results = []
     for name in arguments.cases.split(","):
-        rows = run_case(cases[name](), arguments.method, arguments.seeds, options)
-        s = summarise(name, rows)
+        model, log_z = model_and_log_z(name, cases)
+        rows = run_case(model, log_z, arguments.method, arguments.seeds, options)
+        s = summarise(name, rows) | {"dimensions": dimensions(model)}
         results.append(s | {"runs": rows})
         target = "" if s["target_rmse"] is None else f"{s['target_rmse']:.2f}"
         table.add_row(
@@ -128,11 +174,16 @@ def main():
             f"{s['se_ratio']:.2f}", f"{s['coverage']:.2f}", f"{s['seconds']:.2f}",
             f"{s['gradients']:,}", f"{s['measure']:.3f}", str(s["n_warned"]),
         )  # fmt: skip
-        console.print(f"{name}: RMSE {s['rmse']:.4f}, {s['seconds']:.2f} s", highlight=False)
+        console.print(markdown_row(s), highlight=False, markup=False, soft_wrap=True)
     console.print(table)
-    path = Path(arguments.output)
+    console.print(markdown(results), highlight=False, markup=False, soft_wrap=True)
+    path = Path(arguments.output or ROOT / "out" / "bench" / f"{commit()}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"method": arguments.method, "cases": results}, indent=1))
+    record = {
+        "commit": commit(), "method": arguments.method, "machine": platform.machine(),
+        "python": platform.python_version(), "cases": results,
+    }  # fmt: skip
+    path.write_text(json.dumps(record, indent=1))
     console.print(f"written to {path}", highlight=False)
 
 

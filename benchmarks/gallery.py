@@ -50,9 +50,11 @@ def pictures():
         method: pm_temper.sample(target.model(), method=method, draws=300, **SETTINGS)
         for method in ("pt", "gibbs_ct", "st", "hais")
     }
+    models = dict(regressions())
     estimates = {
-        name: pm_temper.estimate_logz(model, chains=2, **SETTINGS) for name, model in regressions()
+        name: pm_temper.estimate_logz(model, chains=2, **SETTINGS) for name, model in models.items()
     }
+    sensitivity = pm_temper.prior_sensitivity(estimates["slope"], models["slope"])
     exact = target.log_z
     pt = runs["pt"]
     yield "evidence", lambda **k: plots.plot_evidence(estimates, **k)
@@ -71,6 +73,8 @@ def pictures():
     yield "logz_curve_gibbs_ct", lambda **k: plots.plot_logz_curve(runs["gibbs_ct"], **k)
     yield "beta_occupancy_st", lambda **k: plots.plot_beta_occupancy(runs["st"], **k)
     yield "beta_occupancy_gibbs_ct", lambda **k: plots.plot_beta_occupancy(runs["gibbs_ct"], **k)
+    yield "modes", lambda **k: plots.plot_modes(pt, **k)
+    yield "prior_sensitivity", lambda **k: plots.plot_prior_sensitivity(sensitivity, **k)
     yield "log_weights", lambda **k: plots.plot_log_weights(runs["hais"], **k)
     for method, idata in runs.items():
         yield f"report_{method}", lambda idata=idata, **k: plots.plot_report(idata, **k)

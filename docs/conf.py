@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "auto"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 180
+nb_execution_timeout = 3600  # stops what hangs; a busy machine is slow
 nb_merge_streams = True
 
 autosummary_generate = True

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
+    from pymc_tempering.mode_table import modes
     from pymc_tempering.plots import (
         plot_barrier,
         plot_beta_occupancy,
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
         plot_log_weights,
         plot_logz_curve,
         plot_logz_trace,
+        plot_modes,
         plot_prior_sensitivity,
         plot_report,
     )
     from pymc_tempering.reporting import report
     from pymc_tempering.results.datatree import concat_chains
+    from pymc_tempering.results.modes import Modes
     from pymc_tempering.sampling import sample
     from pymc_tempering.sensitivity import prior_sensitivity
     from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
@@ -39,11 +42,14 @@ if TYPE_CHECKING:
     from pymc_tempering.step_methods.simulated import SimulatedTempering
     from pymc_tempering.transform import temper, untemper
 
+    __version__: str
+
 __all__ = [
     "HAIS",
     "GaussianBase",
     "GibbsCT",
     "LogZEstimate",
+    "Modes",
     "ParallelTempering",
     "SimulatedTempering",
     "anneal",
@@ -54,6 +60,7 @@ __all__ = [
     "concat_chains",
     "estimate_logz",
     "fit_base",
+    "modes",
     "plot_barrier",
     "plot_beta_occupancy",
     "plot_evidence",
@@ -61,6 +68,7 @@ __all__ = [
     "plot_log_weights",
     "plot_logz_curve",
     "plot_logz_trace",
+    "plot_modes",
     "plot_prior_sensitivity",
     "plot_report",
     "prior_sensitivity",
@@ -76,6 +84,7 @@ _HOMES = {
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.step_methods.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",
+    "Modes": "pymc_tempering.results.modes",
     "ParallelTempering": "pymc_tempering.step_methods.parallel",
     "SimulatedTempering": "pymc_tempering.step_methods.simulated",
     "anneal": "pymc_tempering.annealing",
@@ -86,6 +95,7 @@ _HOMES = {
     "concat_chains": "pymc_tempering.results.datatree",
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.base.fit",
+    "modes": "pymc_tempering.mode_table",
     "plot_barrier": "pymc_tempering.plots",
     "plot_beta_occupancy": "pymc_tempering.plots",
     "plot_evidence": "pymc_tempering.plots",
@@ -93,6 +103,7 @@ _HOMES = {
     "plot_log_weights": "pymc_tempering.plots",
     "plot_logz_curve": "pymc_tempering.plots",
     "plot_logz_trace": "pymc_tempering.plots",
+    "plot_modes": "pymc_tempering.plots",
     "plot_prior_sensitivity": "pymc_tempering.plots",
     "plot_report": "pymc_tempering.plots",
     "prior_sensitivity": "pymc_tempering.sensitivity",
@@ -105,6 +116,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # of what is installed: pyproject.toml is the one place where it is written
+        from importlib.metadata import version
+
+        return version("pymc-tempering")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -113,4 +129,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

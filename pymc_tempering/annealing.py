@@ -16,16 +16,23 @@ from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.options import (
+    as_numbers,
+    check_choice,
+    check_positive,
+    check_random_seed,
+    check_whole,
+    resolve_model,
+)
 from pymc_tempering.path.compile import CompiledDensity
 from pymc_tempering.path.unconstrain import unconstrained_draws
-from pymc_tempering.progress import Phases, phases
+from pymc_tempering.plan import plan_of_particles, say
+from pymc_tempering.progress import Phases, compiling, phases
 from pymc_tempering.schedule.annealing import annealing_schedule
-from pymc_tempering.schedule.grid import check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.step_methods.annealing_pool import run_particles
-from pymc_tempering.step_methods.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS, TunerOptions
-from pymc_tempering.step_methods.common import resolve_model
+from pymc_tempering.step_methods.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.step_methods.hais import HAIS
-from pymc_tempering.step_methods.options import check_choice, check_positive
 from pymc_tempering.step_methods.pilot import Pilot
 from pymc_tempering.step_methods.progress import format_log_z
 from pymc_tempering.step_methods.tuning import overdisperse
@@ -185,17 +192,20 @@ def anneal(
     """
     check_choice("direction", direction, DIRECTIONS)
     check_positive("n_particles", n_particles, integer=True)
-    if isinstance(tune, bool) or not isinstance(tune, int | np.integer) or tune < 0:
-        raise OptionError(f"`tune` is {tune!r}; expected a whole number of at least 0.")
-    step = HAIS(
-        n_levels=None if betas is not None else check_n_levels(n_levels), betas=betas,
-        schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
-        n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
-        model=resolve_model(model, "anneal"),
-    )  # fmt: skip
-    _check_step_size(step_size, n_levels if betas is None else np.size(betas))
+    check_whole("tune", tune, 0)
+    check_random_seed(random_seed)
+    model = resolve_model(model, "anneal")
+    n = check_n_levels(n_levels) if betas is None else check_betas(betas).size
+    _check_step_size(step_size, n)
     if tune == 0:
-        _check_untuned(step._tuner_options, step_size, direction, draws)
+        _check_untuned(betas is not None, schedule, step_size, direction, draws)
+    with compiling(progressbar):
+        step = HAIS(
+            n_levels=None if betas is not None else n, betas=betas,
+            schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
+            n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
+            model=model,
+        )  # fmt: skip
     starts = _check_draws(draws, step._density)
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
@@ -203,6 +213,14 @@ def anneal(
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
+    if progressbar:
+        n_gradients = n_leapfrog * (n_levels if betas is None else np.size(betas))
+        say(
+            plan_of_particles(
+                step.density, n_gradients=n_gradients, n_particles=n_particles,
+                direction=direction, tune=tune,
+            )
+        )  # fmt: skip
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
@@ -274,7 +292,7 @@ def _set_up(
         assert sizes is not None
         path = step._path(step._given_base)
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
-    base, anchor, modes = step._first_base(density.start)
+    base, anchor, modes = step._first_base(density.start, work.report)
     pilot = Pilot(
         step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
         anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
@@ -318,10 +336,12 @@ def _support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
     return float(np.mean(np.isfinite(record.log_weight_forward)))
 
 
-def _check_untuned(options: TunerOptions, step_size: Any, direction: str, draws: Any) -> None:
-    if options.betas is None and options.schedule in ("barrier", "ess"):
+def _check_untuned(
+    has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
+) -> None:
+    if not has_betas and schedule in ("barrier", "ess"):
         raise ScheduleError(
-            f"schedule={options.schedule!r} needs the pilot run that tune=0 leaves away. Choose "
+            f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
             "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
         )
     if step_size is None:
@@ -336,7 +356,7 @@ def _check_untuned(options: TunerOptions, step_size: Any, direction: str, draws:
 def _check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
     if step_size is None:
         return None
-    sizes = np.asarray(step_size, dtype=np.float64)
+    sizes = as_numbers("step_size", step_size)
     if sizes.shape not in ((), (n_levels,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
         raise OptionError(
             f"`step_size` has shape {sizes.shape}; expected a positive number or ({n_levels},) "
@@ -350,7 +370,7 @@ def _check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
         return None
     if isinstance(draws, xr.DataTree):
         return unconstrained_draws(draws, density)
-    array = np.atleast_2d(np.asarray(draws, dtype=np.float64))
+    array = np.atleast_2d(as_numbers("draws", draws))
     if array.ndim != 2 or array.shape[1] != density.dim or not np.isfinite(array).all():
         raise OptionError(
             f"`draws` has shape {array.shape}; expected finite flat unconstrained vectors of shape "

@@ -12,6 +12,7 @@ from pymc_tempering.comparison import check_same_data
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.model_weights import evidence_table, model_weights
+from pymc_tempering.options import check_flag, check_random_seed, check_whole
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["average", "systematic_counts"]
@@ -104,13 +105,15 @@ def average(
     0.12
     """
     runs = _check_runs(models, group)
+    check_flag("carry_error", carry_error)
+    check_random_seed(random_seed)
     names = list(runs)
     check_same_data(runs)
     evidence = evidence_table(models if comparison is None else comparison, names, prior_probs)
     table = model_weights(evidence, carry_error)
     variables = _common_variables(runs, group, var_names)
     available = [_n_draws(run, group) for run in runs.values()]
-    n = min(available) if num_samples is None else _check_number(num_samples)
+    n = min(available) if num_samples is None else check_whole("num_samples", num_samples, 1)
     rng = np.random.default_rng(random_seed)
     table["n_draws"] = systematic_counts(table["weight"].to_numpy(), n, rng)
     parts = [
@@ -176,7 +179,8 @@ def systematic_counts(weights: FloatArray, n: int, rng: np.random.Generator) -> 
 
 
 def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
-    if not isinstance(models, Mapping) or len(models) < 2:
+    # a DataTree is a mapping too
+    if not isinstance(models, Mapping) or isinstance(models, xr.DataTree) or len(models) < 2:
         raise OptionError(
             "average needs a mapping of at least two names to runs, for instance "
             'average({"linear": run_1, "quadratic": run_2}, compare(...)).'
@@ -190,6 +194,8 @@ def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
                 f"{name!r} is a {type(model).__name__} and {what}; expected the DataTree that "
                 f"holds the draws of `{group}`."
             )
+        runs[str(name)] = run
+    for name, run in runs.items():
         if group not in run.children or not {"chain", "draw"} <= set(run[group].dataset.sizes):
             remedy = (
                 " Add it with `pm.sample_posterior_predictive(run, model=model, "
@@ -201,7 +207,6 @@ def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
                 f"{name!r} has no group `{group}` with chains and draws; it has "
                 f"{sorted(map(str, run.children))}.{remedy}"
             )
-        runs[str(name)] = run
     return runs
 
 
@@ -263,15 +268,6 @@ def _same_labels(one: xr.DataArray, two: xr.DataArray, dim: str) -> bool:
 def _n_draws(run: xr.DataTree, group: str) -> int:
     sizes = run[group].dataset.sizes
     return int(sizes["chain"] * sizes["draw"])
-
-
-def _check_number(num_samples: Any) -> int:
-    whole = isinstance(num_samples, int | np.integer) and not isinstance(num_samples, bool)
-    if not whole or num_samples < 1:
-        raise OptionError(
-            f"`num_samples` is {num_samples!r}; expected a whole number of at least 1."
-        )
-    return int(num_samples)
 
 
 def _evenly(dataset: xr.Dataset, n: int, rng: np.random.Generator) -> xr.Dataset:

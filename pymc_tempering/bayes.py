@@ -6,8 +6,8 @@ import numpy as np
 from scipy.stats import t
 
 from pymc_tempering.comparison import resolve_estimates
-from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.result import decimals_of_error
+from pymc_tempering.estimators.result import decimals_of_error, format_nats
+from pymc_tempering.options import check_probability
 
 __all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
 
@@ -60,24 +60,28 @@ class BayesFactor:
         OptionError
             If ``prob`` is not strictly between 0 and 1.
         """
-        if not 0.0 < prob < 1.0:
-            raise OptionError(f"prob is {prob}; expected a number between 0 and 1.")
+        check_probability("prob", prob)
         half = self.se * float(t.ppf(0.5 + 0.5 * prob, self.df))
         return self.log_bayes_factor - half, self.log_bayes_factor + half
 
     def _ratio(self) -> str:
+        if np.isposinf(self.log10):
+            return "infinite"
         if self.log10 < 0.0:
-            return f"1/{BayesFactor(-self.log_bayes_factor, self.se)._ratio()}"
+            return f"1/{BayesFactor(-self.log_bayes_factor, self.se)._ratio()}"  # noqa: SLF001  its own class
         if self.log10 < _MAX_PLAIN_LOG10:
             return f"{self.bayes_factor:.2g}" if self.log10 < 2 else f"{self.bayes_factor:.0f}"
         return f"10^{self.log10:.2f}"
 
     def __repr__(self) -> str:
+        if np.isnan(self.log_bayes_factor):
+            return "log BF unknown: at least one of the two log Z is unknown"
         digits = decimals_of_error(self.se)
-        return (
-            f"log BF = {self.log_bayes_factor:.{digits}f} ± {self.se:.{digits}f} nats "
-            f"(BF = {self._ratio()}; {self.words})"
-        )
+        value = format_nats(self.log_bayes_factor, digits)
+        error = f"± {format_nats(self.se, digits)} nats"
+        if not np.isfinite(self.se):
+            error = "nats, error unknown"
+        return f"log BF = {value} {error} (BF = {self._ratio()}; {self.words})"
 
 
 def kass_raftery(log_bayes_factor: float) -> str:
@@ -88,13 +92,15 @@ def kass_raftery(log_bayes_factor: float) -> str:
     Parameters
     ----------
     log_bayes_factor : float
-        In nats; negative values speak for the other model.
+        In nats; negative values speak for the other model; nan is unknown.
 
     Examples
     --------
     >>> kass_raftery(2.0), kass_raftery(-7.0)
     ('positive evidence for a', 'very strong evidence for b')
     """
+    if np.isnan(log_bayes_factor):
+        return "unknown"
     size = abs(log_bayes_factor)
     word = next((word for limit, word in _LIMITS if size <= limit), _BEYOND)
     if size <= _LIMITS[0][0]:
@@ -107,8 +113,8 @@ def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
 
     Parameters
     ----------
-    a, b : pymc.Model, DataTree or LogZEstimate
-        Models are sampled; runs and estimates are used as they are.
+    a, b : pymc.Model, DataTree, LogZEstimate or path-like
+        Models are sampled; runs, also in files, and estimates are used as they are.
     **kwargs
         Passed to :func:`pymc_tempering.estimate_logz` for models.
 

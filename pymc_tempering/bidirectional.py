@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.replace import graph_replace
@@ -16,12 +15,13 @@ from pytensor.graph.replace import graph_replace
 from pymc_tempering.annealing import anneal
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
-from pymc_tempering.path.freeze import freeze
+from pymc_tempering.options import check_positive, check_random_seed, resolve_model
+from pymc_tempering.path.freeze import copies_of_gps, freeze
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.private import is_improper
 from pymc_tempering.progress import phases
 from pymc_tempering.sampling import STEPS
-from pymc_tempering.step_methods.common import resolve_model
-from pymc_tempering.step_methods.options import check_positive
+from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ANNEALING_METHODS", "Simulated", "bidirectional_check", "simulate"]
@@ -153,6 +153,8 @@ def bidirectional_check(
     """
     check_positive("n_repeats", n_repeats, integer=True)
     check_positive("n_particles", n_particles, integer=True)
+    check_n_levels(n_levels)
+    check_random_seed(random_seed)
     model = resolve_model(model, "bidirectional_check")
     named = _check_methods(methods)
     _check_options(kwargs)
@@ -219,7 +221,8 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
             "draw from it; give `pm.CustomDist` its `random` function."
         ) from error
     drawn = {rv.name: np.asarray(value) for rv, value in zip(variables, values, strict=True)}
-    conditioned = clone_model(model)
+    with copies_of_gps():
+        conditioned = clone_model(model)
     for rv in conditioned.observed_RVs:
         old = conditioned.rvs_to_values[rv]
         new = pt.constant(drawn[rv.name].astype(old.dtype), name=rv.name)
@@ -240,7 +243,7 @@ def check_generative(model: pm.Model) -> None:
     ------
     ModelError
     """
-    flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    flat = [rv.name for rv in model.free_RVs if is_improper(rv)]
     problems = {
         "no observed variables": not model.observed_RVs,
         f"the potentials {[p.name for p in model.potentials]}, which change the prior or the "
@@ -257,6 +260,12 @@ def check_generative(model: pm.Model) -> None:
 
 
 def _check_methods(methods: Any) -> dict[str, Method]:
+    sequence = isinstance(methods, Sequence | set) and not isinstance(methods, str)
+    if not sequence and not isinstance(methods, Mapping):
+        raise OptionError(
+            f"`methods` is {methods!r}; expected a sequence of names, as ['hais'], or a mapping of "
+            "names to functions of a model."
+        )
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     known = sorted({*ANNEALING_METHODS, *STEPS})
     for name, method in named.items():

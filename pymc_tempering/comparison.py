@@ -1,6 +1,7 @@
 """Comparing models by their evidence."""
 
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,10 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
-from pymc_tempering.results.datatree import open_hint
+from pymc_tempering.options import as_numbers, check_probability, check_random_seed
 from pymc_tempering.results.digest import describe_observed, observed_digest
+from pymc_tempering.results.printed import PrintedTable, with_error
+from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -33,8 +36,34 @@ _N_ERROR_DRAWS = 4000
 _log = logging.getLogger("pymc")
 
 
+class ComparisonTable(PrintedTable):
+    """Table of :func:`compare`; its print has the errors beside the numbers."""
+
+    @staticmethod
+    def short(table: pd.DataFrame) -> pd.DataFrame:
+        """Columns that fit 80 characters."""
+        interval = [
+            f"{p:.2f} [{low:.2f}, {high:.2f}]"
+            for p, low, high in zip(
+                table["probability"], table["probability_low"], table["probability_high"],
+                strict=True,
+            )
+        ]  # fmt: skip
+        return pd.DataFrame(
+            {
+                "log Z": with_error(table["log_marginal_likelihood"], table["se"]),
+                "log Bayes factor": with_error(
+                    table["log_bayes_factor"], table["log_bayes_factor_se"]
+                ),
+                "probability": interval,
+                "warning": ["yes" if warning else "" for warning in table["warning"]],
+            },
+            index=table.index.rename(None),
+        )
+
+
 def compare(
-    models: Mapping[str, pm.Model | xr.DataTree | LogZEstimate],
+    models: Mapping[str, pm.Model | xr.DataTree | LogZEstimate | str | os.PathLike[str]],
     prior_probs: Mapping[str, float] | None = None,
     *,
     prob: float = 0.95,
@@ -45,8 +74,10 @@ def compare(
 
     Parameters
     ----------
-    models : mapping of str to Model, DataTree or LogZEstimate
-        At least two. Models are sampled; runs and estimates are used as they are.
+    models : mapping of str to Model, DataTree, LogZEstimate or path-like
+        At least two. Models are sampled; runs, also in files (netCDF or zarr), and estimates are
+        used as they are. A model may also be the object of a package that builds PyMC models and
+        keeps its own at ``.backend.model``, as bambi does after ``build()``.
     prior_probs : mapping of str to float, optional
         Prior probability of each model; equal by default. Scaled to sum to one.
     prob : float
@@ -66,10 +97,12 @@ def compare(
         errors that the row would keep its rank; ``warning``, whether the estimate has any. All in
         nats.
 
+        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
+
     Raises
     ------
     DataError
-        If the models were fitted to different data.
+        If the models were fitted to different data, or a file holds no run.
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
 
@@ -81,11 +114,14 @@ def compare(
     >>> table.index.tolist(), table["probability"].round(2).tolist()
     (['a', 'b'], [0.88, 0.12])
     """
-    if not isinstance(models, Mapping) or len(models) < 2:
+    # a DataTree is a mapping too
+    if not isinstance(models, Mapping) or isinstance(models, xr.DataTree) or len(models) < 2:
         raise OptionError(
             "compare needs a mapping of at least two names to models, runs or estimates, for "
             'instance compare({"linear": linear, "quadratic": quadratic}).'
         )
+    check_probability("prob", prob)
+    check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
     return _table(estimates, prior, prob)
@@ -98,7 +134,7 @@ def resolve_estimates(
 
     Parameters
     ----------
-    models : mapping of str to Model, DataTree or LogZEstimate
+    models : mapping of str to Model, DataTree, LogZEstimate or path-like
     random_seed : optional
         For models.
     **kwargs
@@ -109,15 +145,22 @@ def resolve_estimates(
     OptionError
         For anything else.
     DataError
-        If they were fitted to different data.
+        If they were fitted to different data, or a file holds no run.
     """
+    models = {name: as_run(_unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
         if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
+            build = " Call its `build()` first." if callable(getattr(model, "build", None)) else ""
             raise OptionError(
-                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree or a "
-                f"LogZEstimate.{open_hint(model)}"
+                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree, a "
+                f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
+    if kwargs and not any(isinstance(model, pm.Model) for model in models.values()):
+        raise OptionError(
+            f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
+            "runs and estimates are used as they are. Leave the options out, or pass models."
+        )
     seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
     estimates = {}
     for (name, model), seed in zip(models.items(), seeds, strict=True):
@@ -130,6 +173,12 @@ def resolve_estimates(
         else:
             estimates[name] = _of_run(name, model)
     return estimates
+
+
+def _unwrapped(model: Any) -> Any:
+    """Give the PyMC model inside the object of a package that builds one, as bambi's."""
+    inner = getattr(getattr(model, "backend", None), "model", None)
+    return inner if isinstance(inner, pm.Model) else model
 
 
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
@@ -206,7 +255,7 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
         },
         index=pd.Index(names, name="model"),
     )
-    return table.iloc[order]
+    return ComparisonTable(table.iloc[order])
 
 
 def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
@@ -219,13 +268,19 @@ def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> Fl
     """
     if prior_probs is None:
         return np.full(len(names), 1.0 / len(names))
+    if not isinstance(prior_probs, Mapping):
+        raise OptionError(
+            f"`prior_probs` is a {type(prior_probs).__name__}; expected a mapping of the names "
+            f"{sorted(map(str, names))} to probabilities."
+        )
     if set(prior_probs) != set(names):
         raise OptionError(
-            f"`prior_probs` has the names {sorted(prior_probs)}, the models are {sorted(names)}; "
+            f"`prior_probs` has the names {sorted(map(str, prior_probs))}, the models are "
+            f"{sorted(map(str, names))}; "
             "give each model one probability."
         )
-    values = np.array([prior_probs[name] for name in names], dtype=np.float64)
-    if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
+    values = as_numbers("prior_probs", [prior_probs[name] for name in names])
+    if not np.isfinite(values).all() or values.ndim != 1 or (values < 0).any() or values.sum() <= 0:
         raise OptionError(f"`prior_probs` are {values.tolist()}; expected non-negative numbers.")
     return values / values.sum()
 

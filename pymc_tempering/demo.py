@@ -4,7 +4,6 @@ One process per mixture compiles and samples it, since compilation takes longer 
 parent shows progress, then writes the table and the picture.
 """
 
-import importlib.util
 import logging
 import multiprocessing
 import os
@@ -13,6 +12,7 @@ import time
 import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pymc_tempering.demo_report import GRID, MixtureFit, results_table, write_csv, write_figure
-from pymc_tempering.errors import OptionError, TemperingError, TemperingWarning
+from pymc_tempering.errors import OutputError, TemperingError, TemperingWarning
 from pymc_tempering.galaxies import galaxy_mixture, mixture_density
+from pymc_tempering.results.files import Writer, check_output, write_output
 
 __all__ = ["fit_mixture", "run_demo"]
 
@@ -83,7 +84,9 @@ def fit_mixture(n_components: int, options: dict[str, Any]) -> MixtureFit:
     )
 
 
-def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[MixtureFit]:
+def run_demo(
+    folder: Path, *, max_components: int = 4, overwrite: bool = False, **options: Any
+) -> list[MixtureFit]:
     """Fit the mixtures side by side, print the table, write picture and table.
 
     Parameters
@@ -93,6 +96,8 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
     max_components : int, default 4
         Mixtures with 1 to this many components are compared. Four is where the evidence of this
         data has levelled off.
+    overwrite : bool, default False
+        Whether pictures and tables of an earlier run may be replaced.
     **options
         Keyword arguments of ``estimate_logz``; 4 chains of 160 + 160 draws where they are left
         out. ``cores`` (default: all) is shared out among the mixtures.
@@ -105,7 +110,9 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
     Raises
     ------
     OptionError
-        If Matplotlib is not installed.
+        If picture or table exist or cannot be written.
+    OutputError
+        If writing failed after sampling; it says where the results are kept.
     TemperingError
         As ``estimate_logz`` does.
 
@@ -114,12 +121,11 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
     >>> from pymc_tempering.demo import run_demo
     >>> fits = run_demo("out", max_components=2, draws=200)  # doctest: +SKIP
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        msg = (
-            "The picture needs Matplotlib, which is not installed. "
-            "Install it with: pip install 'pymc-tempering[plots]'"
-        )
-        raise OptionError(msg)
+    folder = Path(folder)
+    picture, table = (
+        check_output(folder / f"galaxies{suffix}", [suffix], overwrite=overwrite, remedy="--force")
+        for suffix in (".png", ".csv")
+    )
     console = Console(highlight=False)
     console.print(
         f"[bold]82 galaxy velocities (Roeder 1990):[/] Gaussian mixtures with 1 to "
@@ -130,17 +136,27 @@ def run_demo(folder: Path, *, max_components: int = 4, **options: Any) -> list[M
     options["cores"] = max(1, cores // max_components)
     fits = _fit_all(max_components, min(cores, max_components), options, console)
 
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture, table = folder / "galaxies.png", folder / "galaxies.csv"
-    write_figure(fits, picture)
-    write_csv(fits, table)
+    failures = [
+        *_write(picture, partial(write_figure, fits), overwrite),
+        *_write(table, partial(write_csv, fits), overwrite),
+    ]
     console.print(results_table(fits))
     for fit in fits:
         for warning in fit.warnings:
             console.print(f"[yellow]K = {fit.n_components}:[/] {escape(warning)}", soft_wrap=True)
-    console.print(f"Picture and table: {picture.resolve()} and {table.resolve()}", soft_wrap=True)
+    if failures:
+        raise OutputError("\n".join(failures))
+    console.print(f"Picture and table: {picture} and {table}", soft_wrap=True)
     return fits
+
+
+def _write(target: Path, write: Writer, overwrite: bool) -> list[str]:
+    """Write, and return what failed, so that one failure does not take the rest with it."""
+    try:
+        write_output(target, write, overwrite=overwrite)
+    except OutputError as error:
+        return [str(error)]
+    return []
 
 
 def _fit_all(

@@ -1,10 +1,13 @@
 """What the package raises and warns with.
 
-Every error but :class:`DensityError` is raised before any sampling and says what was given, what
-was expected and what to do. Numerical failure inside a kernel is a recorded statistic, never an
+Every error is raised before any sampling and says what was given, what was expected and what to
+do. Only what cannot be known before comes after it: that a file could not be written, with what was
+computed kept elsewhere (:class:`OutputError`), and that Python code of the model raised
+(:class:`DensityError`). Numerical failure inside a kernel is a recorded statistic, never an
 exception.
 """
 
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -13,6 +16,7 @@ __all__ = [
     "DensityError",
     "ModelError",
     "OptionError",
+    "OutputError",
     "ScheduleError",
     "TemperingError",
     "TemperingWarning",
@@ -58,6 +62,21 @@ class DensityError(TemperingError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class OutputError(TemperingError):
+    """A result could not be written where it should be.
+
+    Parameters
+    ----------
+    message : str
+    kept : Path, optional
+        Where the result is instead; None if it could not be kept anywhere.
+    """
+
+    def __init__(self, message: str, kept: Path | None = None) -> None:
+        super().__init__(message)
+        self.kept = kept
 
 
 class TemperingWarning(UserWarning):

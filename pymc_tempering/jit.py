@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import (
-    CacheImpl,
-    InTreeCacheLocator,
-    UserProvidedCacheLocator,
-    UserWideCacheLocator,
+
+from pymc_tempering.private import (
+    cache_locators,
+    locator_file,
+    set_cache_locators,
+    stock_locators,
 )
 
 __all__ = ["compiled", "source_digest"]
@@ -65,9 +66,13 @@ def _files(module: str, names: str, root: Path) -> list[Path]:
 
 def _covering_imports(locator: type[Any]) -> type[Any]:
     class PackageLocator(locator):
+        def get_source_stamp(self) -> Any:
+            # not the time of the file too: a fresh checkout of the same text is the same code
+            return source_digest(locator_file(self))
+
         # part of the file's name: an older index may hold types that no longer can be unpickled
         def get_disambiguator(self) -> str:
-            return f"{super().get_disambiguator()}-{source_digest(self._py_file)[:16]}"
+            return f"{super().get_disambiguator()}-{source_digest(locator_file(self))[:16]}"
 
         @classmethod
         def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -81,13 +86,12 @@ def _covering_imports(locator: type[Any]) -> type[Any]:
 
 def _install() -> None:
     # functions with a key of their own, as PyTensor's and the wrapped densities, come first
-    present = CacheImpl._locator_classes
+    present = cache_locators()
     if any(c.__module__ == __name__ for c in present):
         return
     keyed = [c for c in present if c.__module__.startswith("pytensor")]
-    stock = [UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator]
-    ours = [_covering_imports(c) for c in stock]
-    CacheImpl._locator_classes = keyed + ours + [c for c in present if c not in keyed]
+    ours = [_covering_imports(c) for c in stock_locators()]
+    set_cache_locators(keyed + ours + [c for c in present if c not in keyed])
 
 
 def compiled(function: Any = None, /, **options: Any) -> Any:

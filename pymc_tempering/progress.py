@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["Phase", "Phases", "phases"]
+__all__ = ["Phase", "Phases", "compiling", "phases"]
 
 
 class Phase:
@@ -44,6 +44,7 @@ class Phases:
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._progress = progress
+        self._part, self._task = "", TaskID(0)
 
     def add(self, name: str, steps: int) -> Phase:
         """Start another part of the work.
@@ -57,6 +58,22 @@ class Phases:
         if self._progress is None or steps == 0:
             return Phase(None, TaskID(0))
         return Phase(self._progress, self._progress.add_task(name, total=steps, note=""))
+
+    def report(self, part: str, done: int, total: int) -> None:
+        """Show how far a part of the work is; see :data:`pymc_tempering.base.watch.Report`."""
+        if self._progress is None:
+            return
+        if self._part != part:
+            if self._part:  # a search that has found enough ends before its last step
+                done_before = self._progress.tasks[self._task].completed
+                self._progress.update(self._task, total=done_before)
+            self._part = part if total else ""
+        if total == 0:
+            return
+        if done == 0:
+            name = part[:1].upper() + part[1:]
+            self._task = self._progress.add_task(name, total=total, note="")
+        self._progress.update(self._task, completed=done, total=total)
 
 
 @contextmanager
@@ -91,3 +108,19 @@ def phases(show: bool) -> Iterator[Phases]:
         console=Console(),
     ) as progress:
         yield Phases(progress)
+
+
+@contextmanager
+def compiling(show: bool) -> Iterator[None]:
+    """Say that the model is being compiled, for as long as it is.
+
+    Parameters
+    ----------
+    show : bool
+        Without, and where lines cannot be taken back, nothing is written.
+    """
+    if not show:
+        yield
+        return
+    with Console().status("Compiling the model"):
+        yield

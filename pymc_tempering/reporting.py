@@ -6,7 +6,6 @@ import io
 import os
 import re
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,18 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering import __version__
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.result import LogZEstimate, format_nats
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
-from pymc_tempering.plots.common import require_matplotlib
 from pymc_tempering.plots.overview import Panel, panels_for
+from pymc_tempering.results.files import check_output, write_output
+from pymc_tempering.results.stored_runs import as_run
 
-__all__ = ["report"]
+__all__ = ["REPORT_SUFFIXES", "report"]
+
+REPORT_SUFFIXES = (".html", ".htm")
 
 _MAX_ROWS = 40
 _DPI = 110
@@ -59,10 +62,11 @@ _PER_CHAIN = (
 
 
 def report(
-    idata: xr.DataTree | LogZEstimate,
+    idata: xr.DataTree | LogZEstimate | str | os.PathLike[str],
     path: str | os.PathLike[str] = "report.html",
     *,
     title: str = "Tempered run",
+    overwrite: bool = False,
 ) -> Path:
     """Write a report of a run: what is doubtful and what to do, the estimates, the pictures.
 
@@ -70,12 +74,15 @@ def report(
 
     Parameters
     ----------
-    idata : xarray.DataTree or LogZEstimate
-        A tempered run, or an estimate that carries its run.
+    idata : xarray.DataTree, LogZEstimate or path-like
+        A tempered run, or an estimate that carries its run, or the netCDF file or zarr store of
+        a run.
     path : path-like, default "report.html"
-        Overwritten if it exists.
+        Ends in ``.html`` or ``.htm``. Its folder is made if it is missing.
     title : str
         Heading and title of the page, for instance the name of the model.
+    overwrite : bool, default False
+        Whether a file that exists may be replaced, for instance by an earlier report.
 
     Returns
     -------
@@ -85,11 +92,12 @@ def report(
     Raises
     ------
     DataError
-        If the run is not tempered, or the estimate does not carry one.
+        If the run is not tempered, or the estimate does not carry one, or there is no run in the
+        file.
     OptionError
-        If the folder of `path` does not exist.
-    ImportError
-        If matplotlib is missing.
+        If `path` exists, has another ending, or cannot be written; before anything is drawn.
+    OutputError
+        If writing failed afterwards. The report is kept under another name, which the error says.
 
     Examples
     --------
@@ -105,14 +113,9 @@ def report(
     ...     report(idata, Path(folder) / "report.html", title="One mean").name
     'report.html'
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise OptionError(
-            f"`path` is {str(path)!r}, but there is no folder {str(target.parent)!r}; make it "
-            "first, or give another path."
-        )
-    require_matplotlib()
-    estimate = _estimate(idata)
+    stored = [Path(idata)] if isinstance(idata, str | os.PathLike) else []
+    target = check_output(path, REPORT_SUFFIXES, overwrite=overwrite, inputs=stored)
+    estimate = _estimate(as_run(idata))
     tree = estimate.idata
     figures = [_figure(panel, tree) for panel in panels_for(tree)]
     body = [
@@ -128,15 +131,15 @@ def report(
         "<h2>Posterior</h2>",
         _posterior(tree),
     ]
-    target.write_text(
+    page = (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(body)
-        + "\n</body>\n</html>\n",
-        encoding="utf-8",
+        + "\n</body>\n</html>\n"
     )
-    return target
+    write_output(target, lambda file: file.write_text(page, encoding="utf-8"), overwrite=overwrite)
+    return Path(path)
 
 
 def _estimate(source: Any) -> LogZEstimate:
@@ -176,7 +179,7 @@ def _description(tree: xr.DataTree) -> str:
     parts += [f"after {attrs['tuning_steps']} of tuning"] if "tuning_steps" in attrs else []
     parts += [f"sampled {made} UTC"] if made else []
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{', '.join(parts)}. Report of {now}, pymc-tempering {version('pymc-tempering')}."
+    return f"{', '.join(parts)}. Report of {now}, pymc-tempering {__version__}."
 
 
 def _verdict(estimate: LogZEstimate) -> str:
@@ -189,7 +192,7 @@ def _verdict(estimate: LogZEstimate) -> str:
 def _number(value: float | None, digits: int) -> str:
     if value is None or np.isnan(value):
         return "\N{EN DASH}"
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return format_nats(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def _estimates(estimate: LogZEstimate) -> list[tuple[str, str, str]]:
@@ -229,7 +232,8 @@ def _chains(tree: xr.DataTree) -> str:
 
 
 def _figure(panel: Panel, tree: xr.DataTree) -> str:
-    plt = require_matplotlib()
+    import matplotlib.pyplot as plt
+
     with plt.rc_context({"font.size": 11}):
         axes = np.ravel(np.asarray(panel.draw(tree), dtype=object))
     figure, buffer = axes[0].figure, io.BytesIO()

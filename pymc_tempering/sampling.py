@@ -3,26 +3,36 @@
 import inspect
 import warnings
 from importlib import import_module
+from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.interrupted import interruption
+from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.options import (
+    check_choice,
+    check_positive,
+    check_random_seed,
+    check_whole,
+    did_you_mean,
+    resolve_model,
+)
+from pymc_tempering.plan import plan, say
+from pymc_tempering.progress import compiling
+from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
-from pymc_tempering.step_methods.common import resolve_model
-from pymc_tempering.step_methods.options import check_choice, did_you_mean
 
 __all__ = [
     "METHODS",
     "STEPS",
     "build_step",
     "check_run",
-    "interruption",
+    "prepare_step",
     "resolve_method",
     "run_chains",
     "sample",
@@ -67,7 +77,13 @@ def resolve_method(method: str) -> str:
 
 
 def check_run(
-    *, draws: int, tune: int | None, chains: int, cores: int | None, target_se: float | None = None
+    *,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    random_seed: Any,
+    target_se: float | None = None,
 ) -> None:
     """Refuse a run that cannot start.
 
@@ -75,20 +91,15 @@ def check_run(
     ------
     OptionError
     """
-    least = {"draws": 1, "chains": 1}
-    given: dict[str, Any] = {"draws": draws, "chains": chains}
+    check_whole("draws", draws, 1)
+    check_whole("chains", chains, 1)
     if tune is not None:
-        given["tune"], least["tune"] = tune, 0
+        check_whole("tune", tune, 0)
     if cores is not None:
-        given["cores"], least["cores"] = cores, 1
-    for name, value in given.items():
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < least[name]:
-            raise OptionError(
-                f"`{name}` is {value!r}; expected a whole number of at least {least[name]}."
-            )
-    if target_se is not None and not target_se > 0:
-        raise OptionError(f"`target_se` is {target_se!r}; expected a positive number of nats.")
+        check_whole("cores", cores, 1)
+    check_random_seed(random_seed)
+    if target_se is not None:
+        check_positive("target_se", target_se)
 
 
 def build_step(method: str, model: pm.Model, options: dict[str, Any]) -> Any:
@@ -121,6 +132,26 @@ def build_step(method: str, model: pm.Model, options: dict[str, Any]) -> Any:
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 
 
+def prepare_step(method: str, model: pm.Model, options: dict[str, Any], run: dict[str, Any]) -> Any:
+    """Build the step of a method, and say what the run will do unless it is to be quiet.
+
+    Parameters
+    ----------
+    method, model, options
+        As for :func:`build_step`.
+    run : dict
+        ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run.
+    """
+    show = bool(run["progressbar"]) and not options.get("quiet", False)
+    started = perf_counter()
+    with compiling(show):
+        step = build_step(method, model, options)
+    if show:
+        settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
+        say(plan(step, **settings, compiled=perf_counter() - started))
+    return step
+
+
 def run_chains(
     step: Any,
     model: pm.Model,
@@ -133,7 +164,7 @@ def run_chains(
     progressbar: bool,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """``pm.sample`` with a tempered step, with the dimensions of its statistics labelled.
+    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used.
 
     Raises
     ------
@@ -159,29 +190,7 @@ def run_chains(
             "The run was interrupted before any chain had finished tuning, so there are no draws "
             "to return."
         ) from error
-    return label_dimensions(idata)
-
-
-def interruption(idata: xr.DataTree, *, draws: int, chains: int) -> list[str]:
-    """Say that a run has fewer draws than were asked for; empty where it has all.
-
-    PyMC returns what there is after Ctrl-C: the draws that most chains have, and those chains.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    draws, chains : int
-        What was asked for.
-    """
-    sizes = idata["posterior"].sizes
-    if sizes["chain"] >= chains and sizes["draw"] >= draws:
-        return []
-    text = (
-        f"interrupted: the run was stopped after {sizes['chain']} of {chains} chains with "
-        f"{sizes['draw']} of {draws} draws, and log Z is from these alone. Run it again for the "
-        "rest."
-    )
-    return [text]
+    return compact(label_dimensions(idata))
 
 
 def run_joint(model: pm.Model, *, tune: int | None, **kwargs: Any) -> LogZEstimate:
@@ -194,7 +203,8 @@ def run_joint(model: pm.Model, *, tune: int | None, **kwargs: Any) -> LogZEstima
     unknown = set(options) - known
     if unknown:
         raise OptionError(
-            f"joint_ct does not know the arguments {sorted(unknown)}; it takes {sorted(known)}. "
+            f"joint_ct does not know the arguments {sorted(unknown)}"
+            f"{did_you_mean(unknown, known)}; it takes {sorted(known)}. "
             "For more control use `temper`, `pm.sample` and `untemper`."
         )
     return estimate_from_idata(run(model, tune=1000 if tune is None else tune, **options))
@@ -263,7 +273,7 @@ def sample(
     -1.4
     """
     model = resolve_model(model, "sample")
-    check_run(draws=draws, tune=tune, chains=chains, cores=cores)
+    check_run(draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed)
     method = resolve_method(method)
     run: dict[str, Any] = {
         "draws": draws, "tune": tune, "chains": chains, "cores": cores,
@@ -272,11 +282,11 @@ def sample(
     if method == "joint_ct":
         estimate = run_joint(model, **run, **kwargs)
     else:
-        step = build_step(method, model, kwargs)
+        step = prepare_step(method, model, kwargs, run)
         estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
     estimate = with_notes(
         estimate,
-        prior_doubts(model, estimate.idata),
+        model_doubts(model, estimate.idata),
         interruption(estimate.idata, draws=draws, chains=chains),
     )
     for text in estimate.warnings:

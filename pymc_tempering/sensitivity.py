@@ -27,8 +27,9 @@ from pymc_tempering.evidence.reweighted import (
     from_ladder,
     original_of,
 )
+from pymc_tempering.options import resolve_model
 from pymc_tempering.path.scaled_prior import scalable_names
-from pymc_tempering.step_methods.common import resolve_model
+from pymc_tempering.results.printed import PrintedTable, with_error
 
 __all__ = ["prior_sensitivity"]
 
@@ -42,6 +43,31 @@ _COLUMNS = (
     "change", "name", "value", "log_z", "se", "log_bayes_factor", "log_bayes_factor_se",
     "weight_ess_share", "pareto_k", "source", "warning",
 )  # fmt: skip
+
+
+class SensitivityTable(PrintedTable):
+    """Table of :func:`prior_sensitivity`; its print has the errors beside the numbers."""
+
+    @staticmethod
+    def short(table: pd.DataFrame) -> pd.DataFrame:
+        """Columns that fit 80 characters."""
+        changes = zip(table["change"], table["name"], table["value"], strict=True)
+        labels = [
+            {
+                "original": "original",
+                "prior scale": f"{name} * {value:g}",
+                "likelihood power": f"{name} ** {value:g}",
+            }.get(kind, name)
+            for kind, name, value in changes
+        ]
+        return pd.DataFrame(
+            {
+                "log Z": with_error(table["log_z"], table["se"]),
+                "log BF": with_error(table["log_bayes_factor"], table["log_bayes_factor_se"]),
+                "warning": list(table["warning"]),
+            },
+            index=labels,
+        )
 
 
 def prior_sensitivity(
@@ -96,6 +122,7 @@ def prior_sensitivity(
         draws; ``weight_ess_share``, effective weights as a share of the draws; ``pareto_k`` of the
         weights; ``source``, "draws" or "ladder"; ``warning``, the name of what speaks against the
         row, or empty. All in nats. Errors are of autocorrelated draws and of chains that differ.
+        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
 
     Raises
     ------
@@ -151,7 +178,7 @@ def prior_sensitivity(
     for change, log_weights, doubt in evaluated.weights:
         row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
         rows.append(_row(change, row or from_draws(original, log_weights), doubt))
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    table = SensitivityTable(rows, columns=list(_COLUMNS))
     for text in _doubts(table):
         warnings.warn(text, TemperingWarning, stacklevel=2)
     return table
@@ -217,11 +244,22 @@ def _changes(
             )
     changes: list[Change] = []
     for names, factors in by_name.items():
-        group = (names,) if isinstance(names, str) else tuple(names)
+        named = isinstance(names, str | tuple) and all(isinstance(name, str) for name in names)
+        if not named:
+            raise OptionError(
+                f"`prior_scale` has the key {names!r}; expected the name of a variable, or a tuple "
+                "of names that are scaled together."
+            )
+        group = (names,) if isinstance(names, str) else names
         changes += [PriorScale(group, value) for value in _positive("prior_scale", factors)]
     changes += [
         LikelihoodPower(value) for value in _positive("likelihood_power", likelihood_power or ())
     ]
+    if not isinstance(alternatives, Mapping | None):
+        raise OptionError(
+            f"`alternatives` is a {type(alternatives).__name__}; expected a mapping of names to "
+            'models, as in {"wide": wide_model}.'
+        )
     for name, other in (alternatives or {}).items():
         if not isinstance(other, pm.Model):
             raise OptionError(

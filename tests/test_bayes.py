@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from pymc_tempering import LogZEstimate
-from pymc_tempering.bayes import BayesFactor, bayes_factor
+from pymc_tempering.bayes import BayesFactor, bayes_factor, kass_raftery
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,12 @@ def test_a_moderate_ratio_is_shown_as_itself(log10, shown):
 
 @pytest.mark.parametrize(
     ("se", "shown"),
-    [(0.3, "2.85 ± 0.30"), (0.0021, "2.848 ± 0.002"), (0.0, "2.85 ± 0.00"), (np.nan, "± nan")],
+    [
+        (0.3, "2.85 ± 0.30"),
+        (0.0021, "2.848 ± 0.002"),
+        (0.0, "2.85 ± 0.00"),
+        (np.nan, "2.85 nats, error unknown"),
+    ],
 )
 def test_small_errors_are_not_shown_as_zero(se, shown):
     assert shown in repr(BayesFactor(2.8483, se))
@@ -43,3 +48,11 @@ def test_known_errors_give_a_normal_interval(se):
     low, high = factor.interval(0.9)
     assert high - low == pytest.approx(2 * se * stats.norm.ppf(0.95))
     assert low + high == pytest.approx(4.0)
+
+
+def test_an_unknown_evidence_gives_no_words():
+    unknown = BayesFactor(np.nan, np.nan)
+    assert repr(unknown) == "log BF unknown: at least one of the two log Z is unknown"
+    assert unknown.words == kass_raftery(np.nan) == "unknown"
+    assert "infinite; very strong evidence for a" in repr(BayesFactor(np.inf, 0.1))
+    assert "1/infinite; very strong evidence for b" in repr(BayesFactor(-np.inf, 0.1))

@@ -1,6 +1,10 @@
 """Model comparison from evidences that are known exactly."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -45,6 +49,23 @@ def runs(tmp_path_factory):
     yield stored
     for run in stored.values():
         run.close()
+
+
+def test_files_of_runs_are_read(runs, tmp_path):
+    files = {name: str(tmp_path / f"{name}.nc") for name in runs}
+    for name, run in runs.items():
+        run.to_netcdf(files[name], engine="h5netcdf")
+    assert compare(files).equals(compare(runs))
+    mixed = {"narrow": Path(files["narrow"]), "wide": runs["wide"]}
+    assert compare(mixed).equals(compare(runs))
+
+
+def test_files_without_a_run(runs, tmp_path):
+    (tmp_path / "data.nc").write_text("1, 2, 3")
+    with pytest.raises(DataError, match=r"There is no file .*absent\.nc"):
+        compare({"a": tmp_path / "absent.nc", "b": runs["wide"]})
+    with pytest.raises(DataError, match=r"data\.nc cannot be read as a stored run"):
+        compare({"a": tmp_path / "data.nc", "b": runs["wide"]})
 
 
 def test_rows_are_ordered_best_first():
@@ -240,14 +261,9 @@ def test_a_refused_run_is_named(runs):
         compare({"narrow": runs["narrow"], "nuts": bare})
 
 
-@pytest.mark.parametrize("call", [
-    lambda path: compare({"a": path, "b": path}),
-    pm_temper.estimate_logz,
-    pm_temper.report,
-])  # fmt: skip
-def test_a_path_is_refused_with_the_way_to_open_it(call):
+def test_a_path_is_refused_with_the_way_to_open_it():
     with pytest.raises(TemperingError, match=r"a str; .*open_datatree"):
-        call("run.nc")
+        pm_temper.estimate_logz("run.nc")
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -256,3 +272,47 @@ def test_says_which_model_is_sampled_unless_quiet(quiet, caplog):
     with caplog.at_level("INFO", logger="pymc"):
         compare(models, random_seed=1, **{**QUICK, "quiet": quiet})
     assert ("Sampling the model 'narrow'" in caplog.text) is not quiet
+
+
+class Builder:
+    """A package that builds PyMC models, as bambi does: a backend once it is built."""
+
+    def __init__(self, model):
+        self.model, self.backend = model, None
+
+    def build(self):
+        self.backend = SimpleNamespace(model=self.model)
+
+
+def test_objects_that_hold_a_pymc_model(monkeypatch):
+    sampled = []
+
+    def remember(model, **kwargs):
+        sampled.append(model)
+        return estimate(-float(len(sampled)))
+
+    monkeypatch.setattr("pymc_tempering.comparison.estimate_logz", remember)
+    plain, inside = normal_mean(1.0), normal_mean(2.0)
+    builder = Builder(inside)
+    with pytest.raises(OptionError, match=r"'b' is a Builder.*Call its `build\(\)` first"):
+        compare({"a": plain, "b": builder}, random_seed=5)
+    builder.build()
+    assert compare({"a": plain, "b": builder}, random_seed=5).index.tolist() == ["a", "b"]
+    assert sampled == [plain, inside]
+
+
+def test_print_fits_80_columns_and_has_errors_beside_numbers():
+    models = {
+        "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=("w",)),
+    }  # fmt: skip
+    table = compare(models)
+    text = repr(table)
+    assert max(map(len, text.split("\n"))) <= 80
+    assert "-1081.03 ± 0.03" in text
+    assert "-2.37 ± 0.20" in text
+    assert "0.91 [" in text
+    assert [line.endswith("yes") for line in text.split("\n")] == [False, False, True]
+    assert str(table) == text
+    # what is made of it is a plain table with all columns
+    assert type(table.round(2)) is type(table.T) is pd.DataFrame
+    assert "-4.00 ± ?" in repr(compare({"a": estimate(-4.0, np.nan), "b": estimate(-5.0)}))

@@ -29,6 +29,15 @@ def markdown_table(monkeypatch):
     return markdown_table
 
 
+@pytest.fixture
+def api_page(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    monkeypatch.delitem(sys.modules, "api_page", raising=False)
+    import api_page
+
+    return api_page
+
+
 def entries():
     return ENTRY.findall((DOCS / "reference" / "api.rst").read_text())
 
@@ -53,6 +62,29 @@ def test_entries_of_the_api_exist_and_are_listed_once():
     assert len(documented) == len(set(documented))
     for name in documented:
         assert resolve_name(name).__doc__
+
+
+def test_page_of_public_names_is_that_of_the_docstrings(api_page):
+    source = (DOCS / "reference" / "api.rst").read_text()
+    written = (DOCS / "reference" / "names.md").read_text()
+    assert written == api_page.page(source), "run `make api`"
+    assert len(re.findall(r"^`pm_temper\.", written, re.MULTILINE)) == len(entries())
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("ParallelTempering", "(vars=None, *, n_levels="),
+        ("compare", "(models, prior_probs=None, *, prob=0.95"),
+        ("errors.ModelError", ""),
+    ],
+)
+def test_signatures_are_what_a_user_writes(api_page, name, start):
+    shown = api_page.signature(
+        getattr(pymc_tempering, name, None) or pymc_tempering.errors.ModelError
+    )
+    assert shown.startswith(start)
+    assert bool(shown) == bool(start)
 
 
 @pytest.mark.parametrize("name", ["SAMPLE_STATS", "TEMPERING"])

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
+from pymc_tempering.errors import OptionError
 
 mpl.use("Agg")
 
@@ -169,6 +170,18 @@ class TestBambi:
         )
         # the difference of the means is 1.58 hours, with a standard error of 0.85
         assert 0.0 < float(idata.posterior["drug"].mean()) < 3.0
+
+    def test_compare_takes_bambi_models(self, fitted, seed):
+        import bambi
+
+        plain = bambi.Model("gained ~ 1", fitted.data)
+        options = {"draws": 40, "tune": 60, "scans_per_draw": 8, "random_seed": seed}
+        with pytest.raises(OptionError, match=r"'plain' is a Model.*`build\(\)` first"):
+            pm_temper.compare({"plain": plain, "drugs": fitted}, **options, **SETTINGS)
+        plain.build()
+        table = pm_temper.compare({"plain": plain, "drugs": fitted}, **options, **SETTINGS)
+        assert sorted(table.index) == ["drugs", "plain"]
+        assert np.isfinite(table["log_marginal_likelihood"]).all()
 
     def test_bambi_passes_a_step_on(self, fitted, seed):
         """By the name of PyMC's argument, from bambi's own fit."""

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytest
+from pymc_tempering.interrupts import Watch
+from pymc_tempering.path.guard import density_guard
 
 from pymc_tempering.base.advi import run_advi
-from pymc_tempering.interrupts import Watch
 from pymc_tempering.path.compile import compile_density
-from pymc_tempering.path.guard import density_guard
 from tests.slow_density import slow_normal
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -48,7 +48,7 @@ print(upper(1.0))
 def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
     root = tmp_path / "pymc_tempering"
     root.mkdir()
-    for name in ("__init__.py", "jit.py"):
+    for name in ("__init__.py", "jit.py", "private.py"):
         shutil.copy(PACKAGE / name, root / name)
     (root / "upper.py").write_text(
         "from pymc_tempering.jit import compiled\n"

@@ -1,7 +1,10 @@
 """The package's front door: cheap to import, every name there."""
 
+import re
 import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
 
 import pymc_tempering
 
@@ -11,6 +14,17 @@ def test_every_public_name_resolves():
     for name in pymc_tempering.__all__:
         assert getattr(pymc_tempering, name).__module__.startswith("pymc_tempering")
         assert name in dir(pymc_tempering)
+
+
+def test_version_is_that_of_the_package():
+    assert pymc_tempering.__version__ == metadata.version("pymc-tempering")
+    assert "__version__" in dir(pymc_tempering)
+    typed = [
+        path
+        for path in Path(pymc_tempering.__file__).parent.rglob("*.py")
+        if re.search(r"""__version__\s*=|["']\d+\.\d+\.\d+["']""", path.read_text())
+    ]
+    assert typed == []
 
 
 def test_unknown_name_is_an_attribute_error():

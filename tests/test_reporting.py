@@ -1,6 +1,7 @@
 """The report is one file that loads nothing, with warnings first and text escaped."""
 
 import base64
+import errno
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -11,7 +12,8 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering import reporting
+from pymc_tempering.errors import DataError, OptionError, OutputError
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.reporting import report
 
@@ -111,11 +113,52 @@ def test_keeps_warnings_that_only_the_file_has(run, tmp_path):
     assert "improper priors: give them proper ones" in text
 
 
+def test_reads_a_stored_run(run, tmp_path):
+    run.to_netcdf(tmp_path / "run.nc")
+    before = (tmp_path / "run.nc").read_bytes()
+    text = report(str(tmp_path / "run.nc"), tmp_path / "new" / "stored.html").read_text("utf-8")
+    log_z = float(run["tempering"]["log_marginal_likelihood"])
+    assert f"<td>{log_z:.3f}</td>".replace("-", "\N{MINUS SIGN}") in text
+    with pytest.raises(OptionError, match="is the file that is read"):
+        report(tmp_path / "run.nc", tmp_path / "run.nc", overwrite=True)
+    assert (tmp_path / "run.nc").read_bytes() == before
+
+
+def test_keeps_what_exists_unless_asked(run, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("by someone else")
+    with monkeypatch.context() as patch:
+        patch.setattr(reporting, "panels_for", lambda _: pytest.fail("drawn before the check"))
+        with pytest.raises(OptionError, match=r"report\.html exists.*`overwrite=True`"):
+            report(run, path)
+    assert path.read_text() == "by someone else"
+    report(run, path, overwrite=True)
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_full_disk_keeps_the_earlier_report(run, tmp_path, monkeypatch):
+    path = report(run, tmp_path / "report.html")
+    before, write_text = path.read_bytes(), type(path).write_text
+
+    def half(self, text, **kwargs):
+        write_text(self, text[:50], **kwargs)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(type(path), "write_text", half)
+    with pytest.raises(OutputError, match="No space left"):
+        report(run, path, overwrite=True)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
 def test_refuses(run, tmp_path):
-    with pytest.raises(OptionError, match="no folder"):
-        report(run, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(OptionError, match=r"does not end in .html"):
+        report(run, tmp_path / "report.pdf")
     with pytest.raises(DataError, match="carries no run"):
         report(pm_temper.LogZEstimate(0.0, 1.0, "pt, mbar", [0.0]), tmp_path / "a.html")
     with pytest.raises(DataError, match="expected the DataTree"):
-        report("report.nc", tmp_path / "a.html")
+        report({"run": run}, tmp_path / "a.html")
+    with pytest.raises(DataError, match=r"There is no file .*absent.nc"):
+        report(tmp_path / "absent.nc", tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []

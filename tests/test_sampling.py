@@ -80,7 +80,9 @@ def test_options_go_to_the_step_and_to_pm_sample(model, base, monkeypatch):
     assert seen["discard_tuned_samples"] is False
     assert not {"scans_per_draw", "n_levels", "target_accept", "base"} & set(seen)
     assert seen["draws"] == 60
-    assert run["sample_stats"]["delta"].shape == (2, 60, 5, 7)
+    shape = run["sample_stats"]["delta"].shape
+    assert shape[:3] == (2, 60, 5)
+    assert shape[3] <= 7  # levels that no chain uses are left away
     assert "warmup_sample_stats" in run.children
 
 

@@ -352,6 +352,17 @@ def test_defaults_scale_what_can_be_and_raise_the_likelihood(rng):
     assert table["value"].tolist() == [1.0, 0.5, 2.0, 0.8, 1.25]
 
 
+def test_print_fits_80_columns(rng):
+    tree = run(w=linear_draws(rng))
+    powers = {"likelihood_power": (1.0,), "alternatives": {"a long name" * 9: linear(noise=0.9)}}
+    table = prior_sensitivity(tree, linear(), prior_scale={"w": (0.7, 2.0)}, **powers)
+    lines = repr(table).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert [line.split("  ")[0] for line in lines[1:4]] == ["original", "w * 0.7", "w * 2"]
+    assert lines[4].startswith("likelihood ** 1")
+    assert f"{table['log_bayes_factor'].iloc[1]:.2f}" in lines[2]
+
+
 def test_unit_factors_change_nothing(rng):
     table = prior_sensitivity(
         run(w=linear_draws(rng)), linear(), prior_scale={"w": 1.0}, likelihood_power=[1.0]

@@ -58,11 +58,13 @@ def evaluate_elbo(
     if n_finite == 0:
         return -math.inf, math.nan
     mass = n_finite / len(u)
-    centre = float(delta[finite].mean())
-    # Antithetic partners are dependent, so the error comes from pair means; a lost partner
-    # contributes nothing to its pair.
-    residual = np.where(finite, delta - centre, 0.0).reshape(2, -1).mean(axis=0) / mass
-    variance = float(residual.var(ddof=1)) / residual.size + (1.0 - mass) / n_finite
+    # a fit far from any mode has densities whose squares, or sum, are beyond all numbers
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = float(delta[finite].mean())
+        # Antithetic partners are dependent, so the error comes from pair means; a lost partner
+        # contributes nothing to its pair.
+        residual = np.where(finite, delta - centre, 0.0).reshape(2, -1).mean(axis=0) / mass
+        variance = float(residual.var(ddof=1)) / residual.size + (1.0 - mass) / n_finite
     return centre + math.log(mass), math.sqrt(variance)
 
 

@@ -15,10 +15,12 @@ from pymc_tempering.base.local import (
     fit_local_bases,
     select_fits,
 )
+from pymc_tempering.base.watch import Report, Tally, unwatched
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.errors import BaseError
+from pymc_tempering.options import check_choice, check_positive, check_random_seed, resolve_model
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -99,18 +101,15 @@ def fit_base(
     >>> bool(abs(base.mean[0] - 3.0) < 0.3), bool(abs(base.scale[0] - 2.0) < 0.3)
     (True, True)
     """
-    if method not in METHODS:
-        raise OptionError(
-            f"The method {method!r} is unknown; valid methods are "
-            f"{', '.join(repr(name) for name in METHODS)}."
-        )
-    if n_starts < 1:
-        raise OptionError(f"n_starts is {n_starts}; at least one local fit is needed.")
-    import pymc as pm
+    model = resolve_model(model, "fit_base")
+    check_choice("method", method, METHODS)
+    check_positive("n_starts", n_starts, integer=True)
+    check_positive("n_iterations", n_iterations, integer=True)
+    check_random_seed(random_seed)
 
     from pymc_tempering.path.compile import compile_density
 
-    density = compile_density(pm.modelcontext(model))
+    density = compile_density(model)
     rng = np.random.default_rng(random_seed)
     base, _ = fit_from_dispersed_starts(
         density, density.start, rng, n_starts, n_iterations=n_iterations
@@ -164,6 +163,7 @@ def local_fits(
     prior_points: FloatArray | None = None,
     full_rank: bool = True,
     n_iterations: int = 3000,
+    report: Report = unwatched,
 ) -> tuple[list[GaussianBase], int]:
     """Distinct local fits from dispersed starts.
 
@@ -181,6 +181,8 @@ def local_fits(
         Improve the best ``MOST_FULL_RANK_FITS`` distinct mean-field fits by
         :func:`pymc_tempering.base.full_rank.fit_full_rank`, after which more of them may turn out
         to be the same mode.
+    report : callable
+        See :data:`pymc_tempering.base.watch.Report`.
 
     Returns
     -------
@@ -197,7 +199,8 @@ def local_fits(
     if not has_finite_density(density, start):
         nearby = dispersed_starts(density, start, rng, 1)
         start = nearby[0] if len(nearby) else start
-    each = fit_each(density, [start], rng, n_iterations=n_iterations)
+    tally = Tally(report, "local fits", n_starts)
+    each = fit_each(density, [start], rng, n_iterations=n_iterations, on_fit=tally.add)
     # what follows has to find modes; their shapes are fitted again by the full-rank fits
     n_later = n_iterations // 3 if full_rank else n_iterations
     inside = (
@@ -205,9 +208,10 @@ def local_fits(
         if (prior_points is not None)
         else []
     )
+    tally.total = n_starts + len(inside)
     if inside:
         with contextlib.suppress(BaseError):
-            each += fit_each(density, np.array(inside), rng, n_iterations=n_later)
+            each += fit_each(density, np.array(inside), rng, n_iterations=n_later, on_fit=tally.add)
     fits = select_fits(density, each)
     n_starts, most_starts = n_starts + len(inside), (most_starts or 0) + len(inside)
     units = np.maximum(1.0, each[0].base.scale)
@@ -218,17 +222,21 @@ def local_fits(
         starts = dispersed_starts(density, start, rng, n_new, _SEARCH_SCALES, units=units)
         # The first fit stands if none of the others succeeds.
         with contextlib.suppress(BaseError):
-            each += fit_each(density, starts, rng, n_iterations=n_later)
+            each += fit_each(density, starts, rng, n_iterations=n_later, on_fit=tally.add)
         fits = select_fits(density, each)
         if len(starts) < n_new:
             break
         if len(fits) > n_known:
-            wanted = max(n_starts, most_starts)
+            wanted = tally.total = max(n_starts, most_starts)
         elif len(each) >= n_starts:
             break
     n_gradients = sum(fit.n_gradients for fit in each)
     if full_rank:
-        improved = [fit_full_rank(density, fit, rng) for fit in fits[:MOST_FULL_RANK_FITS]]
+        improved = []
+        tally = Tally(report, "shapes of modes", min(len(fits), MOST_FULL_RANK_FITS))
+        for fit in fits[:MOST_FULL_RANK_FITS]:
+            improved.append(fit_full_rank(density, fit, rng))
+            tally.add()
         n_gradients += sum(n for _, n in improved)
         fits = [fit for fit, _ in improved] + fits[MOST_FULL_RANK_FITS:]
         fits = drop_duplicates(fits, density=density)

@@ -1,6 +1,6 @@
 """Local fits from dispersed starts, and their combination so that no mode is lost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -120,8 +120,12 @@ def fit_each(
     rng: np.random.Generator,
     *,
     n_iterations: int = 3000,
+    on_fit: Callable[[], None] | None = None,
 ) -> list[AdviFit]:
-    """Fit one mean-field Gaussian per start; parameters and errors of :func:`fit_local_bases`."""
+    """Fit one mean-field Gaussian per start; parameters and errors of :func:`fit_local_bases`.
+
+    After each of them, also of those that fail, ``on_fit`` is called.
+    """
     fits: list[AdviFit] = []
     failures: list[str] = []
     for start in starts:
@@ -129,6 +133,8 @@ def fit_each(
             fits.append(run_advi(density, start, rng, n_iterations=n_iterations))
         except BaseError as error:
             failures.append(str(error))
+        if on_fit is not None:
+            on_fit()
     if not fits:
         reason = failures[0] if failures else "No starts were given."
         raise BaseError(f"None of {len(failures)} local fits succeeded. {reason}")

@@ -13,6 +13,7 @@ import numpy as np
 from pymc_tempering.base.elbo import dip_between, has_finite_density
 from pymc_tempering.base.fit import local_fits
 from pymc_tempering.base.local import combine_local_bases, drop_duplicates, fit_each
+from pymc_tempering.base.watch import Report, Tally, unwatched
 from pymc_tempering.engine.ensembles.annealing_moves import (
     TRANSITIONS,
     AnnealingMoves,
@@ -64,6 +65,7 @@ def find_modes(
     start: FloatArray,
     rng: np.random.Generator,
     prior_points: FloatArray | None = None,
+    report: Report = unwatched,
 ) -> tuple[list[GaussianBase], GaussianBase]:
     """Fit every mode that can be found, and combine the fits into one Gaussian.
 
@@ -73,6 +75,8 @@ def find_modes(
         As for :func:`pymc_tempering.base.advi.fit_advi`.
     prior_points : array of shape (n, D), optional
         Draws of the prior, further starts; with none of them there are more jittered ones.
+    report : callable
+        See :data:`pymc_tempering.base.watch.Report`.
 
     Returns
     -------
@@ -90,13 +94,13 @@ def find_modes(
     has_prior = prior_points is not None and len(prior_points) > 0
     fits, _ = local_fits(
         density, start, rng, N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR,
-        most_starts=MOST_STARTS, prior_points=prior_points,
+        most_starts=MOST_STARTS, prior_points=prior_points, report=report,
     )  # fmt: skip
     fits = _within_window(fits)
     anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
     # a generator of its own: where it finds nothing, draws are what they were without it
     [search_rng] = rng.spawn(1)
-    found = search_beyond(density, fits, anchor, search_rng)
+    found = search_beyond(density, fits, anchor, search_rng, report)
     if len(found) > len(fits):
         fits = _within_window(found)
         anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
@@ -104,7 +108,11 @@ def find_modes(
 
 
 def search_beyond(
-    density: Density, fits: Sequence[GaussianBase], anchor: GaussianBase, rng: np.random.Generator
+    density: Density,
+    fits: Sequence[GaussianBase],
+    anchor: GaussianBase,
+    rng: np.random.Generator,
+    report: Report = unwatched,
 ) -> list[GaussianBase]:
     """Add to local fits those of modes that annealing finds beyond them.
 
@@ -117,6 +125,8 @@ def search_beyond(
     anchor : GaussianBase
         Their combination.
     rng : numpy.random.Generator
+    report : callable
+        See :data:`pymc_tempering.base.watch.Report`.
 
     Returns
     -------
@@ -125,13 +135,17 @@ def search_beyond(
     """
     if len(fits) > MOST_FITS:
         return list(fits)
+    tally = Tally(report, "search for modes", 1)
     ends = anneal_from_afar(density, anchor, rng)
+    tally.add()
     starts = points_apart(density, ends, np.array([fit.mean for fit in fits]))
     if not len(starts):
         return list(fits)
     new = []
+    tally = Tally(report, "fits of modes found", len(starts))
     with contextlib.suppress(BaseError):
-        new = [fit.base for fit in fit_each(density, starts, rng, n_iterations=1000)]
+        each = fit_each(density, starts, rng, n_iterations=1000, on_fit=tally.add)
+        new = [fit.base for fit in each]
     return drop_duplicates([*fits, *new], density=density)
 
 

@@ -38,7 +38,12 @@ class BarEstimate(NamedTuple):
     overlap: float
 
 
-def bar(forward: ArrayLike, reverse: ArrayLike) -> BarEstimate:
+def bar(
+    forward: ArrayLike,
+    reverse: ArrayLike,
+    *,
+    n_effective: tuple[float, float] | None = None,
+) -> BarEstimate:
     r"""Estimate the log ratio of two normalisers from samples of both densities.
 
     The estimate x solves
@@ -49,7 +54,8 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> BarEstimate:
     function of least variance (Bennett 1976; Meng & Wong 1996; in terms of work, Shirts et al.
     2003, eq. 6). Every term is bounded, so tails of either density do no harm. The balance is
     solved between logarithms of both sides, which are nearly linear in x however far apart the
-    densities are.
+    densities are. With effective numbers of samples, the sums are means and
+    :math:`m = \log(\mathrm{ess}_r / \mathrm{ess}_f)` shifts their balance.
 
     Parameters
     ----------
@@ -59,6 +65,10 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> BarEstimate:
     reverse : array_like of shape (n_reverse,)
         ``log f_lower - log f_upper`` at samples of the upper density, in nats; ``-inf`` where the
         lower density vanishes.
+    n_effective : tuple of float, optional
+        Effective numbers of forward and reverse samples, which weigh the two densities in the
+        bridge function (Gronau et al. 2017, eq. 14). By default the numbers of samples, best for
+        independent ones; the estimate is consistent with any.
 
     Returns
     -------
@@ -87,19 +97,25 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> BarEstimate:
         log_ratio = np.nan if no_forward and no_reverse else (-np.inf if no_forward else np.inf)
         return BarEstimate(log_ratio, np.full(f.size, np.nan), np.full(r.size, np.nan), 0.0)
     m = np.log(r.size / f.size)
-    x = _root(f, r, m)
+    if n_effective is not None:
+        m = np.log(n_effective[1] / n_effective[0])
+    # where samples count by less than one each, their sums do not balance, but their means do
+    excess = m - np.log(r.size / f.size)
+    x = _root(f, r, m, excess)
     p, q = expit(f - x + m), expit(r + x - m)
-    information = p @ (1 - p) + q @ (1 - q)
+    ratio = np.exp(excess)
+    information = p @ (1 - p) + (q @ (1 - q)) * ratio
     p_mean, q_mean = p.mean(), q.mean()
     with np.errstate(divide="ignore", invalid="ignore"):
         forward_influence = f.size * (p - p_mean) / information
-        reverse_influence = -r.size * (q - q_mean) / information
+        reverse_influence = -r.size * ratio * (q - q_mean) / information
     return BarEstimate(x, forward_influence, reverse_influence, float(p_mean + q_mean))
 
 
-def _root(f: FloatArray, r: FloatArray, m: float) -> float:
+def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
     def balance(x: float) -> float:
-        return float(logsumexp(log_expit(f - x + m)) - logsumexp(log_expit(r + x - m)))
+        forward, reverse = logsumexp(log_expit(f - x + m)), logsumexp(log_expit(r + x - m))
+        return float(forward - reverse - excess)
 
     centre = 0.5 * (np.median(f[np.isfinite(f)]) - np.median(r[np.isfinite(r)]))
     at_centre = balance(centre)

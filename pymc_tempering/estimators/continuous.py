@@ -14,6 +14,7 @@ from pymc_tempering.errors import DataError, OptionError, ScheduleError
 from pymc_tempering.estimators.ladder import check_betas
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -74,8 +75,8 @@ def _check(
         knots = check_betas(knots)
     except ScheduleError as error:
         raise ScheduleError(f"knots are not a schedule: {error}") from error
-    c = np.array(bias, dtype=float)
-    x = np.array(delta, dtype=float)
+    c = as_numbers("bias", bias, DataError)
+    x = as_numbers("delta", delta, DataError)
     if c.shape != knots.shape or not np.isfinite(c).all():
         raise DataError(
             f"bias has shape {c.shape}; expected {knots.size} finite values, one per knot. Pass "
@@ -125,8 +126,9 @@ def log_beta_density(
     >>> log_beta_density([3.0], [0, 1], [0, 3], 0.2).tolist()
     [0.0]
     """
-    if not 0.0 <= beta <= 1.0:
-        raise OptionError(f"beta is {beta}; expected a value in [0, 1]. Use 1 for the target.")
+    number = isinstance(beta, int | float | np.integer | np.floating)
+    if not number or not 0.0 <= beta <= 1.0:
+        raise OptionError(f"beta is {beta!r}; expected a value in [0, 1]. Use 1 for the target.")
     x, knots, c = _check(delta, knots, bias)
     out = np.full(x.size, -np.inf)
     valid = np.isfinite(x)
@@ -230,7 +232,7 @@ def tempered_expectation(
     2.0
     """
     log_p = log_beta_density(delta, knots, bias, beta)
-    f = np.asarray(values, dtype=float)
+    f = as_numbers("values", values, DataError)
     if f.shape[:1] != log_p.shape:
         raise DataError(
             f"values has shape {f.shape}; expected {log_p.size} rows, one per delta. Pass the "

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError, ScheduleError
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = ["LadderEstimate", "check_betas", "check_ladder", "finite_floor"]
@@ -54,7 +55,7 @@ def check_betas(betas: ArrayLike) -> FloatArray:
     >>> check_betas([0, 0.25, 1]).tolist()
     [0.0, 0.25, 1.0]
     """
-    array = np.asarray(betas, dtype=float)
+    array = as_numbers("betas", betas, ScheduleError)
     if array.ndim != 1 or array.size < 2:
         raise ScheduleError(
             f"betas has shape {array.shape}; expected (n_levels,) with at least two levels. "

@@ -196,9 +196,10 @@ def _factor(curvature: FloatArray) -> tuple[FloatArray, bool] | None:
     if not np.all(diagonal > 0.0) or np.linalg.cond(reduced) > 1e14:
         return None
     try:
-        return cho_factor(reduced)
+        factor: tuple[FloatArray, bool] = cho_factor(reduced)
     except LinAlgError:
         return None
+    return factor
 
 
 def _objective(

@@ -9,9 +9,13 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from pymc_tempering.errors import OptionError
+from pymc_tempering.options import check_probability
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LogZEstimate", "decimals_of_error"]
+__all__ = ["LogZEstimate", "decimals_of_error", "format_nats"]
+
+# no data set gives more; what does is an integral that does not exist
+_MAX_PLAIN = 1e12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +63,17 @@ class LogZEstimate:
     per_method: Mapping[str, float] = field(default_factory=dict)
     idata: Any = None
 
+    def __post_init__(self) -> None:
+        for name in ("log_z", "se"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float | np.integer | np.floating)
+            if not number or isinstance(value, bool):
+                raise OptionError(f"`{name}` is {value!r}; expected a number of nats.")
+        if self.se < 0.0:
+            raise OptionError(
+                f"`se` is {self.se!r}; expected a standard error, which is not negative."
+            )
+
     def interval(self, prob: float = 0.95) -> tuple[float, float]:
         """Return the central interval that covers log Z with probability `prob`.
 
@@ -83,10 +98,7 @@ class LogZEstimate:
         >>> round(high, 3)
         3.182
         """
-        if not 0.0 < prob < 1.0:
-            raise OptionError(
-                f"prob is {prob}; expected a number between 0 and 1. Use 0.95 for a 95 % interval."
-            )
+        check_probability("prob", prob)
         half = self.se * float(student_t.ppf(0.5 + 0.5 * prob, self.df))
         return self.log_z - half, self.log_z + half
 
@@ -121,19 +133,28 @@ class LogZEstimate:
         chains = f"{n_chains} chain{'s' if n_chains != 1 else ''}"
         digits = decimals_of_error(self.se)
         if not np.isfinite(self.se):
-            return f"log Z = {self.log_z:.{digits}f}, error unknown ({self.method}, {chains})"
-        low, high = self.interval()
+            return (
+                f"log Z = {format_nats(self.log_z, digits)}, error unknown ({self.method}, "
+                f"{chains})"
+            )
+        value, se, low, high = (
+            format_nats(number, digits) for number in (self.log_z, self.se, *self.interval())
+        )
         return (
-            f"log Z = {self.log_z:.{digits}f} ± {self.se:.{digits}f} nats ({self.method}, "
-            f"{chains}; 95 % interval [{low:.{digits}f}, {high:.{digits}f}])"
+            f"log Z = {value} ± {se} nats ({self.method}, {chains}; 95 % interval [{low}, {high}])"
         )
 
     def _bounds(self) -> str:
         digits = decimals_of_error(self.se)
         lower, upper = (
-            "unknown" if bound is None else f"{bound:.{digits}f}"
+            "unknown" if bound is None else format_nats(bound, digits)
             for bound in (self.lower, self.upper)
         )
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            return (
+                f"bounds crossed: lower {lower}, upper {upper} (each holds on average, not in "
+                "every run)"
+            )
         return f"bounds [{lower}, {upper}]"
 
     def _repr_html_(self) -> str:
@@ -143,6 +164,26 @@ class LogZEstimate:
             bounds = f"<br>{self._bounds()}"
         listed = f"<ul>{warnings}</ul>" if warnings else ""
         return f"<div><b>{html.escape(self._summary())}</b>{bounds}{listed}</div>"
+
+
+def format_nats(value: float, digits: int) -> str:
+    """Write a number of nats with some decimals, or by its power of ten where it has no end.
+
+    Parameters
+    ----------
+    value : float
+    digits : int
+
+    Examples
+    --------
+    >>> format_nats(-1081.02, 1), format_nats(3.2e195, 2)
+    ('-1081.0', '3.2e+195')
+    """
+    return (
+        f"{value:.{digits}f}"
+        if abs(value) < _MAX_PLAIN or not np.isfinite(value)
+        else (f"{value:.4g}")
+    )
 
 
 def decimals_of_error(se: float) -> int:

@@ -297,4 +297,5 @@ def rts_stochastic_update(
     [0.0, 1.5]
     """
     excess = np.asarray(level_probability, float) / np.asarray(level_prior, float)
-    return np.asarray(log_z, float) + rate * (excess - excess[0])
+    updated: FloatArray = np.asarray(log_z, float) + rate * (excess - excess[0])
+    return updated

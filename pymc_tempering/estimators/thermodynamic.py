@@ -101,7 +101,9 @@ def thermodynamic_integration_rb(
     x = np.asarray(delta, dtype=float)
     q = np.exp(level_log_probability(x, betas, log_level_weights))
     _refuse_infinite(x)
-    share = q / q.mean(axis=0)
+    # nothing is known of a level that no draw could be at: nan
+    with np.errstate(invalid="ignore"):
+        share = q / q.mean(axis=0)
     mean = (share * x[:, None]).mean(axis=0)
     centred = x[:, None] - mean
     variance = (share * centred**2).mean(axis=0)

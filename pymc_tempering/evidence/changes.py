@@ -10,9 +10,9 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.evidence.same_model import check_density, check_observed
 from pymc_tempering.path.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
 from pymc_tempering.path.scaled_prior import log_prior_ratio
-from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -99,7 +99,7 @@ def evaluate_changes(
     ModelError, OptionError
         If a prior cannot be scaled.
     """
-    _check_data(model, idata, "The run")
+    check_observed(model, idata, "The run")
     if any(isinstance(change, LikelihoodPower) for change in changes) and not (
         model.observed_RVs or model.potentials
     ):
@@ -113,7 +113,7 @@ def evaluate_changes(
         outputs.append(sum(ratios[1:], start=ratios[0]))
     log_prior, log_likelihood, log_jac, *ratios_at_draws = evaluate(constrained, outputs, draws)
     log_joint = log_prior + log_likelihood
-    _check_model(idata, log_joint, log_jac)
+    check_density(idata, log_joint + log_jac)
     by_scale = dict(zip(scales, ratios_at_draws, strict=True))
     sizes = idata["posterior"].dataset.sizes
     shape = (sizes["chain"], sizes["draw"])
@@ -125,7 +125,7 @@ def evaluate_changes(
         elif isinstance(change, LikelihoodPower):
             log_weights = (change.value - 1.0) * log_likelihood
         else:
-            _check_data(change.model, idata, f"The alternative {change.name!r}")
+            check_observed(change.model, idata, f"The alternative {change.name!r}")
             other = constrained_model(change.model)
             _check_variables(other, constrained, change.name)
             [joint] = evaluate(other, [other.varlogp + other.datalogp], stack_draws(idata, other))
@@ -136,15 +136,6 @@ def evaluate_changes(
     return EvaluatedChanges(weights, log_likelihood.reshape(shape))
 
 
-def _check_data(model: pm.Model, idata: xr.DataTree, what: str) -> None:
-    ours, theirs = observed_digest(model), observed_digest(idata)
-    if ours is not None and theirs is not None and ours != theirs:
-        raise DataError(
-            f"{what} and the model that was sampled have different observed data. Evidences of "
-            "different data cannot be compared; pass the model with the data that were sampled."
-        )
-
-
 def _check_variables(other: pm.Model, model: pm.Model, name: str) -> None:
     ours, theirs = (sorted(rv.name for rv in m.free_RVs) for m in (model, other))
     if ours != theirs:
@@ -152,29 +143,6 @@ def _check_variables(other: pm.Model, model: pm.Model, name: str) -> None:
             f"The alternative {name!r} has the free variables {theirs} and the model {ours}. "
             "Reweighting needs the same variables; models of different parameters are compared "
             "with `compare`."
-        )
-
-
-def _check_model(idata: xr.DataTree, log_joint: FloatArray, log_jac: FloatArray) -> None:
-    impossible = int((~np.isfinite(log_joint)).sum())
-    if impossible:
-        raise DataError(
-            f"{impossible} of {log_joint.size} posterior draws have no density under the model, "
-            "so it is not the one that was sampled. Pass that one."
-        )
-    statistics = idata["sample_stats"].dataset if "sample_stats" in idata.children else {}
-    if "lp" not in statistics or statistics["lp"].dims != ("chain", "draw"):
-        return
-    recorded = statistics["lp"].values.ravel()
-    if recorded.shape != log_joint.shape:
-        return
-    difference = np.abs(log_joint + log_jac - recorded)
-    # densities are sums of many terms, and a sampler may work in single precision
-    if np.median(difference) > 1e-3 + 1e-5 * np.median(np.abs(recorded)):
-        raise DataError(
-            "The model gives the posterior draws other log densities than the run recorded (they "
-            f"differ by {np.median(difference):.3g} nats in the median), so it is not the model "
-            "that was sampled. Pass that one; changed priors go to `alternatives`."
         )
 
 

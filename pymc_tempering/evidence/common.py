@@ -10,6 +10,7 @@ from scipy.stats import chi2
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
+from pymc_tempering.evidence.agreement import agreement_doubts
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Collector", "MethodEstimate", "combine", "combine_chains"]
@@ -51,7 +52,9 @@ class MethodEstimate:
     arrays: dict[str, FloatArray] = field(default_factory=dict)
 
 
-def combine(parts: MethodEstimate, method: str) -> LogZEstimate:
+def combine(
+    parts: MethodEstimate, method: str, draws: Mapping[str, FloatArray] | None = None
+) -> LogZEstimate:
     """Combine the chains of a run into one estimate with its error.
 
     Parameters
@@ -59,6 +62,8 @@ def combine(parts: MethodEstimate, method: str) -> LogZEstimate:
     parts : MethodEstimate
     method : str
         Sampler and estimator, as shown to the user.
+    draws : mapping of str to ndarray of shape (n_chains, n_draws, ...), optional
+        Posterior draws of the same chains: chains that differ in these are warned about too.
 
     Returns
     -------
@@ -75,6 +80,7 @@ def combine(parts: MethodEstimate, method: str) -> LogZEstimate:
         )
     else:
         warnings += _doubts(parts, error.ess)
+    warnings += agreement_doubts(draws or {}, parts.arrays.get("global_barrier"))
     return LogZEstimate(
         log_z=log_z,
         se=float(error.se),

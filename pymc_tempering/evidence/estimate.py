@@ -1,27 +1,29 @@
 """The log marginal likelihood of a model or of a stored run, in one call."""
 
+import inspect
 import warnings
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.interrupted import interruption
+from pymc_tempering.evidence.meaning import model_doubts
+from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
-from pymc_tempering.results.datatree import concat_chains, open_hint
+from pymc_tempering.evidence.with_model import estimate_draws
+from pymc_tempering.options import check_positive, resolve_model
+from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.sampling import (
     DEFAULT_CHAINS,
-    build_step,
     check_run,
-    interruption,
+    prepare_step,
     resolve_method,
     run_chains,
     run_joint,
 )
-from pymc_tempering.step_methods.common import resolve_model
 
 __all__ = ["DEFAULT_DRAWS", "estimate_logz"]
 
@@ -31,13 +33,11 @@ DEFAULT_DRAWS = 160
 DEFAULT_JOINT_DRAWS = 3000
 """Draws of each chain of joint continuous tempering, where a draw is one step of NUTS."""
 
-# room for the error to turn out larger than the first run said
-_SAFETY = 1.15
-
 
 def estimate_logz(
     model_or_idata: pm.Model | xr.DataTree | None = None,
     *,
+    model: pm.Model | None = None,
     method: str = "pt",
     draws: int | None = None,
     tune: int | None = None,
@@ -53,27 +53,36 @@ def estimate_logz(
 
     Given a DataTree from ``pm.sample`` with a tempered step, nothing is sampled: the recorded
     statistics are enough, also after slicing draws, after a round trip through a file, and for
-    chains of several runs put together.
+    chains of several runs put together. With ``model`` and ``target_se``, chains are added to it.
+    Without, options of sampling are refused, as they would have no effect; the same chain twice
+    is, as it would make the error too small.
+
+    Given posterior draws of any other sampler and the model that they are of, nothing is sampled
+    either: log Z comes from bridge sampling. A mode that the draws lack is lacking in it.
 
     Parameters
     ----------
     model_or_idata : pymc.Model or DataTree, optional
         Default: the model of the context.
-    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto"}
+    model : pymc.Model, optional
+        With a DataTree: the model that its draws are of.
+    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto", "bridge"}
         The sampler. "pt", the default: parallel tempering with MBAR. "gibbs_ct": Gibbs continuous
         tempering (Graham & Storkey 2017, eq. 21). "joint_ct": NUTS on the tempered model of
         :func:`pymc_tempering.temper`. "st": simulated tempering with RTS (Carlson et al. 2016,
         eq. 12). "hais": Hamiltonian annealed importance sampling, with bounds (Sohl-Dickstein &
         Culpepper 2012). "auto": parallel tempering, the cheapest for a
-        given error on 12 of 13 reference problems.
+        given error on 12 of 13 reference problems. "bridge", with a DataTree and its model: bridge
+        sampling, also where the draws are those of a tempered run.
     draws, tune, chains, cores, random_seed, progressbar
         As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is
         ``scans_per_draw`` scans; 160 draws of 4 chains reach an error of a few hundredths of a nat
         on most models.
     target_se : float, optional
-        Standard error to reach, in nats: chains are added in rounds until it is.
+        Standard error to reach, in nats: chains are added in rounds until it is, with other seeds
+        than those of the chains that are there.
     max_chains : int
-        Where ``target_se`` gives up; the result then says so.
+        Chains in all, stored ones included, where ``target_se`` gives up; the result then says so.
     **kwargs
         Options of the step, for instance ``scans_per_draw`` or ``base``, or of ``pm.sample``.
 
@@ -112,14 +121,33 @@ def estimate_logz(
     >>> bool(abs(estimate.log_z - exact) < 5 * estimate.se)
     True
     """
-    if isinstance(model_or_idata, xr.DataTree):
-        estimate = _estimate_stored(model_or_idata, target_se, kwargs)
+    if model is not None and not isinstance(model_or_idata, xr.DataTree):
+        raise OptionError(
+            f"`model` goes with stored draws, but the first argument is a "
+            f"{type(model_or_idata).__name__}; expected a DataTree. A model alone is the first "
+            "argument: `estimate_logz(model)`."
+        )
+    if isinstance(model_or_idata, xr.DataTree) and model is not None:
+        estimate = estimate_draws(
+            model_or_idata, model, method, target_se, max_chains, random_seed, kwargs,
+            draws=draws, tune=tune, chains=chains, cores=cores, progressbar=progressbar,
+        )  # fmt: skip
+    elif isinstance(model_or_idata, xr.DataTree):
+        given = {
+            "method": method, "draws": draws, "tune": tune, "chains": chains, "cores": cores,
+            "max_chains": max_chains, "random_seed": random_seed,
+        }  # fmt: skip
+        estimate = _estimate_stored(model_or_idata, target_se, kwargs | _changed(given))
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
         method = resolve_method(method)
         if draws is None:
             draws = DEFAULT_JOINT_DRAWS if method == "joint_ct" else DEFAULT_DRAWS
-        check_run(draws=draws, tune=tune, chains=chains, cores=cores, target_se=target_se)
+        check_run(
+            draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
+            target_se=target_se,
+        )  # fmt: skip
+        check_positive("max_chains", max_chains, integer=True)
         estimate = _sample_and_estimate(
             model, method, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
             chains=chains, cores=cores, progressbar=progressbar,
@@ -151,41 +179,37 @@ def _sample_and_estimate(
                 "model; use method='gibbs_ct', or raise `draws`."
             )
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
-        return with_notes(estimate, prior_doubts(model, estimate.idata))
-    step = build_step(method, model, options)
-    seeds = _seeds(random_seed)
+        return with_notes(estimate, model_doubts(model, estimate.idata))
+    step = prepare_step(method, model, options, run)
+    seeds = round_seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)
-    first, draws = run.pop("chains"), run["draws"]
-    doubts, notes = prior_doubts(model, idata), interruption(idata, draws=draws, chains=first)
-    while target_se is not None and not notes and not estimate.se <= target_se:
-        have = estimate.per_chain.size
-        ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
-        missing = int(np.ceil(_SAFETY * have * ratio**2)) - have
-        more = min(max(missing, first), max_chains - have)
-        if more <= 0:
-            notes.append(
-                f"target_se not reached: the error is {estimate.se:.3g} after {have} chains, more "
-                f"than {target_se:g}. Raise `max_chains` (now {max_chains}) or `draws`."
-            )
-            break
-        try:
-            extra = run_chains(step, model, chains=more, random_seed=next(seeds), **run, **options)
-        except KeyboardInterrupt:
-            notes = interruption(idata, draws=draws, chains=have + more)
-            break
-        # after an interrupt chains may be shorter: cut all where that keeps more
-        length = extra["posterior"].sizes["draw"]
-        if length * (have + extra["posterior"].sizes["chain"]) > draws * have:
-            idata = concat_chains([idata.isel(draw=slice(length)), extra])
-            estimate = estimate_from_idata(idata)
-        notes = interruption(idata, draws=draws, chains=have + more)
+    least, draws = run.pop("chains"), run["draws"]
+    doubts, notes = model_doubts(model, idata), interruption(idata, draws=draws, chains=least)
+    if target_se is not None and not notes:
+        estimate, notes = reach_target_se(
+            estimate,
+            idata,
+            lambda n: run_chains(step, model, chains=n, random_seed=next(seeds), **run, **options),
+            target_se=target_se,
+            max_chains=max_chains,
+            least=least,
+            show=bool(run["progressbar"]) and not options.get("quiet", False),
+        )
     return with_notes(estimate, doubts, notes)
+
+
+def _changed(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options of `estimate_logz` that are not at their defaults."""
+    parameters = inspect.signature(estimate_logz).parameters
+    return {name: value for name, value in options.items() if value is not parameters[name].default}
 
 
 def _estimate_stored(
     idata: xr.DataTree, target_se: float | None, options: dict[str, Any]
 ) -> LogZEstimate:
+    if target_se is not None:
+        check_positive("target_se", target_se)
     if options:
         raise OptionError(
             f"The options {sorted(options)} are for sampling, and a stored run is not sampled "
@@ -196,17 +220,7 @@ def _estimate_stored(
         return estimate
     note = (
         f"target_se not reached: the error of the stored run is {estimate.se:.3g}, more than "
-        f"{target_se:g}. Pass the model, so that chains can be added."
+        f"{target_se:g}. Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, "
+        "so that chains are added."
     )
     return with_notes(estimate, (), [note])
-
-
-def _seeds(random_seed: Any) -> Any:
-    """Seeds of successive rounds; the first is the user's own."""
-    yield random_seed
-    if isinstance(random_seed, np.random.Generator):
-        while True:
-            yield random_seed
-    sequence = np.random.SeedSequence(random_seed)
-    while True:
-        yield int(sequence.spawn(1)[0].generate_state(1)[0])

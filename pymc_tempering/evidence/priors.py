@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.pytensorf import compile
 
+from pymc_tempering.private import is_improper
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
@@ -16,6 +16,9 @@ __all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
 MAX_WIDTH_RATIO = 1e3
 """Width of the prior over that of the posterior (interquartile ranges) beyond which log Z is mostly
 about the prior's width."""
+
+MAX_SPREAD = 1e7
+"""Distance of draws of a flat variable from their median beyond which it is taken to run away."""
 
 _N_DRAWS = 500
 _MIN_DRAWS = 20
@@ -37,7 +40,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     list of str
         Each names the variables and says what to do.
     """
-    improper = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
     # in a model of potentials alone a flat variable is how an unnormalised density is written
     is_posterior = bool(model.observed_RVs) or len(improper) < len(model.free_RVs)
     warnings = []
@@ -48,6 +51,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
             "priors mean nothing. Give them proper priors."
         )
     posterior = idata["posterior"].dataset
+    warnings += _without_end(posterior, improper)
     wide = []
     sampled = [rv for rv in model.free_RVs if rv.name in posterior and posterior[rv.name].size]
     # the quartiles of a handful of draws are no width, and those of one draw coincide
@@ -69,6 +73,26 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
             "widths are meant, and look at the sensitivity."
         )
     return warnings
+
+
+def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[str]:
+    """Warning about draws that spread as where the posterior has no finite integral."""
+    spread = {}
+    for name in improper:
+        if name in posterior and posterior[name].size:
+            with np.errstate(invalid="ignore"):
+                distance = np.abs(posterior[name].values - np.median(posterior[name].values))
+            spread[name] = float(np.nan_to_num(distance, nan=np.inf, posinf=np.inf).max())
+    far = [f"{name} ({s:.2g})" for name, s in spread.items() if not s <= MAX_SPREAD]
+    if not far:
+        return []
+    text = (
+        f"posterior without end: draws of flat variables spread as far as {', '.join(far)}, as "
+        "they do where the posterior has no finite integral, and log Z is then infinite whatever "
+        "is printed. Give these variables proper priors; or, if such numbers are meant, write the "
+        "model in other units."
+    )
+    return [text]
 
 
 def _prior_draws(

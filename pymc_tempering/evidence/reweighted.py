@@ -14,6 +14,7 @@ from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import COLLECTORS, recognise
 from pymc_tempering.numerics import pareto_k, weight_ess
+from pymc_tempering.results.compact import DELTA_DIGIT
 from pymc_tempering.results.datatree import read_statistics
 from pymc_tempering.types import FloatArray
 
@@ -171,7 +172,7 @@ def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatAr
     last = np.take_along_axis(statistics["delta"][:, :, -1], top[..., None], axis=-1)[..., 0]
     if last.shape != log_likelihood.shape:
         return False
-    return bool(np.allclose(last, log_likelihood, rtol=1e-6, atol=1e-6))
+    return bool(np.allclose(last, log_likelihood, rtol=1e-6, atol=DELTA_DIGIT))
 
 
 def _doubt(k: float, ess: float, independent: float) -> str:

@@ -9,7 +9,14 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
-from pymc_tempering.results.datatree import attach_estimate, read_statistics
+from pymc_tempering.results.compact import compact
+from pymc_tempering.results.datatree import (
+    attach_estimate,
+    label_dimensions,
+    read_draws,
+    read_statistics,
+)
+from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.transform.names import DELTA
 from pymc_tempering.transform.record import is_untempered, stored_statistics
 from pymc_tempering.transform.untempered import LABEL
@@ -51,7 +58,8 @@ def recognise(statistics: Mapping[str, FloatArray]) -> str:
     sampler = "NUTS" if {"tree_depth", "depth"} & set(statistics) else "a sampler without tempering"
     raise DataError(
         f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
-        "log Z. Sample with a tempered step, for instance "
+        "log Z. As a quick second opinion, pass the model: `estimate_logz(idata, model=model)` is "
+        "bridge sampling of these draws. Thorough, and for several modes: "
         "`pm.sample(step=pymc_tempering.ParallelTempering(base=idata))`, which takes its base "
         "from these draws."
     )
@@ -107,11 +115,14 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     DataError
         If the statistics are not there.
     """
+    recorded_statistics(idata)  # a damaged run is refused by what was given
+    idata = compact(label_dimensions(idata))
     method, statistics = recorded_statistics(idata)
+    check_distinct_chains(statistics)
     module, label, _ = COLLECTORS[method]
     collect: Collector = import_module(module).collect
     parts = collect(statistics)
-    estimate = combine(parts, label)
+    estimate = combine(parts, label, read_draws(idata))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
     stored = idata["tempering"].attrs.get(_NOTES, "") if "tempering" in idata.children else ""

@@ -7,15 +7,15 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.rewriting.basic import in2out
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.path.freeze import copies_of_gps
+from pymc_tempering.private import rewrite_parameter_checks
 from pymc_tempering.types import FloatArray
 
 __all__ = ["constrained_model", "evaluate", "log_jacobian", "stack_draws"]
@@ -31,10 +31,11 @@ def constrained_model(model: pm.Model) -> pm.Model:
     themselves. A ratio of two such densities at one point is the ratio of the densities of the
     unconstrained values as well, since both have the same Jacobian.
     """
-    frozen = freeze_dims_and_data(model)
-    # PyMC 6.4 does not transform models that have initial values, which mean nothing here
-    frozen.rvs_to_initial_values.update(dict.fromkeys(frozen.rvs_to_initial_values))
-    return remove_value_transforms(frozen)
+    with copies_of_gps():
+        frozen = freeze_dims_and_data(model)
+        # PyMC 6.4 does not transform models that have initial values, which mean nothing here
+        frozen.rvs_to_initial_values.update(dict.fromkeys(frozen.rvs_to_initial_values))
+        return remove_value_transforms(frozen)
 
 
 def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
@@ -103,7 +104,7 @@ def evaluate(
     batched = [pt.tensor(shape=(None, *value.type.shape), dtype=value.dtype) for value in values]
     # a check of parameters is one for all draws once there are many: it must be a switch before
     checked = FunctionGraph(outputs=outputs, clone=False)
-    in2out(local_check_parameter_to_ninf_switch).rewrite(checked)
+    rewrite_parameter_checks(checked)
     graphs = vectorize_graph(list(checked.outputs), dict(zip(values, batched, strict=True)))
     with model:
         # one call for many draws: compiling would cost more than the interpreter

@@ -19,9 +19,8 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pymc.pytensorf import join_nonshared_inputs
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
-from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS, compile_numba_function_src
 
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
@@ -29,6 +28,7 @@ from pymc_tempering.path.freeze import check_finite, freeze, starting_points
 from pymc_tempering.path.point import PointMap
 from pymc_tempering.path.python_density import python_density, watch_for_python
 from pymc_tempering.path.verify import verify_density
+from pymc_tempering.private import compile_keyed, graph_key, jitted, rewrite_before_gradient
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density", "compile_prior"]
@@ -183,7 +183,7 @@ def _compile(
     model: pm.Model, frozen: pm.Model, points: PointMap, term: Any, random_seed: int
 ) -> CompiledDensity:
     [log_density], z = join_nonshared_inputs(points.initial, [term], frozen.value_vars, [])
-    log_density = rewrite_pregrad(log_density).astype("float64")
+    log_density = rewrite_before_gradient(log_density).astype("float64")
     try:
         gradient = pytensor.gradient.grad(log_density, z)
     except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
@@ -201,9 +201,9 @@ def _compile(
             [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],
             mode="NUMBA",
         )
-    inner = function.vm.jit_fn
+    inner = jitted(function)
     # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
-    unknown = pytensor.config.numba__cache and CACHED_SRC_FUNCTIONS.get(inner.py_func) is None
+    unknown = pytensor.config.numba__cache and graph_key(inner) is None
     if python_ops.found or unknown:
         wrapper = called = python_density(inner, points)
         address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
@@ -227,14 +227,10 @@ def _compile(
 
 def _wrap(inner: Any, dim: int) -> Any:
     source_text = _WRAPPER.format(dim=dim)
-    key = wrapper_key(CACHED_SRC_FUNCTIONS.get(inner.py_func), source_text)
-    source = compile_numba_function_src(
-        source_text,
-        "tempering_density",
-        # numba's cache imports the module that a function claims to come from
-        global_env={"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner},
-        cache_key=key,
-    )
+    key = wrapper_key(graph_key(inner), source_text)
+    # numba's cache imports the module that a function claims to come from
+    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
+    source = compile_keyed(source_text, "tempering_density", names, key)
     return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
 
 

@@ -1,22 +1,40 @@
 """What a model must be like to be tempered, checked before anything is compiled."""
 
 import hashlib
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.simulator import SimulatorRV
 from pymc.model.transform.optimization import freeze_dims_and_data
-from pymc.pytensorf import collect_default_updates
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.path.point import PointMap
+from pymc_tempering.private import has_random_terms
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_STARTS", "check_finite", "freeze", "shared_digest", "starting_points"]
+__all__ = [
+    "NO_FREE_VARIABLES",
+    "N_STARTS",
+    "check_finite",
+    "copies_of_gps",
+    "freeze",
+    "shared_digest",
+    "starting_points",
+]
 
 N_STARTS = 8
 """Starting points at which the log density is tried before a model is refused."""
+
+NO_FREE_VARIABLES = (
+    "The model has no free variables, so there is nothing to sample; give at least one variable no "
+    "`observed` values."
+)
 
 
 def freeze(model: pm.Model) -> pm.Model:
@@ -34,40 +52,71 @@ def freeze(model: pm.Model) -> pm.Model:
     Raises
     ------
     ModelError
-        If the model has no free variables, free discrete variables, or a random graph.
+        If the model has no free variables, free discrete variables, flat variables that nothing
+        depends on, simulators, or a random graph.
     """
     if not model.free_RVs:
-        raise ModelError(
-            "The model has no free variables, so there is nothing to sample; give at least one "
-            "variable no `observed` values."
-        )
+        raise ModelError(NO_FREE_VARIABLES)
     discrete = [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
     if discrete:
         raise ModelError(
             f"The free variables {discrete} are discrete. Tempering by Hamiltonian dynamics needs "
-            "continuous variables: sum the discrete ones out, for instance with "
-            "`pymc_extras.marginalize(model, ...)`."
+            "continuous variables: sum the discrete ones out, by `pm.Mixture` or another marginal "
+            "distribution (`pm.BetaBinomial`, `pm.ZeroInflatedPoisson`, ...), or by "
+            '`pm.Potential("sum", pm.math.logsumexp(terms, axis=0).sum())` over their values. '
+            "(`pymc_extras.marginalize` does it by itself, but installing it takes PyMC back below "
+            "the 6.4 that this package needs, as of pymc-extras 0.15.)"
         )
-    random_terms = (
-        [
-            rv.name
-            for rv in model.basic_RVs
-            if rv in model.rvs_to_total_sizes and model.rvs_to_total_sizes[rv] is not None
-        ]
-        if hasattr(model, "rvs_to_total_sizes")
-        else []
-    )
+    _check_simulators(model)
+    _check_flat(model)
     try:
-        random_graph = bool(collect_default_updates(inputs=[], outputs=[model.logp()]))
+        is_random = has_random_terms([model.logp()])
     except (ValueError, NotImplementedError) as error:
         raise ModelError(f"The log density of the model cannot be built: {error}") from error
-    if random_graph or random_terms:
+    if is_random:
         raise ModelError(
             "The log density changes from call to call, as with `pm.Minibatch` or a random "
             "variable inside a potential. Evidence needs the density of all the data: pass the "
             "whole data set instead."
         )
-    return freeze_dims_and_data(model)
+    with copies_of_gps():
+        return freeze_dims_and_data(model)
+
+
+@contextmanager
+def copies_of_gps() -> Iterator[None]:
+    """Copy a model without PyMC's notice on Gaussian processes.
+
+    It is for those who go on to build on the copy, with the objects of the original. Copies that
+    are made here are compiled, and nothing else.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Detected variables likely created by GP")
+        yield
+
+
+def _check_simulators(model: pm.Model) -> None:
+    simulators = [rv.name for rv in model.basic_RVs if isinstance(rv.owner.op, SimulatorRV)]
+    if simulators:
+        raise ModelError(
+            f"{simulators} are `pm.Simulator`s, whose density is a distance to data simulated "
+            "afresh at every call, with neither a fixed value nor a gradient. Use "
+            "`pm.sample_smc(kernel='abc')`, or give the model a likelihood that can be computed."
+        )
+
+
+def _check_flat(model: pm.Model) -> None:
+    """Refuse flat variables that nothing else depends on: their posterior has no integral."""
+    flat = [rv for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    terms = [*model.observed_RVs, *model.potentials, *(r for r in model.free_RVs if r not in flat)]
+    used = set(ancestors(terms))
+    idle = [rv.name for rv in flat if rv not in used]
+    if idle:
+        raise ModelError(
+            f"The variables {idle} are flat and neither data nor another term of the model depend "
+            "on them, so the posterior is improper and log Z infinite. Give them proper priors, or "
+            "let the likelihood depend on them."
+        )
 
 
 def starting_points(start: FloatArray, random_seed: int) -> FloatArray:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
-from pytensor.graph.op import HasMultipleInnerGraph
-from pytensor.scalar.basic import ScalarOp
+
+from pymc_tempering.private import runs_compiled_code
 
 __all__ = ["CannotInterpretError", "interpret"]
 
@@ -52,7 +52,7 @@ def _interpret(graph: Any, inputs: Sequence[Any], entries: list[int]) -> list[An
         arguments = [value(v) for v in node.inputs]
         if isinstance(node.op, OpFromGraph):
             outputs = _interpret(node.op.fgraph, arguments, entries)
-        elif isinstance(node.op, HasMultipleInnerGraph) and not isinstance(node.op, ScalarOp):
+        elif runs_compiled_code(node.op):
             raise CannotInterpretError(f"{node.op} runs compiled code")
         else:
             storage: list[list[Any]] = [[None] for _ in node.outputs]

@@ -3,9 +3,9 @@
 import logging
 
 import numpy as np
-from pymc.initial_point import make_initial_point_fn
 
 from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.private import draws_from_prior
 from pymc_tempering.types import FloatArray
 
 __all__ = ["prior_points"]
@@ -32,11 +32,11 @@ def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> 
     """
     empty = np.empty((0, density.dim))
     try:
-        draw = make_initial_point_fn(
-            model=density.model, default_strategy="prior", return_transformed=True
-        )
+        draw = draws_from_prior(density.model)
         seeds = rng.integers(2**31, size=n)
-        points = np.stack([density.points.ravel(draw(int(seed))) for seed in seeds])
+        # wide priors have draws beyond all numbers; they are left out below
+        with np.errstate(all="ignore"):
+            points = np.stack([density.points.ravel(draw(int(seed))) for seed in seeds])
     except Exception as error:  # noqa: BLE001  whatever a prior cannot do is no obstacle
         _log.debug("no starting points from the prior: %s", error)
         return empty

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.transforms import LogTransform
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.private import is_improper, is_log_transform
 
 __all__ = ["log_prior_ratio", "scalable_names", "why_not_scalable"]
 
@@ -37,9 +36,9 @@ def why_not_scalable(model: pm.Model, name: str) -> str | None:
     transform = model.rvs_to_transforms[rv]
     if rv.dtype not in ("float64", "float32"):
         return f"{kind} is discrete"
-    if isinstance(rv.owner.op, FlatRV | HalfFlatRV):
+    if is_improper(rv):
         return f"{kind} is improper and has no scale"
-    if isinstance(transform, LogTransform):
+    if is_log_transform(transform):
         return None
     if transform is not None:
         return (
@@ -105,7 +104,7 @@ def log_prior_ratio(model: pm.Model, constrained: pm.Model, name: str, factor: f
     rv = constrained[name]
     x = constrained.rvs_to_values[rv]
     place = _LOCATIONS.get(type(rv.owner.op))
-    is_positive = isinstance(model.rvs_to_transforms[model[name]], LogTransform)
+    is_positive = is_log_transform(model.rvs_to_transforms[model[name]])
     location = 0.0 if is_positive or place is None else rv.owner.op.dist_params(rv.owner)[place]
     shrunk = location + (x - location) / factor
     ratio = pm.logp(rv, shrunk).sum() - pm.logp(rv, x).sum() - x.size * float(np.log(factor))

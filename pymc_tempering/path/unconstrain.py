@@ -47,7 +47,8 @@ def unconstrained_draws(
     if missing:
         raise DataError(
             f"The posterior lacks the free variables {missing} of the model; it has "
-            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model."
+            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model, with all its "
+            "free variables (bambi leaves some out: see `omit_offsets` of its `fit`)."
         )
     shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
     outputs = []

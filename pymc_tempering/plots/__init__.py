@@ -1,6 +1,6 @@
 """Pictures of tempered runs; every function returns the axes that it drew on.
 
-matplotlib is imported when the first picture is drawn, and needed only then.
+matplotlib is imported when the first picture is drawn, so that sampling starts without it.
 """
 
 from pymc_tempering.plots.barrier import plot_barrier
@@ -10,6 +10,7 @@ from pymc_tempering.plots.index_process import plot_index_process
 from pymc_tempering.plots.log_weights import plot_log_weights
 from pymc_tempering.plots.logz_curve import plot_logz_curve
 from pymc_tempering.plots.logz_trace import plot_logz_trace
+from pymc_tempering.plots.modes import plot_modes
 from pymc_tempering.plots.overview import plot_report
 from pymc_tempering.plots.prior_sensitivity import plot_prior_sensitivity
 
@@ -21,6 +22,7 @@ __all__ = [
     "plot_log_weights",
     "plot_logz_curve",
     "plot_logz_trace",
+    "plot_modes",
     "plot_prior_sensitivity",
     "plot_report",
 ]

@@ -66,9 +66,10 @@ def plot_barrier(
     betas = dataset["betas"].values
     rates = dataset["swap_acceptance_rate"].values
     barrier = dataset["cumulative_barrier"].values
+    chains = dataset["chain"].values
     for chain in range(len(rates)):
-        colour = colour_of_chain(len(rates), chain)
-        label = name_of_chain(dataset["chain"].values, chain)
+        colour = colour_of_chain(chains, chain)
+        label = name_of_chain(chains, chain)
         style = {"color": colour, "linewidth": 1.2, "marker": "o", "markersize": 4.5}
         n = int(np.isfinite(betas[chain]).sum())
         rates_ax.plot(np.arange(1, n), rates[chain, : n - 1], label=label, **style)

@@ -84,7 +84,7 @@ def _draw_levels(
         levels = schedule[np.isfinite(schedule)]
         ax.plot(
             levels, share_of_levels(beta[chain], levels), marker="o", markersize=4.5,
-            linewidth=1.2, color=colour_of_chain(len(chains), chain),
+            linewidth=1.2, color=colour_of_chain(chains, chain),
             label=name_of_chain(chains, chain),
         )  # fmt: skip
     ax.set_ylabel("scans at the level / equal share")
@@ -104,7 +104,7 @@ def _draw_pieces(
     for chain, own in enumerate(edges):
         ax.stairs(
             share_of_pieces(beta[chain], own), own, linewidth=1.4, baseline=None,
-            color=colour_of_chain(len(chains), chain), label=name_of_chain(chains, chain),
+            color=colour_of_chain(chains, chain), label=name_of_chain(chains, chain),
         )  # fmt: skip
     ax.set_ylabel("scans in the piece / equal share")
     return np.concatenate(edges)

@@ -1,4 +1,4 @@
-"""What all pictures share: the late import of matplotlib, colours, axes, and places of legends."""
+"""What all pictures share: colours, axes, and places of legends."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ __all__ = [
     "label_betas",
     "legend_below",
     "name_of_chain",
-    "require_matplotlib",
     "tidy",
     "whole_numbers",
 ]
@@ -40,24 +39,6 @@ GREY, INK = "#A6A6A6", "#333333"
 # below this a schedule crowds at the base and a linear axis would hide it
 _CROWDED = 0.01
 _MOST_DECADES = 5
-
-
-def require_matplotlib() -> Any:
-    """Return ``matplotlib.pyplot``.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing; the message says what to install.
-    """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Plots need matplotlib, which is not installed. Install it with "
-            '`pip install "pymc-tempering[plots]"` or `pip install matplotlib`.'
-        ) from error
-    return plt
 
 
 def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> "Axes":
@@ -81,13 +62,21 @@ def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float,
 
 
 def get_axes_row(
-    ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float], n: int
+    ax: Any,
+    figsize: tuple[float, float] | None,
+    default: tuple[float, float],
+    n: int,
+    *,
+    per_row: int | None = None,
 ) -> np.ndarray:
-    """Return `n` axes side by side, as `get_axes` does one."""
-    plt = require_matplotlib()
+    """Return `n` axes side by side, as `get_axes` does one; wrapped after `per_row`."""
+    import matplotlib.pyplot as plt
+
     if ax is None:
         figure = plt.figure(figsize=figsize or default, layout="constrained")
-        return np.ravel(figure.subplots(1, n, squeeze=False))
+        columns = n if per_row is None else min(n, per_row)
+        cells = figure.add_gridspec(-(-n // columns), columns)
+        return np.array([figure.add_subplot(cells[divmod(i, columns)]) for i in range(n)])
     if figsize is not None:
         raise OptionError("Both `ax` and `figsize` were given; a given axes has its size already.")
     given = np.ravel(np.asarray(ax, dtype=object))
@@ -98,9 +87,26 @@ def get_axes_row(
     return given
 
 
-def colour_of_chain(n_chains: int, chain: int) -> str:
-    """Colour of a chain by position; grey for all where there are more than colours."""
-    return CYCLE[chain] if n_chains <= len(CYCLE) else GREY
+def colour_of_chain(names: np.ndarray, chain: int) -> str:
+    """Colour of a chain, the same in all pictures of a run and of part of its chains.
+
+    Parameters
+    ----------
+    names : ndarray of shape (n_chains,)
+        Coordinates of the chains.
+    chain : int
+        Position of the chain among them.
+
+    Returns
+    -------
+    str
+        By coordinate, or by position where there are others than 0 to 5; grey for all where there
+        are more than colours.
+    """
+    if len(names) > len(CYCLE):
+        return GREY
+    by_name = all(name in range(len(CYCLE)) for name in names)
+    return CYCLE[int(names[chain]) if by_name else chain]
 
 
 def name_of_chain(names: np.ndarray, chain: int) -> str | None:

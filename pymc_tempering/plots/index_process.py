@@ -12,9 +12,9 @@ from pymc_tempering.diagnostics import (
 )
 from pymc_tempering.errors import OptionError
 from pymc_tempering.plots.common import (
-    BLUE,
     GREY,
-    VERMILLION,
+    INK,
+    colour_of_chain,
     get_axes,
     legend_below,
     tidy,
@@ -33,12 +33,12 @@ _MAX_TRIPS = 8
 def plot_index_process(
     idata: Any,
     *,
-    chain: int = 0,
+    chain: int | None = None,
     draws: int | None = 100,
     ax: "Axes | None" = None,
     figsize: tuple[float, float] | None = None,
 ) -> "Axes":
-    """Level of each replica over the recorded draws of one chain, round trips coloured.
+    """Level of each replica over the recorded draws of one chain, with its round trips.
 
     Round trips from base to target and back are what carries new modes to the target. Where lines
     of all replicas stay in their half of the ladder, it has a gap.
@@ -47,8 +47,9 @@ def plot_index_process(
     ----------
     idata : xarray.DataTree
         A run of parallel tempering.
-    chain : int, default 0
-        Its coordinate in the run.
+    chain : int, optional
+        Its coordinate in the run; by default that with fewest round trips, which is where doubts
+        are answered.
     draws : int or None, default 100
         Shows the first so many draws, since lines of more overlap; None for all.
     ax : Axes, optional
@@ -58,9 +59,9 @@ def plot_index_process(
     Returns
     -------
     matplotlib.axes.Axes
-        Up to eight trips that do not overlap in time are coloured, the way up in blue and the
-        way down in vermillion. The scans between two draws are not recorded, so the trips counted
-        while sampling, stated below the axes, are more.
+        Up to eight trips that do not overlap in time are drawn strongly, the way up in the colour
+        of the chain and the way down in black. The scans between two draws are not recorded, so
+        the trips counted while sampling, stated below the axes, are more.
 
     Raises
     ------
@@ -75,7 +76,12 @@ def plot_index_process(
     >>> ax = plot_index_process(idata, chain=1, draws=200)  # doctest: +SKIP
     """
     replica = read_statistic(idata, "replica", recorded_by="parallel tempering")
-    chains = idata["sample_stats"].dataset["chain"].values.tolist()
+    names = idata["sample_stats"].dataset["chain"].values
+    chains = names.tolist()
+    trips_of_chains = read_statistics(idata)["n_round_trips"].sum(axis=1)
+    given = chain
+    if chain is None:
+        chain = chains[int(np.argmin(trips_of_chains))]
     if chain not in chains:
         raise OptionError(f"`chain` is {chain!r}; the run has the chains {chains}.")
     if draws is not None and (not isinstance(draws, int | np.integer) or draws < 2):
@@ -92,8 +98,8 @@ def plot_index_process(
     chosen = _spread_out(trips)
     for i, trip in enumerate(chosen):
         for first, end, colour, label in (
-            (trip.start, trip.target, BLUE, "base to target"),
-            (trip.target, trip.end, VERMILLION, "target to base"),
+            (trip.start, trip.target, colour_of_chain(names, row), "base to target"),
+            (trip.target, trip.end, INK, "target to base"),
         ):
             part = slice(first, end + 1)
             ax.plot(
@@ -103,12 +109,13 @@ def plot_index_process(
     ax.set_ylim(-0.25, n_levels - 0.75)
     ax.set_xlim(0, n_draws - 1)
     whole_numbers(ax.yaxis)
-    ax.set_xlabel(f"recorded draw of chain {chain}")
+    fewest = ", with fewest round trips" if given is None and len(chains) > 1 else ""
+    ax.set_xlabel(f"recorded draw of chain {chain}{fewest}")
     ax.set_ylabel(f"level (0: base, {n_levels - 1}: target)")
     tidy(ax)
     title = (
         f"{counted} round trips counted, {len(trips)} of them visible in recorded draws, "
-        f"{len(chosen)} coloured"
+        f"{len(chosen)} drawn strongly"
     )
     legend_below(ax, title=title, title_fontsize="small", alignment="left")
     return ax

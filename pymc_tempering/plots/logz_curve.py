@@ -64,12 +64,12 @@ def plot_logz_curve(
     ax = get_axes(ax, figsize, (7.0, 4.0))
     log_z = dataset["log_z_levels"].values
     betas = np.broadcast_to(dataset[places].values, log_z.shape)
+    chains = dataset["chain"].values
     for chain in range(len(betas)):
         used = np.isfinite(betas[chain])
         ax.plot(
             betas[chain, used], log_z[chain, used], marker="o", markersize=4.5, linewidth=1.2,
-            color=colour_of_chain(len(betas), chain),
-            label=name_of_chain(dataset["chain"].values, chain),
+            color=colour_of_chain(chains, chain), label=name_of_chain(chains, chain),
         )  # fmt: skip
     label_betas(ax, betas[np.isfinite(betas)])
     ax.set_ylabel("log z(β) (nats)")

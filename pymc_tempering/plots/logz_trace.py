@@ -8,8 +8,17 @@ from scipy.stats import t as student_t
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.evidence.trace import LogZTrace, log_z_trace
-from pymc_tempering.plots.common import BLUE, GREY, INK, VERMILLION, get_axes, legend_below, tidy
-from pymc_tempering.step_methods.options import check_choice
+from pymc_tempering.options import check_choice
+from pymc_tempering.plots.common import (
+    CYCLE,
+    GREY,
+    INK,
+    colour_of_chain,
+    get_axes,
+    legend_below,
+    name_of_chain,
+    tidy,
+)
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -79,30 +88,33 @@ def plot_logz_trace(
     middle = places.mean(axis=1)
     ax = get_axes(ax, figsize, (7.0, 4.0))
     half = trace.se * student_t.ppf(0.975, np.where(np.isfinite(trace.df), trace.df, 1e9))
-    for chain, values in enumerate(trace.per_chain.T):
-        label = None if chain else "each chain"
-        ax.plot(places[:, chain], values, color=GREY, linewidth=1, label=label)
+    chains = idata["sample_stats"].dataset["chain"].values
     ax.fill_between(
-        middle, trace.log_z - half, trace.log_z + half, color=BLUE, alpha=0.2, linewidth=0,
+        middle, trace.log_z - half, trace.log_z + half, color=GREY, alpha=0.3, linewidth=0,
         label="95 % interval",
     )  # fmt: skip
-    ax.plot(middle, trace.log_z, color=BLUE, linewidth=2, label="all chains")
+    for chain, values in enumerate(trace.per_chain.T):
+        ax.plot(
+            places[:, chain], values, color=colour_of_chain(chains, chain), linewidth=1,
+            label=name_of_chain(chains, chain) if len(chains) > _MAX_NAMED else None,
+        )  # fmt: skip
+    ax.plot(middle, trace.log_z, color=INK, linewidth=2, label="all chains")
     for values, marker, label in (
         (trace.lower, "^", "stochastic lower bound"),
         (trace.upper, "v", "upper bound"),
     ):
         if np.isfinite(values).any():
-            ax.plot(middle, values, marker, color=VERMILLION, markersize=4, label=label)
+            ax.plot(middle, values, marker, color=INK, markersize=4, label=label)
     if bounds is not None:
         low, high = bounds
-        ax.axhline(low, color=VERMILLION, linestyle="--", linewidth=1.2, label="bounds")
-        ax.axhline(high, color=VERMILLION, linestyle="--", linewidth=1.2)
+        ax.axhline(low, color=INK, linestyle="--", linewidth=1.2, label="bounds")
+        ax.axhline(high, color=INK, linestyle="--", linewidth=1.2)
     if reference is not None:
         ax.axhline(reference, color=INK, linestyle=":", linewidth=1.5, label="reference")
     _log_axis(ax, places)
     ax.set_xlabel(_LABELS[x])
     if trace.per_chain.shape[1] <= _MAX_NAMED:
-        _name_chains(ax, trace, places[-1], idata["sample_stats"].dataset["chain"].values.tolist())
+        _name_chains(ax, trace, places[-1], chains)
     ax.set_ylabel("log Z (nats)")
     ax.ticklabel_format(axis="y", useOffset=False)
     tidy(ax)
@@ -122,7 +134,7 @@ def _places(trace: LogZTrace, x: str) -> FloatArray:
     return trace.seconds
 
 
-def _name_chains(ax: "Axes", trace: LogZTrace, ends: FloatArray, names: list[int]) -> None:
+def _name_chains(ax: "Axes", trace: LogZTrace, ends: FloatArray, names: np.ndarray) -> None:
     """Write the number of each chain at its end, moved apart where they would overlap."""
     last = trace.per_chain[-1]
     ax.autoscale_view()
@@ -136,7 +148,8 @@ def _name_chains(ax: "Axes", trace: LogZTrace, ends: FloatArray, names: list[int
     shift = float(np.mean(last[order] - heights)) if order else 0.0
     for i, height in zip(order, heights, strict=True):
         ax.annotate(
-            f"chain {names[i]}", (ends.max(), height + shift), xytext=(4, 0), color=INK,
+            f"chain {names[i]}", (ends.max(), height + shift), xytext=(4, 0),
+            color=colour_of_chain(names, i) if len(names) <= len(CYCLE) else INK,
             textcoords="offset points", va="center", fontsize="x-small", annotation_clip=False,
         )  # fmt: skip
 

@@ -10,7 +10,6 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import with_estimate
 from pymc_tempering.plots.barrier import plot_barrier
 from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
-from pymc_tempering.plots.common import require_matplotlib
 from pymc_tempering.plots.index_process import plot_index_process
 from pymc_tempering.plots.log_weights import plot_log_weights
 from pymc_tempering.plots.logz_curve import plot_logz_curve
@@ -46,7 +45,7 @@ class Panel(NamedTuple):
 PANELS: tuple[Panel, ...] = (
     Panel(
         "Has log Z settled?",
-        "In a good run the blue line stops drifting and the chains end inside or near its band. "
+        "In a good run the thick line stops drifting and the chains end inside or near its band. "
         "Chains that settle apart have not found the same modes.",
         plot_logz_trace,
         1,
@@ -62,8 +61,9 @@ PANELS: tuple[Panel, ...] = (
     ),
     Panel(
         "Do replicas make the whole journey?",
-        "Each coloured line is a way from base to target and back, which can carry a new mode to "
-        "the posterior draws. Without any, nothing says that every mode was found.",
+        "Each thick line is a way from base to target and back, which can carry a new mode to the "
+        "posterior draws. Without any, nothing says that every mode was found. Shown is the chain "
+        "with fewest round trips.",
         plot_index_process,
         1,
         ("replica",),
@@ -149,9 +149,10 @@ def plot_report(idata: xr.DataTree, *, figsize: tuple[float, float] | None = Non
     >>> axes[0].get_ylabel()
     'log Z (nats)'
     """
+    import matplotlib.pyplot as plt
+
     tree = with_estimate(idata)
     panels = panels_for(tree)
-    plt = require_matplotlib()
     figure = plt.figure(figsize=figsize or (10.0, 4.0 * len(panels)), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.12)
     rows = figure.add_gridspec(len(panels), 1)

@@ -6,13 +6,16 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError
+from pymc_tempering.options import check_probability
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, get_axes_row, legend_below, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_prior_sensitivity"]
+
+_PER_ROW = 3
 
 _NEEDED = ("change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning")
 
@@ -24,7 +27,7 @@ def plot_prior_sensitivity(
     prob: float = 0.95,
     ax: Any = None,
     figsize: tuple[float, float] | None = None,
-) -> Any:
+) -> np.ndarray:
     """Log Bayes factor against the original model, by prior scale or likelihood power.
 
     Parameters
@@ -44,9 +47,9 @@ def plot_prior_sensitivity(
 
     Returns
     -------
-    matplotlib.axes.Axes or ndarray of these
-        In nats; the factor 1 is the model itself. Where the weights have warnings, points are
-        hollow and the ground is shaded.
+    ndarray of Axes
+        One for each name, in rows of three, in nats; the factor 1 is the model itself. Where the
+        weights have warnings, points are hollow and the ground is shaded.
 
     Raises
     ------
@@ -59,14 +62,15 @@ def plot_prior_sensitivity(
     --------
     >>> columns = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
     >>> rows = [("prior scale", "tau", s, -0.5 * np.log(s), 0.02, "") for s in (0.5, 2.0)]
-    >>> ax = plot_prior_sensitivity(pd.DataFrame(rows, columns=columns))
+    >>> [ax] = plot_prior_sensitivity(pd.DataFrame(rows, columns=columns))
     >>> ax.get_xlabel()
     'factor on the prior scale of tau'
     """
-    if not 0.0 < prob < 1.0:
-        raise OptionError(f"prob is {prob}; expected a number between 0 and 1.")
+    check_probability("prob", prob)
     names = _names(table, name)
-    axes = get_axes_row(ax, figsize, (max(6.0, 3.6 * len(names)), 3.8), len(names))
+    columns = min(len(names), _PER_ROW)
+    size = (max(6.0, 3.6 * columns), 3.8 * -(-len(names) // _PER_ROW))
+    axes = get_axes_row(ax, figsize, size, len(names), per_row=_PER_ROW)
     for one, label in zip(axes, names, strict=True):
         _draw(one, table[table["name"] == label], label, prob, 2 if len(names) == 1 else 1)
     # one scale for all priors, so that what matters more looks steeper; powers move log Z by far
@@ -76,7 +80,7 @@ def plot_prior_sensitivity(
         limits = np.array([one.get_ylim() for one in scales])
         for one in scales:
             one.set_ylim(limits[:, 0].min(), limits[:, 1].max())
-    return axes[0] if len(names) == 1 else axes
+    return axes
 
 
 def _names(table: Any, name: str | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,20 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.results.compact import compress, pad_levels
+from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.types import FloatArray
 
-__all__ = ["attach_estimate", "concat_chains", "label_dimensions", "open_hint", "read_statistics"]
+__all__ = [
+    "attach_estimate",
+    "concat_chains",
+    "label_dimensions",
+    "open_hint",
+    "read_draws",
+    "read_statistics",
+]
 
 
 def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
@@ -96,6 +106,22 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
     }
 
 
+def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
+    """Posterior draws by variable, with leading dimensions (chain, draw); none if there are none.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    """
+    if "posterior" not in idata.children:
+        return {}
+    return {
+        str(name): variable.transpose("chain", "draw", ...).values
+        for name, variable in idata["posterior"].dataset.data_vars.items()
+        if {"chain", "draw"} <= set(variable.dims)
+    }
+
+
 def attach_estimate(
     idata: xr.DataTree, estimate: LogZEstimate, arrays: Mapping[str, np.ndarray]
 ) -> xr.DataTree:
@@ -157,7 +183,43 @@ def attach_estimate(
             idata["sample_stats"] = xr.DataTree(
                 idata["sample_stats"].to_dataset().assign(log_marginal_likelihood=per_chain)
             )
-    return idata
+    return compress(idata)
+
+
+def _check_runs(runs: Any) -> list[xr.DataTree]:
+    if isinstance(runs, xr.DataTree) or not isinstance(runs, Sequence) or isinstance(runs, str):
+        raise DataError(
+            f"concat_chains was given a {type(runs).__name__}; expected a list of runs, as in "
+            f"concat_chains([run_1, run_2]).{open_hint(runs)}"
+        )
+    if len(runs) == 0:
+        raise DataError("concat_chains was given an empty list; expected at least one run.")
+    for i, run in enumerate(runs):
+        if not isinstance(run, xr.DataTree):
+            hint = " The run of a LogZEstimate is its `.idata`." if hasattr(run, "idata") else ""
+            raise DataError(
+                f"Run {i} is a {type(run).__name__}; expected a DataTree.{hint}{open_hint(run)}"
+            )
+        read_statistics(run)
+    variables = [
+        sorted(map(str, run["posterior"].dataset.data_vars)) if "posterior" in run.children else []
+        for run in runs
+    ]
+    statistics = [sorted(map(str, run["sample_stats"].dataset.data_vars)) for run in runs]
+    recorded = [
+        set(names) & set(SAMPLE_STATS) - {"log_marginal_likelihood"} for names in statistics
+    ]
+    different = "variables" if any(v != variables[0] for v in variables) else ""
+    different = different or ("samplers" if any(r != recorded[0] for r in recorded) else "")
+    known = {digest for digest in map(observed_digest, runs) if digest is not None}
+    different = different or ("data" if len(known) > 1 else "")
+    if different:
+        raise DataError(
+            f"The runs have different {different}, so they are not of one model and sampler: "
+            f"{variables if different == 'variables' else ''} Put chains of the same model and "
+            "step together; models are compared with `compare`."
+        )
+    return list(runs)
 
 
 def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
@@ -175,12 +237,14 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
     Parameters
     ----------
     runs : list of xarray.DataTree
-        With equal numbers of draws.
+        With equal numbers of draws. Levels that only some runs use are nan in the others.
 
     Raises
     ------
     DataError
-        If the runs differ in the number of draws, scans or levels.
+        If there is no run, something else than a run, runs that differ in the number of draws or
+        scans, in their variables or their data; or the same chain more than once, as from jobs that
+        share a seed.
 
     Returns
     -------
@@ -188,15 +252,30 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
         Groups without chains are taken from the first run; estimates are left out, since they
         belong to each run alone.
     """
-    runs = [label_dimensions(run) for run in runs]
+    runs = [label_dimensions(run) for run in _check_runs(runs)]
     sizes = [
-        {k: v for k, v in run["sample_stats"].dataset.sizes.items() if k != "chain"} for run in runs
+        {
+            k: v
+            for k, v in run["sample_stats"].dataset.sizes.items()
+            if k not in ("chain", "level", "pair")
+        }
+        for run in runs
     ]
     if any(size != sizes[0] for size in sizes):
         raise DataError(
             f"The runs have sizes {sizes}; expected the same in all. Sample them with the same "
             "step, and cut them to equal numbers of draws, as in `idata.isel(draw=slice(100))`."
         )
+    names = [
+        f"chain {chain} of run {i}"
+        for i, run in enumerate(runs)
+        for chain in run["sample_stats"].dataset["chain"].values
+    ]
+    statistics = [read_statistics(run) for run in runs]
+    common = set.intersection(*(set(own) for own in statistics))
+    check_distinct_chains(
+        {name: np.concatenate([own[name] for own in statistics]) for name in common}, names
+    )
     groups = {}
     for name, node in runs[0].children.items():
         if name == "tempering":
@@ -205,8 +284,9 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
             groups[f"/{name}"] = node.to_dataset()
             continue
         parts, first = [], 0
+        n_levels = max(run[name].dataset.sizes.get("level", 0) for run in runs)
         for run in runs:
-            part = run[name].to_dataset()
+            part = pad_levels(run[name].to_dataset(), n_levels)
             part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
             first += part.sizes["chain"]
             parts.append(part)

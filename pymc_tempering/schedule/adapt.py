@@ -64,7 +64,7 @@ def equal_barrier_schedule(
     """
     barrier = cumulative_barrier(np.maximum(rejection_rates, _MIN_REJECTION))
     inverse = PchipInterpolator(barrier, betas)
-    new = inverse(np.linspace(0.0, barrier[-1], n_levels))
+    new: FloatArray = inverse(np.linspace(0.0, barrier[-1], n_levels))
     new[0], new[-1] = 0.0, 1.0
     # levels must stay apart even where rounding makes the interpolant flat
     for k in range(1, n_levels - 1):

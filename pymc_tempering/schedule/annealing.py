@@ -101,7 +101,7 @@ def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -
     density = np.exp(np.interp(fine, betas, -np.log(steps)))
     cells = 0.5 * (density[1:] + density[:-1]) * np.diff(fine)
     cumulative = np.concatenate([[0.0], np.cumsum(cells)])
-    schedule = np.interp(np.linspace(0.0, cumulative[-1], n_levels), cumulative, fine)
+    schedule: FloatArray = np.interp(np.linspace(0.0, cumulative[-1], n_levels), cumulative, fine)
     schedule[0], schedule[-1] = 0.0, 1.0
     return schedule
 

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.errors import ScheduleError
+from pymc_tempering.options import as_numbers, check_choice
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SCHEDULES", "check_betas", "check_n_levels", "make_schedule"]
@@ -31,7 +32,7 @@ def check_betas(betas: ArrayLike) -> FloatArray:
     >>> check_betas([0, 0.1, 1])
     array([0. , 0.1, 1. ])
     """
-    array = np.array(betas, dtype=np.float64)
+    array = as_numbers("betas", betas, ScheduleError)
     if array.ndim != 1 or array.size < 2:
         raise ScheduleError(
             f"A schedule is a vector of at least two inverse temperatures; one of shape "
@@ -78,7 +79,8 @@ def _geometric(x: FloatArray) -> FloatArray:
 
 def _sigmoidal(x: FloatArray, width: float = 4.0) -> FloatArray:
     s = 1.0 / (1.0 + np.exp(-width * (2.0 * x - 1.0)))
-    return (s - s[0]) / (s[-1] - s[0])
+    scaled: FloatArray = (s - s[0]) / (s[-1] - s[0])
+    return scaled
 
 
 SCHEDULES = {"geometric": _geometric, "linear": _linear, "sigmoidal": _sigmoidal}
@@ -109,8 +111,7 @@ def make_schedule(kind: str, n_levels: int) -> FloatArray:
     >>> make_schedule("linear", 3)
     array([0. , 0.5, 1. ])
     """
-    if kind not in SCHEDULES:
-        raise OptionError(f"Unknown schedule {kind!r}; the known ones are {sorted(SCHEDULES)}.")
+    check_choice("schedule", kind, SCHEDULES)
     betas = SCHEDULES[kind](np.linspace(0.0, 1.0, check_n_levels(n_levels)))
     betas[0], betas[-1] = 0.0, 1.0
     return check_betas(betas)

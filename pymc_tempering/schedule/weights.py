@@ -71,7 +71,8 @@ def knot_log_occupancy(delta: FloatArray, knots: FloatArray, bias: FloatArray) -
         upper, lower = log_mass + np.log(position), log_mass + np.log1p(-position)
     none = np.full((delta.size, 1), -np.inf)
     both = np.logaddexp(np.hstack([lower, none]), np.hstack([none, upper]))
-    return logsumexp(both, axis=0) - np.log(delta.size)
+    log_mean: FloatArray = logsumexp(both, axis=0) - np.log(delta.size)
+    return log_mean
 
 
 def level_log_occupancy(delta: FloatArray, betas: FloatArray, bias: FloatArray) -> FloatArray:
@@ -95,7 +96,8 @@ def level_log_occupancy(delta: FloatArray, betas: FloatArray, bias: FloatArray) 
     """
     floor = np.maximum(delta, -1e300)
     log_p = log_softmax(np.multiply.outer(floor, betas) - bias, axis=1)
-    return logsumexp(log_p, axis=0) - np.log(delta.size)
+    log_mean: FloatArray = logsumexp(log_p, axis=0) - np.log(delta.size)
+    return log_mean
 
 
 def wanted_occupancy(n: int, *, knots: bool) -> FloatArray:
@@ -144,7 +146,8 @@ def bias_for_equal_pieces(knots: FloatArray, log_z: FloatArray) -> FloatArray:
     log_width = np.log(np.diff(knots))
     inner = 0.5 * (log_width[1:] + log_width[:-1])
     bias = log_z + np.concatenate([log_width[:1], inner, log_width[-1:]])
-    return bias - bias[0]
+    relative: FloatArray = bias - bias[0]
+    return relative
 
 
 class BiasAdapter:

@@ -1,7 +1,6 @@
 """Particles in portions, run here, on threads, or on any executor with the same result."""
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
@@ -117,10 +116,10 @@ def _run(
 
 
 def _run_model(model: bytes, *task: Any) -> _Portion:
-    return _run(_compiled(hashlib.sha256(model).hexdigest(), model), *task)
+    return _run(_compiled(model), *task)
 
 
 @functools.lru_cache(maxsize=4)
-def _compiled(digest: str, model: bytes) -> CompiledDensity:
-    """Compile once in each worker; the digest keeps the cache's comparison cheap."""
+def _compiled(model: bytes) -> CompiledDensity:
+    """Compile once in each worker."""
     return compile_density(cloudpickle.loads(model))

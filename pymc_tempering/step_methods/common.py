@@ -1,5 +1,6 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
+from collections.abc import Callable
 from dataclasses import field
 from time import perf_counter
 from typing import Any
@@ -10,27 +11,36 @@ import xarray as xr
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
+from rich.progress import ProgressColumn
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.base.watch import Report
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
 from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.options import resolve_model
 from pymc_tempering.path.compile import CompiledDensity, compile_density
-from pymc_tempering.path.freeze import shared_digest
+from pymc_tempering.path.freeze import NO_FREE_VARIABLES, shared_digest
 from pymc_tempering.path.prior_points import prior_points
 from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.private import ProgressHooks
 from pymc_tempering.references import REFERENCES
+from pymc_tempering.step_methods.board import Board
 from pymc_tempering.step_methods.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TemperedStep", "TemperedStepState", "base_id"]
+__all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
 
 N_PRIOR_STARTS = 12
 """Starts of the local fits that are drawn from the prior, where it can be drawn from."""
+
+DIVERGING_SHARE = 0.1
+"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
+them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
+replica that cannot move at all has them one after the other."""
 
 _SHARED: dict[str, type] = {
     "global_barrier": np.float64,
@@ -38,6 +48,7 @@ _SHARED: dict[str, type] = {
     "n_divergences": np.int64,
     "n_zero_density": np.int64,
     "n_bad_gradients": np.int64,
+    "n_target_divergences": np.int64,
     "diverging": np.bool_,
     "base_id": np.int64,
     "model_logp": np.float64,
@@ -55,7 +66,7 @@ class TemperedStepState(StepMethodState):
     chain: dict[str, Any] | None
 
 
-class TemperedStep(BlockedStep):
+class TemperedStep(ProgressHooks, BlockedStep):
     """Base class of the tempered step methods.
 
     A tempered step owns all free variables of the model: its stored densities would be stale if
@@ -71,7 +82,10 @@ class TemperedStep(BlockedStep):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Find the model before PyMC does, to say what to do where there is none."""
-        resolve_model(kwargs.get("model"), cls.__name__)
+        model = resolve_model(kwargs.get("model"), cls.__name__)
+        if not model.free_RVs:
+            raise ModelError(NO_FREE_VARIABLES)
+        _all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
         return super().__new__(cls, *args, **kwargs)
 
     def _prepare(
@@ -89,9 +103,15 @@ class TemperedStep(BlockedStep):
         self._density = compile_density(model)
         self.dim = self._density.dim
         self._given_base, self._reference = _check_base(base, self._density)
+        self._board = Board()
         self.rng = get_random_generator(rng)
         self.tune = True
         self._missing = None
+
+    @property
+    def density(self) -> CompiledDensity:
+        """The model's compiled log density."""
+        return self._density
 
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
@@ -116,6 +136,7 @@ class TemperedStep(BlockedStep):
         self.rng = get_random_generator(rng, copy=False)
         self.tune = tune > 0
         self._n_tune = int(tune)
+        self._board.start_chain()
         self._reset_chain()
 
     def _reset_chain(self) -> None:
@@ -146,15 +167,22 @@ class TemperedStep(BlockedStep):
         # PyMC's trace reads the values by position, in the order of the point that it passes
         return {name: position[name] for name in point}, [statistics]
 
-    def _first_base(self, start: FloatArray) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+    def _first_base(
+        self, start: FloatArray, report: Report | None = None
+    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Base to start from, the combined local fits, and their means, shape (n, D).
 
         Local fits are made also where a base was given: they show whether it leaves out a mode.
         """
+        report = report or self._board.report
+        report("starting points", 0, 0)
         # sums of several BLAS threads depend on their number, and draws must not
         with threadpool_limits(limits=1, user_api="blas"):
             prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
-            fits, anchor = find_modes(self._density, start, self.rng, prior_points=prior)
+            fits, anchor = find_modes(
+                self._density, start, self.rng, prior_points=prior, report=report
+            )
+        report("first draw", 0, 0)
         modes = np.stack([fit.mean for fit in fits])
         return self._given_base or anchor, anchor, modes
 
@@ -166,18 +194,17 @@ class TemperedStep(BlockedStep):
         """Path to the model in coordinates that a state will replace."""
         return self._path(GaussianBase(np.zeros(self.dim), np.ones(self.dim)))
 
-    # PyMC asks an instance for these, and calls what the second returns in its own process
-
-    def _progressbar_config(
-        self, n_chains: int = 1
-    ) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+    def progress_columns(self, n_chains: int) -> tuple[list[ProgressColumn], dict[str, list[Any]]]:
+        """Columns of the progress bar, and what they show before the first draw."""
         # what PyMC asks first, once in every run and never in a worker
         self._missing = 0
-        return progress_columns(n_chains, self._trips)
+        self._board.rewind()
+        return progress_columns(n_chains, self._trips, self._board)
 
-    def _make_progressbar_update_functions(self) -> tuple[Any, ...]:
+    def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """Give what PyMC calls in its own process with the statistics of a draw."""
         trips = self._trips
-        return (lambda statistics: progress_update(statistics, trips),)
+        return lambda statistics: progress_update(statistics, trips)
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Any:
@@ -185,23 +212,6 @@ class TemperedStep(BlockedStep):
         from pymc.step_methods.compound import Competence
 
         return Competence.INCOMPATIBLE
-
-
-def resolve_model(model: pm.Model | None, caller: str) -> pm.Model:
-    """Return the model, or that of the context.
-
-    Raises
-    ------
-    ModelError
-        Where there is neither.
-    """
-    try:
-        return pm.modelcontext(model)
-    except TypeError as error:
-        raise ModelError(
-            f"{caller} was called without a model outside a model context; write it inside "
-            "`with model:` or pass `model=`."
-        ) from error
 
 
 def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
@@ -245,6 +255,20 @@ def _check_base(
             "the base with `pymc_tempering.fit_base(model)`."
         )
     return base, None
+
+
+def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
+    """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
+
+    PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
+    which has one trajectory in a draw.
+
+    Examples
+    --------
+    >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
+    (False, True, True)
+    """
+    return n_target_divergences > DIVERGING_SHARE * n_scans
 
 
 def pad(values: FloatArray, length: int) -> FloatArray:

@@ -14,9 +14,11 @@ from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.options import check_flag, check_positive, check_unknown
+from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
-from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState
-from pymc_tempering.step_methods.options import check_positive, check_unknown, explorer_settings
+from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, is_diverging
+from pymc_tempering.step_methods.explorer import explorer_settings
 from pymc_tempering.step_methods.pilot import Pilot, PilotResult
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.tuning import overdisperse
@@ -29,7 +31,7 @@ _PILOT_SHARE = 2
 
 _COUNTS = (
     "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
-    "n_bad_gradients",    "n_base_draws", "n_base_support",
+    "n_bad_gradients", "n_target_divergences",    "n_base_draws", "n_base_support",
 )  # fmt: skip
 
 
@@ -67,7 +69,7 @@ class CoupledStep(TemperedStep):
         """Check and keep what both steps take, and compile the model."""
         check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.adapt_base = bool(adapt_base)
+        self.adapt_base = check_flag("adapt_base", adapt_base)
         self._settings = explorer_settings(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
@@ -203,7 +205,7 @@ class CoupledStep(TemperedStep):
 
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         counts = record.counts
-        diverging = counts["n_target_divergences"] > 0
+        diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
         if not self.tune:
             self._totals.count(
                 diverging=diverging,
@@ -215,8 +217,8 @@ class CoupledStep(TemperedStep):
             self._own_statistics(pair, record)
             | self._totals.statistics()
             | {
-                "delta": record.delta,
-                "target_delta": record.target_delta,
+                "delta": round_delta(record.delta),
+                "target_delta": round_delta(record.target_delta),
                 "beta": record.beta,
                 "target_acceptance_rate": record.target_acceptance_rate,
                 "exchange_rate": record.exchange_rate,
@@ -242,7 +244,7 @@ class CoupledStep(TemperedStep):
                 "target_acceptance_rate": float(record.acceptance_rate[-1]),
                 **{name: record.counts[name] for name in _COUNTS},
                 "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
-                "diverging": record.counts["n_target_divergences"] > 0,
+                "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
                 "base_id": ladder.path.base_id,
                 "model_logp": ladder.target_log_density,
             }

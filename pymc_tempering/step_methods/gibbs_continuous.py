@@ -11,6 +11,7 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
+from pymc_tempering.options import check_choice, check_positive
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import (
     bias_for_equal_pieces,
@@ -18,7 +19,6 @@ from pymc_tempering.schedule.weights import (
     wanted_occupancy,
 )
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
-from pymc_tempering.step_methods.options import check_choice, check_positive
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
@@ -213,7 +213,8 @@ def _check_log_zeta(log_zeta: float | str) -> float | None:
     if isinstance(log_zeta, str):
         check_choice("log_zeta", log_zeta, ("adapt",))
         return None
-    if isinstance(log_zeta, bool) or not np.isscalar(log_zeta) or not np.isfinite(log_zeta):
+    number = isinstance(log_zeta, int | float | np.integer | np.floating)
+    if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
         raise OptionError(
             f"`log_zeta` is {log_zeta!r}; expected a finite number of nats or 'adapt'."
         )

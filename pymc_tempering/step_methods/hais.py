@@ -15,22 +15,31 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
-from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
-from pymc_tempering.schedule.grid import check_betas, check_n_levels
-from pymc_tempering.step_methods.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, base_id, pad
-from pymc_tempering.step_methods.options import (
+from pymc_tempering.options import (
     check_choice,
+    check_flag,
     check_positive,
     check_target_accept,
     check_unknown,
+)
+from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
+from pymc_tempering.schedule.grid import check_betas, check_n_levels
+from pymc_tempering.step_methods.annealing_tuner import AnnealingTuner, TunerOptions
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    base_id,
+    is_diverging,
+    pad,
 )
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]
 
-_COUNTS = ("n_gradients", "n_divergences", "n_zero_density", "n_bad_gradients")
+_COUNTS = (
+    "n_gradients", "n_divergences", "n_zero_density", "n_bad_gradients", "n_target_divergences",
+)  # fmt: skip
 
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""
@@ -158,7 +167,7 @@ class HAIS(TemperedStep):
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
-            adapt_base=bool(adapt_base),
+            adapt_base=check_flag("adapt_base", adapt_base),
             moves=annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
         )
         self._prepare(vars, model, base, rng)
@@ -224,7 +233,7 @@ class HAIS(TemperedStep):
             "n_levels": 0,
         }
         counts = tuner.pilot_counts if record is None else record.counts
-        diverging = counts["n_target_divergences"] > 0
+        diverging = is_diverging(counts["n_target_divergences"], s)
         if record is not None and annealer is not None:
             table = {
                 "log_weight_forward": record.log_weight_forward,
@@ -281,7 +290,7 @@ def annealing_settings(
     return AnnealingSettings(
         kind=kind,
         n_leapfrog=check_positive("n_leapfrog", n_leapfrog, integer=True),
-        short_steps=bool(short_steps) and transitions != "random_walk",
+        short_steps=check_flag("short_steps", short_steps) and transitions != "random_walk",
         target_accept=check_target_accept(target_accept),
         target=Hamiltonian(),
     )

@@ -15,14 +15,21 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
-from pymc_tempering.step_methods.common import TemperedStep, TemperedStepState, pad
-from pymc_tempering.step_methods.options import (
+from pymc_tempering.options import (
     check_choice,
+    check_flag,
     check_positive,
     check_unknown,
-    explorer_settings,
 )
+from pymc_tempering.results.compact import round_delta
+from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.step_methods.common import (
+    TemperedStep,
+    TemperedStepState,
+    is_diverging,
+    pad,
+)
+from pymc_tempering.step_methods.explorer import explorer_settings
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
 from pymc_tempering.types import FloatArray
@@ -35,7 +42,7 @@ _FIRST_N_LEVELS = 12
 
 _COUNTS = (
     "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
-    "n_bad_gradients",
+    "n_bad_gradients", "n_target_divergences",
 )  # fmt: skip
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
@@ -172,7 +179,7 @@ class ParallelTempering(TemperedStep):
                 "leave `n_levels` away."
             )
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.adapt_base = bool(adapt_base)
+        self.adapt_base = check_flag("adapt_base", adapt_base)
         self._swap_scheme = SWAP_SCHEMES.index(
             check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
         )
@@ -267,7 +274,7 @@ class ParallelTempering(TemperedStep):
         replica = np.full(n, -1)
         replica[: ladder.n_levels] = ladder.replica_at
         counts = record.counts
-        diverging = counts["n_target_divergences"] > 0
+        diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
         if not self.tune:
             run.totals.count(
                 diverging=diverging,
@@ -281,7 +288,7 @@ class ParallelTempering(TemperedStep):
         run.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1
         return run.totals.statistics() | {
-            "delta": pad(record.delta, n),
+            "delta": pad(round_delta(record.delta), n),
             "betas": pad(ladder.betas, n),
             "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
             "acceptance_rate": pad(record.acceptance_rate, n),

@@ -7,10 +7,11 @@ shown has to be a statistic.
 from typing import Any
 
 import numpy as np
-from rich.progress import TextColumn
+from rich.progress import ProgressColumn, TextColumn
 from rich.table import Column
 
 from pymc_tempering.estimators.running import RunningLogZ
+from pymc_tempering.step_methods.board import Board, PhaseColumn
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TOTALS", "Totals", "format_log_z", "progress_columns", "progress_update"]
@@ -93,7 +94,9 @@ def format_log_z(log_z: float, se: float) -> str:
     return f"{log_z:.{digits}f} ± {se:.{digits}f}"
 
 
-def progress_columns(n_chains: int, trips: str) -> tuple[list[TextColumn], dict[str, list[Any]]]:
+def progress_columns(
+    n_chains: int, trips: str, board: Board
+) -> tuple[list[ProgressColumn], dict[str, list[Any]]]:
     """Columns of PyMC's progress bar, and what they show before the first draw.
 
     Parameters
@@ -101,11 +104,14 @@ def progress_columns(n_chains: int, trips: str) -> tuple[list[TextColumn], dict[
     n_chains : int
     trips : {"round_trips", "restarts"}
         What the sampler counts.
+    board : Board
+        What chains do before their first draw.
     """
     # PyMC's own columns share what is left, so these take no more than they need; "Round trips"
     # has two lines
     header = trips.replace("_", " ").capitalize()
-    columns = [
+    columns: list[ProgressColumn] = [
+        PhaseColumn(board),
         TextColumn("{task.fields[log_z]}", table_column=Column("log Z", no_wrap=True)),
         TextColumn("{task.fields[barrier]}", table_column=Column("Λ", no_wrap=True)),
         TextColumn(

@@ -13,12 +13,12 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.running_weights import level_log_weights
+from pymc_tempering.options import as_numbers, check_choice
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
 from pymc_tempering.step_methods.common import pad
 from pymc_tempering.step_methods.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
-from pymc_tempering.step_methods.options import check_choice
 from pymc_tempering.step_methods.pilot import PilotResult
 from pymc_tempering.step_methods.progress import Totals
 from pymc_tempering.types import FloatArray
@@ -230,7 +230,7 @@ def _check_weights(
     if isinstance(log_level_weights, str):
         check_choice("log_level_weights", log_level_weights, ("adapt",))
         return None
-    weights = np.array(log_level_weights, dtype=float)
+    weights = as_numbers("log_level_weights", log_level_weights)
     if betas is None or weights.shape != betas.shape or not np.isfinite(weights).all():
         expected = "together with `betas`" if betas is None else f"{betas.size} finite numbers"
         raise OptionError(

@@ -3,6 +3,7 @@
 Nothing here imports pymc before ``ExactTarget.model()`` is called.
 """
 
+from pymc_tempering.testing.chains import autoregressive_chains
 from pymc_tempering.testing.exact import ExactTarget
 from pymc_tempering.testing.gaussian_targets import (
     correlated_gaussian,
@@ -28,6 +29,7 @@ __all__ = [
     "ExactTarget",
     "InvarianceResult",
     "asymmetric_bimodal",
+    "autoregressive_chains",
     "banana",
     "correlated_gaussian",
     "default_statistics",

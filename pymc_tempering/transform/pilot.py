@@ -7,6 +7,7 @@ from scipy.interpolate import PchipInterpolator
 from threadpoolctl import threadpool_limits
 
 from pymc_tempering.base.search import find_modes
+from pymc_tempering.base.watch import Report, unwatched
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
@@ -116,10 +117,11 @@ def run_pilot(
     ModelError
         If the run has no draws in common between two neighbouring levels.
     """
-    phase = (work or Phases()).add("Pilot run", _N_TUNE + _N_DRAWS)
+    work = work or Phases()
     # sums of several BLAS threads depend on their number, and draws must not
     with threadpool_limits(limits=1, user_api="blas"):
-        anchor, modes = fit_modes(density, rng)
+        anchor, modes = fit_modes(density, rng, work.report)
+        phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)
         ladder = Ladder(
             TemperedPath.from_base(density, base or overdisperse(anchor, len(modes))),
             make_schedule("geometric", _FIRST_N_LEVELS),
@@ -160,7 +162,7 @@ def run_pilot(
 
 
 def fit_modes(
-    density: CompiledDensity, rng: np.random.Generator
+    density: CompiledDensity, rng: np.random.Generator, report: Report = unwatched
 ) -> tuple[GaussianBase, FloatArray]:
     """Fit every mode that can be found.
 
@@ -168,6 +170,8 @@ def fit_modes(
     ----------
     density : CompiledDensity
     rng : numpy.random.Generator
+    report : callable
+        See :data:`pymc_tempering.base.watch.Report`.
 
     Returns
     -------
@@ -176,5 +180,5 @@ def fit_modes(
     modes : ndarray of shape (n_modes, D)
         Their means.
     """
-    fits, anchor = find_modes(density, density.start, rng)
+    fits, anchor = find_modes(density, density.start, rng, report=report)
     return anchor, np.stack([fit.mean for fit in fits])

@@ -25,7 +25,7 @@ class FiniteGradient(TypeCastingOp):
         x = pt.as_tensor_variable(x)
         return Apply(self, [x], [x.type()])
 
-    def infer_shape(self, fgraph: Any, node: Any, input_shapes: Any) -> Any:
+    def infer_shape(self, node: Any, input_shapes: Any) -> Any:
         """Return the input's shape."""
         return input_shapes
 

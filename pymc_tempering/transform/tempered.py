@@ -13,10 +13,10 @@ from pytensor.graph.replace import graph_replace
 from pymc_tempering.base.fit import base_from_draws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.path.compile import CompiledDensity, compile_density
 from pymc_tempering.path.unconstrain import unconstrained_draws
 from pymc_tempering.progress import phases
-from pymc_tempering.step_methods.common import resolve_model
 from pymc_tempering.step_methods.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
@@ -113,6 +113,7 @@ def temper(
     ['tempering_u', 'beta']
     """
     model = resolve_model(model, "temper")
+    check_random_seed(random_seed)
     taken = [name for name in model.named_vars if name.startswith(PREFIX)]
     if taken:
         raise ModelError(

@@ -8,7 +8,7 @@ import xarray as xr
 
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.common import combine
-from pymc_tempering.results.datatree import attach_estimate
+from pymc_tempering.results.datatree import attach_estimate, read_draws
 from pymc_tempering.transform.analysis import analyse
 from pymc_tempering.transform.names import BETA, DELTA, OBSERVED, POSITION, PREFIX
 from pymc_tempering.types import FloatArray, IntArray
@@ -112,7 +112,7 @@ def untemper(
     kept = [name for name in constant.data_vars if not str(name).startswith(PREFIX)]
     if kept:
         groups["constant_data"] = _without_unused(constant[kept])
-    estimate = combine(run.parts, LABEL)
+    estimate = combine(run.parts, LABEL, read_draws(xr.DataTree.from_dict(groups)))
     for text in estimate.warnings:
         warnings.warn(text, TemperingWarning, stacklevel=2)
     arrays = run.arrays | {"tempered_draw": index}

@@ -1,11 +1,15 @@
 """Bennett's ratio against exact Gaussian ratios, its own equation, and planted errors."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar, bar_ladder, neighbour_overlap
+
+bar_of = bar
 
 
 def test_unequal_sample_sizes_are_weighted(rng, ladder):
@@ -33,9 +37,26 @@ def test_estimate_solves_bennetts_equation(rng):
     assert swapped.overlap == pytest.approx(estimate.overlap)
 
 
-def test_influence_is_the_derivative_of_the_estimate(rng):
+@pytest.mark.parametrize("n_effective", [(300.0, 100.0), (300.0, 7.0), (20.0, 100.0)])
+def test_effective_numbers_weigh_the_densities(rng, n_effective):
+    """Meng and Wong's fixed point: both means of the bridge function with these weights."""
+    forward, reverse = rng.normal(3.0, 2.0, size=300), rng.normal(-4.0, 1.0, size=100)
+    estimate = bar(forward, reverse, n_effective=n_effective)
+    share = np.array(n_effective) / sum(n_effective)
+    ratio = np.exp(estimate.log_ratio)
+    weights, back = np.exp(forward), np.exp(-reverse)
+    numerator = (weights / (share[1] * weights + share[0] * ratio)).mean()
+    denominator = (1.0 / (share[1] * back + share[0] * ratio)).mean()
+    assert numerator / denominator == pytest.approx(ratio, rel=1e-9)
+    if n_effective == (300.0, 100.0):
+        assert estimate.log_ratio == bar(forward, reverse).log_ratio
+
+
+@pytest.mark.parametrize("n_effective", [None, (400.0, 30.0)])
+def test_influence_is_the_derivative_of_the_estimate(rng, n_effective):
     """Giving one sample twice moves the estimate by its influence over n."""
     forward, reverse = rng.normal(1.0, 1.0, size=400), rng.normal(-1.0, 1.5, size=400)
+    bar = partial(bar_of, n_effective=n_effective)
     estimate = bar(forward, reverse)
     i, j = int(np.argmax(forward)), int(np.argmax(reverse))
     # Replacing sample a by b changes the mean of the influence by (b - a) / n.

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.errors import DataError
+from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import recognise, with_notes
 from pymc_tempering.results.datatree import concat_chains
@@ -95,11 +95,27 @@ def by_hand(runs):
 @pytest.mark.parametrize("run", ["raw_run", "labelled_run"])
 def test_chains_of_several_runs(together, run, request):
     run = request.getfixturevalue(run)
-    runs = [run, run.isel(chain=[1]), run.isel(chain=[0])]
+    runs = [run.isel(chain=[1]), run.isel(chain=[0])]
     both = pm_temper.estimate_logz(together(runs))
     parts = [pm_temper.estimate_logz(r).per_chain for r in runs]
     np.testing.assert_allclose(both.per_chain, np.concatenate(parts), rtol=0, atol=1e-12)
     assert abs(both.log_z - np.concatenate(parts).mean()) < 1e-12
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_the_same_chain_twice_is_refused(times, labelled_run):
+    one = labelled_run.isel(chain=[0])
+    with pytest.raises(DataError, match=r"chain 0 of run 1 repeats chain 0 of run 0"):
+        concat_chains([one] * times)
+    with pytest.raises(DataError, match=r"1 repeats 0.*random_seed"):
+        pm_temper.estimate_logz(by_hand([one] * times))
+
+
+def test_options_of_sampling_are_refused_for_a_stored_run(labelled_run):
+    with pytest.raises(OptionError, match=r"\['chains', 'draws', 'method', 'quiet'\] are for"):
+        pm_temper.estimate_logz(labelled_run, method="st", draws=50, chains=2, quiet=True)
+    with pytest.raises(OptionError, match=r"\['random_seed'\] are for sampling"):
+        pm_temper.estimate_logz(labelled_run, random_seed=1)
 
 
 def test_concat_chains_takes_numbered_and_labelled_runs(raw_run, labelled_run):

@@ -14,13 +14,13 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc_tempering.path.guard import density_guard
 from scipy import integrate, stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.base.elbo import has_finite_density
 from pymc_tempering.errors import DensityError, ModelError
 from pymc_tempering.path.compile import compile_density
-from pymc_tempering.path.guard import density_guard
 from tests.black_box import LOG_Z, black_box
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from pymc_tempering import plots
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.plots.common import CYCLE, GREY, INK, label_betas
+from pymc_tempering.plots.common import CYCLE, GREY, INK, colour_of_chain, label_betas
 
 # the run that each picture is drawn from, and its number of axes
 PICTURES = {
@@ -23,6 +23,7 @@ PICTURES = {
     "plot_log_weights": ("annealed_run", 1),
     "plot_logz_curve": ("run", 1),
     "plot_logz_trace": ("run", 1),
+    "plot_modes": ("run", 2),
     "plot_prior_sensitivity": ("sensitivity", 2),
     "plot_report": ("run", 5),
 }
@@ -162,6 +163,37 @@ def test_text_fits_and_can_be_read(name, drawn):
                 assert getattr(one, high) <= getattr(two, low) + 1, name
 
 
+def test_a_chain_has_one_colour_in_all_pictures(run):
+    """Also in those of part of the chains."""
+    pictures = {
+        "plot_barrier": run, "plot_logz_curve": run, "plot_logz_trace": run, "plot_modes": run,
+    }  # fmt: skip
+    for name, tree in pictures.items():
+        for part, expected in ((tree, CYCLE[:3]), (tree.isel(chain=[1, 2]), CYCLE[1:3])):
+            lines = [line for ax in axes_of(getattr(plots, name)(part)) for line in ax.lines]
+            used = {line.get_color() for line in lines} & set(CYCLE)
+            assert used == set(expected), name
+    ax = plots.plot_index_process(run, chain=2)
+    assert {line.get_color() for line in ax.lines} <= {CYCLE[2], INK, GREY}
+
+
+def test_colours_of_chains():
+    assert [colour_of_chain(np.array([4, 2]), i) for i in (0, 1)] == [CYCLE[4], CYCLE[2]]
+    assert colour_of_chain(np.array([11, 12]), 1) == CYCLE[1]
+    assert colour_of_chain(np.arange(7), 1) == GREY
+
+
+def test_report_shows_the_chain_with_fewest_round_trips(run):
+    tree = run.copy()
+    trips = np.array([5, 3, 4])[:, None] * np.ones((3, 40), dtype=int)
+    statistics = tree["sample_stats"].to_dataset()
+    tree["sample_stats"] = statistics.assign(n_round_trips=(("chain", "draw"), trips))
+    assert "chain 1, with fewest" in plots.plot_index_process(tree).get_xlabel()
+    labels = [ax.get_xlabel() for ax in plots.plot_report(tree)]
+    assert "recorded draw of chain 1, with fewest round trips" in labels
+    assert plots.plot_index_process(tree, chain=2).get_xlabel() == "recorded draw of chain 2"
+
+
 def test_long_legends_do_not_narrow_the_picture(annealed_run, run):
     """Bounds, a reference and chains are seven entries."""
     tree = annealed_run.copy()
@@ -176,7 +208,7 @@ def test_long_legends_do_not_narrow_the_picture(annealed_run, run):
     tree["sample_stats"] = statistics
     ax = plots.plot_logz_trace(tree, reference=-3.0, bounds=(-3.2, -2.8))
     ax.figure.canvas.draw()
-    assert len(ax.get_legend().get_texts()) == 7
+    assert len(ax.get_legend().get_texts()) == 6
     assert ax.get_window_extent().width > 0.75 * ax.figure.bbox.width
     assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1 + 2
 
@@ -196,9 +228,9 @@ class TestTime:
     def test_is_the_time_of_the_chain(self, run):
         ax = plots.plot_logz_trace(run, x="time", n_points=5)
         seconds = run["sample_stats"]["perf_counter_diff"].values.sum(axis=1)
-        chains = [line for line in ax.lines if line.get_color() == GREY]
+        chains = [line for line in ax.lines if line.get_color() in CYCLE]
         np.testing.assert_allclose([line.get_xdata()[-1] for line in chains], seconds)
-        (middle,) = [line for line in ax.lines if line.get_color() == CYCLE[0]]
+        (middle,) = [line for line in ax.lines if line.get_color() == INK]
         np.testing.assert_allclose(middle.get_xdata()[-1], seconds.mean())
         assert "(s" in ax.get_xlabel()
         by_draws = plots.plot_logz_trace(run, n_points=5)

@@ -14,7 +14,7 @@ from pymc_tempering.diagnostics import levels_of_replicas, visible_round_trips
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.plots.common import BLUE, CYCLE, GREY, VERMILLION
+from pymc_tempering.plots.common import CYCLE, GREY, INK
 
 ON_RUNS = (
     plots.plot_logz_trace,
@@ -151,15 +151,16 @@ class TestLogZTrace:
         ax = plots.plot_logz_trace(run, n_points=7)
         betas = run["tempering"]["betas"].values[0]
         n = np.isfinite(betas).sum()
-        for chain, line in enumerate(lines_of(ax, GREY)):
+        chains = [lines_of(ax, colour)[0] for colour in CYCLE[:3]]
+        for chain, line in enumerate(chains):
             draws, log_z = line.get_xdata(), line.get_ydata()
             assert draws[-1] == 40
             for k in (1, len(draws) - 1):
                 delta = run["sample_stats"]["delta"].values[chain, : draws[k], :, :n]
                 expected = bar_ladder(delta.reshape(-1, n), betas[:n]).log_z[-1]
                 np.testing.assert_allclose(log_z[k], expected)
-        (mean,) = lines_of(ax, BLUE)
-        rows = [line.get_ydata() for line in lines_of(ax, GREY)]
+        (mean,) = lines_of(ax, INK)
+        rows = [line.get_ydata() for line in chains]
         np.testing.assert_allclose(mean.get_ydata(), np.mean(rows, axis=0))
         assert len(ax.collections) == 1
 
@@ -176,7 +177,7 @@ class TestLogZTrace:
     @pytest.mark.parametrize("name", ["simulated_run", "continuous_run"])
     def test_other_samplers(self, name, request):
         ax = plots.plot_logz_trace(request.getfixturevalue(name), n_points=4)
-        assert np.isfinite(lines_of(ax, BLUE)[0].get_ydata()).all()
+        assert np.isfinite(lines_of(ax, INK)[0].get_ydata()).all()
 
 
 class TestBarrier:
@@ -201,10 +202,10 @@ class TestIndexProcess:
         levels = levels_of_replicas(run["sample_stats"]["replica"].values[1])
         shown = np.stack([line.get_ydata() for line in lines_of(ax, GREY)], axis=1)
         np.testing.assert_array_equal(shown, levels)
-        for up, down in zip(lines_of(ax, BLUE), lines_of(ax, VERMILLION), strict=True):
+        for up, down in zip(lines_of(ax, CYCLE[1]), lines_of(ax, INK), strict=True):
             assert (up.get_ydata()[0], up.get_ydata()[-1]) == (0, 4)
             assert (down.get_ydata()[0], down.get_ydata()[-1]) == (4, 0)
-        assert lines_of(ax, BLUE)
+        assert lines_of(ax, CYCLE[1])
         counted = int(run["sample_stats"]["n_round_trips"].values[1].sum())
         assert ax.get_legend().get_title().get_text().startswith(f"{counted} round trips counted")
 
@@ -308,13 +309,8 @@ def test_trips_need_the_target():
 
 def test_matplotlib_is_imported_late():
     code = (
-        "import sys; sys.modules['matplotlib'] = None; sys.modules['matplotlib.pyplot'] = None\n"
-        "import pymc_tempering.plots as plots, pymc_tempering.reporting\n"
-        "from pymc_tempering import LogZEstimate\n"
-        "one = LogZEstimate(1.0, 0.1, 'pt, mbar', [1.0])\n"
-        "try:\n    plots.plot_evidence({'one': one})\n"
-        "except ImportError as error:\n    assert 'pymc-tempering[plots]' in str(error)\n"
-        "else:\n    raise SystemExit(3)\n"
+        "import sys, pymc_tempering.plots, pymc_tempering.reporting\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ TABLE = pd.DataFrame(ROWS, columns=COLUMNS)
 
 
 def test_points_band_and_shade_are_those_of_the_table():
-    ax = plot_prior_sensitivity(TABLE, name="tau")
+    [ax] = plot_prior_sensitivity(TABLE, name="tau")
     line = next(one for one in ax.lines if len(one.get_xdata()) == 4)
     assert line.get_xdata().tolist() == [0.5, 1.0, 2.0, 4.0]
     assert line.get_ydata().tolist() == [0.4, 0.0, -0.6, -1.2]
@@ -50,18 +50,27 @@ def test_one_axes_for_each_name_and_one_scale_for_priors():
     assert len(axes[1].get_legend().get_texts()) == 2
 
 
+def test_many_names_are_wrapped_in_rows_of_three():
+    rows = [("prior scale", f"x{i}", s, -0.1 * s, 0.02, "") for i in range(7) for s in (0.5, 2.0)]
+    axes = plot_prior_sensitivity(pd.DataFrame(rows, columns=COLUMNS))
+    places = [ax.get_subplotspec() for ax in axes]
+    assert [(p.rowspan.start, p.colspan.start) for p in places] == [divmod(i, 3) for i in range(7)]
+    width, height = axes[0].figure.get_size_inches()
+    assert width <= 12 < height + 1
+
+
 def test_draws_on_given_axes():
     _, given = plt.subplots()
-    assert plot_prior_sensitivity(TABLE, name="mu", ax=given) is given
+    assert plot_prior_sensitivity(TABLE, name="mu", ax=given).tolist() == [given]
     with pytest.raises(OptionError, match="expected 3 matplotlib Axes"):
         plot_prior_sensitivity(TABLE, ax=given)
-    figure = plot_prior_sensitivity(TABLE, name="mu", figsize=(4, 3)).figure
+    figure = plot_prior_sensitivity(TABLE, name="mu", figsize=(4, 3))[0].figure
     assert figure.get_size_inches().tolist() == [4, 3]
 
 
 def test_a_single_unit_factor_is_drawn():
     row = pd.DataFrame([("prior scale", "tau", 1.0, 0.0, 0.0, "")], columns=COLUMNS)
-    low, high = plot_prior_sensitivity(row).get_xlim()
+    low, high = plot_prior_sensitivity(row)[0].get_xlim()
     assert low < 1.0 < high
 
 

@@ -113,10 +113,10 @@ def test_read_statistics_orders_dimensions(tempered):
 
 
 def test_concat_chains_numbers_chains_and_keeps_the_data(tempered):
-    both = concat_chains([tempered, tempered.isel(chain=[1])])
-    assert both["posterior"]["chain"].values.tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(both["posterior"]["mu"][2], tempered["posterior"]["mu"][1])
-    assert both["warmup_sample_stats"].sizes["chain"] == 3
+    both = concat_chains([tempered.isel(chain=[1]), tempered.isel(chain=[0])])
+    assert both["posterior"]["chain"].values.tolist() == [0, 1]
+    np.testing.assert_array_equal(both["posterior"]["mu"][0], tempered["posterior"]["mu"][1])
+    assert both["warmup_sample_stats"].sizes["chain"] == 2
     xr.testing.assert_identical(
         both["observed_data"].to_dataset(), tempered["observed_data"].to_dataset()
     )

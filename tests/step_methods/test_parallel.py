@@ -59,7 +59,8 @@ def test_statistics_have_the_stated_shapes_and_types(model, seed):
     }  # fmt: skip
     for name in (
         "global_barrier", "n_round_trips", "n_tempered_restarts", "round_trips_so_far",
-        "n_gradients", "n_divergences", "n_zero_density", "diverging", "base_id", "lp",
+        "n_gradients", "n_divergences", "n_target_divergences", "n_zero_density", "diverging",
+        "base_id", "lp",
     ):  # fmt: skip
         shapes[name] = ()
     for name, shape in shapes.items():

@@ -164,7 +164,7 @@ for sd in (0.5, 0.7, 2.0):
     assert abs(t.value_and_grad(z)[0] - t.log_density(z)) < 1e-12, sd
 """
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_targets_pickle(target):

@@ -86,9 +86,14 @@ class GaussianBase:
                 "The scale matrix of a base has entries above the diagonal; expected a lower "
                 "Cholesky factor. From a covariance use GaussianBase.from_moments."
             )
-        log_zeta = None if self.log_zeta is None else float(self.log_zeta)
-        if log_zeta is not None and not np.isfinite(log_zeta):
-            raise BaseError(f"log_zeta is {log_zeta}; expected a finite number of nats or None.")
+        log_zeta = self.log_zeta
+        if log_zeta is not None:
+            number = isinstance(log_zeta, int | float | np.integer | np.floating)
+            if not number or not np.isfinite(log_zeta):
+                raise BaseError(
+                    f"log_zeta is {log_zeta!r}; expected a finite number of nats or None."
+                )
+            log_zeta = float(log_zeta)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "log_zeta", log_zeta)

@@ -1,0 +1,209 @@
+"""Sampling: the galaxies, one model, or several that are compared."""
+
+import argparse
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from pymc_tempering.cli.arguments import DEFAULT_FOLDER
+from pymc_tempering.cli.model_file import (
+    CommandError,
+    SamplingError,
+    check_model_file,
+    load_models,
+)
+from pymc_tempering.cli.tables import comparison_table, estimate_table, posterior_table
+from pymc_tempering.errors import OptionError, OutputError, TemperingError, TemperingWarning
+from pymc_tempering.results.stored_runs import RUN_SUFFIXES, check_run_output, write_run
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from pymc_tempering.estimators.result import LogZEstimate
+
+__all__ = ["run", "unique_names"]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do what was asked for.
+
+    Raises
+    ------
+    TemperingError
+    """
+    if arguments.model_files:
+        _run_models(arguments)
+    else:
+        _run_galaxies(arguments)
+
+
+def unique_names(paths: list[Path]) -> dict[str, Path]:
+    """Name files by their stems, or by their paths where stems are equal.
+
+    Raises
+    ------
+    CommandError
+        If a file is given twice.
+
+    Examples
+    --------
+    >>> list(unique_names([Path("a/line.py"), Path("b/cubic.py")]))
+    ['line', 'cubic']
+    """
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise CommandError(f"A file is given twice: {' '.join(map(str, paths))}")
+    stems = [path.stem for path in paths]
+    named = stems if len(set(stems)) == len(stems) else map(str, paths)
+    return dict(zip(named, paths, strict=True))
+
+
+def _run_galaxies(arguments: argparse.Namespace) -> None:
+    from pymc_tempering.demo import run_demo
+
+    folder = arguments.output or Path(DEFAULT_FOLDER)
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"--output {folder} is a file; the galaxies need a folder.")
+    run_demo(
+        folder,
+        max_components=arguments.components or 4,
+        overwrite=arguments.force,
+        **_sampling_options(arguments),
+    )
+
+
+def _run_models(arguments: argparse.Namespace) -> None:
+    if arguments.components is not None:
+        raise CommandError(
+            "--components belongs to the galaxies, not to a model file: leave it out."
+        )
+    for path in arguments.model_files:
+        check_model_file(path)
+    files = unique_names(arguments.model_files)
+    targets = _check_targets(arguments, list(files))
+    models = load_models(files)
+    options = _sampling_options(arguments)
+    seeds = _seeds(models, options.pop("random_seed", None))
+    console = Console(highlight=False)
+    estimates, failures = {}, []
+    for (name, model), seed in zip(models.items(), seeds, strict=True):
+        if seed is not None:
+            options["random_seed"] = seed
+        if len(models) > 1:
+            console.print(f"[bold]{escape(files[name].name)}[/]")
+        start = time.perf_counter()
+        estimates[name] = _estimate(model, files[name], options)
+        seconds = time.perf_counter() - start
+        # before anything is printed: a terminal that has gone must not take the draws with it
+        if name in targets:
+            failures += _store(estimates[name], targets[name], arguments.force)
+        _show(console, estimates[name], files[name].name, seconds)
+    if len(estimates) > 1:
+        from pymc_tempering.comparison import compare
+
+        console.print(comparison_table(compare(estimates)))
+    if failures:
+        raise OutputError("\n".join(failures))
+    where = "Nothing was written; add --output to keep the draws."
+    if targets:
+        where = f"Draws and statistics: {' '.join(map(str, targets.values()))}"
+    console.print(escape(where), soft_wrap=True)
+
+
+def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
+    """One seed for each model; several models have to be of the same data."""
+    if len(models) == 1:
+        return [seed]
+    from pymc_tempering.comparison import check_same_data
+
+    check_same_data(models)
+    # as `compare` does, so that both give the same numbers
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(len(models))]
+
+
+def _store(estimate: "LogZEstimate", target: Path, overwrite: bool) -> list[str]:
+    """Store a run; return what failed, so that the models that remain are sampled."""
+    try:
+        write_run(estimate.idata, target, overwrite=overwrite)
+    except OutputError as error:
+        # at once, since nobody knows how the next model ends
+        Console(stderr=True, highlight=False).print(escape(str(error)), soft_wrap=True)
+        return [str(error)]
+    return []
+
+
+def _show(console: Console, estimate: "LogZEstimate", name: str, seconds: float) -> None:
+    console.print(estimate_table(estimate, name, seconds))
+    console.print(posterior_table(estimate.idata))
+    for warning in estimate.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(str(warning))}", soft_wrap=True)
+
+
+def _check_targets(arguments: argparse.Namespace, names: list[str]) -> dict[str, Path]:
+    """Where each run goes, if that can be written; nothing without ``--output``."""
+    output = arguments.output
+    if output is None:
+        return {}
+    if len(names) == 1:
+        wanted = {names[0]: output}
+    else:
+        if output.suffix.lower() in (*RUN_SUFFIXES, ".py"):
+            raise CommandError(
+                f"--output {output} looks like a file; with several models it is the folder that "
+                "gets one file for each."
+            )
+        stems = {name: Path(name).stem for name in names}
+        if len(set(stems.values())) < len(stems):
+            raise CommandError(
+                f"--output: {' and '.join(names)} would be stored under one name; store them one "
+                "by one, and `compare` the files."
+            )
+        wanted = {name: output / f"{stem}.nc" for name, stem in stems.items()}
+    try:
+        return {
+            name: check_run_output(
+                path,
+                overwrite=arguments.force,
+                remedy="--force",
+                inputs=tuple(arguments.model_files),
+            )
+            for name, path in wanted.items()
+        }
+    except OptionError as error:
+        raise CommandError(f"--output: {error}") from error
+
+
+def _estimate(model: "pm.Model", path: Path, options: dict[str, Any]) -> "LogZEstimate":
+    import pymc_tempering as pm_temper
+
+    try:
+        with warnings.catch_warnings():
+            # They are printed once and readable.
+            warnings.simplefilter("ignore", TemperingWarning)
+            return pm_temper.estimate_logz(model, **options)
+    except TemperingError as error:
+        raise CommandError(f"{path}: {error}") from error
+    except Exception as error:
+        what = (str(error).strip().splitlines() or [""])[0]
+        raise SamplingError(
+            f"Sampling {path} failed: {type(error).__name__}: {what}".rstrip(": ")
+            + "\n--full-errors prints where that came from."
+        ) from error
+
+
+def _sampling_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what was given, so that defaults live in one place: the library's signature."""
+    options = {
+        "method": arguments.method,
+        "draws": arguments.draws,
+        "tune": arguments.tune,
+        "chains": arguments.chains,
+        "cores": arguments.cores,
+        "random_seed": arguments.seed,
+    }
+    return {name: value for name, value in options.items() if value is not None}

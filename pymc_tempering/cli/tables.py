@@ -1,0 +1,70 @@
+"""Tables for the terminal."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from pymc_tempering.estimators.result import LogZEstimate
+
+__all__ = ["MAX_SUMMARY_ROWS", "comparison_table", "estimate_table", "posterior_table"]
+
+MAX_SUMMARY_ROWS = 30
+# Six columns fit a terminal of 80 characters.
+_SUMMARY_COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
+
+
+def estimate_table(estimate: "LogZEstimate", name: str, seconds: float) -> Table:
+    """Log Z of one model, in nats, with its error."""
+    low, high = estimate.interval(0.95)
+    table = Table(title=f"Evidence of {escape(name)}", title_justify="left", show_header=False)
+    table.add_row("log marginal likelihood", f"{estimate.log_z:.3f} nats")
+    table.add_row("standard error", f"{estimate.se:.3f}")
+    table.add_row("95 % interval", f"{low:.3f} to {high:.3f}")
+    table.add_row("each chain", ", ".join(f"{value:.3f}" for value in estimate.per_chain))
+    table.add_row("method", str(estimate.method))
+    table.add_row("seconds", f"{seconds:.1f}, compilation included")
+    return table
+
+
+def posterior_table(idata: Any) -> Table:
+    """Summary of the draws, cut to what can be read."""
+    import arviz as az
+
+    summary = az.summary(idata, group="posterior", round_to="none")
+    summary = summary.drop(columns=[name for name in summary if name not in _SUMMARY_COLUMNS])
+    table = Table(title="Posterior", title_justify="left")
+    table.add_column("")
+    for column in summary.columns:
+        table.add_column(str(column), justify="right")
+    for name, row in summary.head(MAX_SUMMARY_ROWS).iterrows():
+        table.add_row(escape(str(name)), *(f"{value:.4g}" for value in row))
+    if len(summary) > MAX_SUMMARY_ROWS:
+        table.caption = f"The first {MAX_SUMMARY_ROWS} of {len(summary)} rows."
+    return table
+
+
+def comparison_table(comparison: pd.DataFrame) -> Table:
+    """Show the table of ``compare`` within 80 columns; rows with a warning are marked."""
+    table = Table(title="Comparison, best first", title_justify="left")
+    table.add_column("model", overflow="fold")
+    for heading in ("log Z", "se", "log BF", "P(model)", "95 % interval", "rank kept"):
+        table.add_column(heading, justify="right")
+    for name, row in comparison.iterrows():
+        low, high = row["probability_low"], row["probability_high"]
+        table.add_row(
+            escape(f"{name} (!)" if row["warning"] else str(name)),
+            f"{row['log_marginal_likelihood']:.3f}",
+            f"{row['se']:.3f}",
+            f"{row['log_bayes_factor']:.2f}",
+            f"{row['probability']:.3f}",
+            f"{low:.3f}-{high:.3f}" if np.isfinite([low, high]).all() else "unknown",
+            f"{row['rank_stability']:.2f}",
+        )
+    table.caption = "Nats; every model equally probable beforehand." + (
+        " (!): see the warnings." if comparison["warning"].any() else ""
+    )
+    return table

@@ -1,0 +1,1 @@
+"""Which draws belong to which mode: pure functions of arrays."""

@@ -1,0 +1,233 @@
+"""The evidence from posterior draws that exist, of any sampler, by warped bridge sampling."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from arviz_stats.base import array_stats
+from threadpoolctl import threadpool_limits
+
+from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.common import MIN_ESS
+from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.same_model import check_observed, draws_of_model, log_density_at
+from pymc_tempering.evidence.stored import has_statistics, with_notes
+from pymc_tempering.path.compile import compile_density
+from pymc_tempering.results.datatree import attach_estimate
+from pymc_tempering.types import FloatArray
+
+__all__ = ["LABEL", "bridge_draws", "bridge_from_idata"]
+
+LABEL = "bridge, warp-III"
+"""What users read as the method."""
+
+MAX_DRAWS = 20_000
+"""Draws of all chains beyond which they are thinned: each costs two densities, and so does the
+proposal's draw that goes with it."""
+
+MIN_PROPOSALS = 1000
+MIN_DRAWS = 8
+MAX_PARETO_K = 0.7
+MAX_R_HAT = 1.05
+_DISAGREEMENT_RATE = 1e-5
+
+
+def bridge_from_idata(
+    idata: xr.DataTree, model: pm.Model, *, random_seed: Any = None
+) -> LogZEstimate:
+    """Estimate log Z of a model from posterior draws of any sampler; nothing is sampled.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        With a group ``posterior`` that holds every free variable of the model.
+    model : pymc.Model
+        The one that was sampled.
+    random_seed : optional
+        Of the proposals' draws.
+
+    Returns
+    -------
+    LogZEstimate
+        Method "bridge, warp-III". Its ``idata`` has the estimate attached, unless it is a tempered
+        run, which keeps its own.
+
+    Raises
+    ------
+    DataError
+        If the draws are not of the model: other variables, data or densities; or too few.
+    ModelError
+        If the model cannot be compiled.
+    """
+    check_observed(model, idata, "The run")
+    density = compile_density(model)
+    draws = draws_of_model(idata, density, max_draws=MAX_DRAWS)
+    with threadpool_limits(limits=1, user_api="blas"):
+        parts = bridge_draws(
+            partial(log_density_at, density), draws, np.random.default_rng(random_seed)
+        )
+    estimate = LogZEstimate(
+        log_z=parts.log_z,
+        se=parts.se,
+        method=LABEL,
+        per_chain=parts.per_chain,
+        warnings=tuple(doubts(parts, largest_r_hat(draws))),
+        ess=parts.ess,
+        df=parts.df,
+        per_method={
+            f"bridge, {half} half": float(value)
+            for half, value in zip(("first", "second"), parts.per_half, strict=True)
+        },
+        idata=idata,
+    )
+    if has_statistics(idata):
+        return estimate
+    attached = attach_estimate(idata, estimate, {})
+    return with_notes(replace(estimate, idata=attached), prior_doubts(model, idata))
+
+
+def bridge_draws(
+    log_density: Callable[[FloatArray], FloatArray],
+    draws: FloatArray,
+    rng: np.random.Generator,
+) -> HalvesEstimate:
+    r"""Estimate log Z of a density from draws of it, by bridge sampling with a warped density.
+
+    A Gaussian proposal with mean m is fitted to the second halves of all chains, and the first
+    halves enter the estimate; then the roles are exchanged. The density is symmetrised about m,
+
+    .. math:: \tilde f(z) = \tfrac12 \{ f(z) + f(2m - z) \},
+
+    which has the normaliser of f and matches the proposal in mean, covariance and symmetry:
+    warp-III of Meng & Schilling (2002). Draws of f serve as draws of it, since it and the proposal
+    are the same at z and 2m - z.
+
+    Parameters
+    ----------
+    log_density : callable
+        From (n, D) to (n,), in nats; ``-inf`` where the density vanishes.
+    draws : ndarray of shape (n_chains, n_draws, D)
+        Unconstrained.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    HalvesEstimate
+
+    Raises
+    ------
+    DataError
+        With fewer than 8 draws of each chain.
+
+    References
+    ----------
+    .. [1] X.-L. Meng, S. Schilling (2002). Warp bridge sampling. Journal of Computational and
+       Graphical Statistics 11, 552-586.
+    .. [2] Q. F. Gronau, E.-J. Wagenmakers, D. W. Heck, D. Matzke (2019). A simple method for
+       comparing complex models: Bayesian model comparison for hierarchical multinomial processing
+       tree models using warp-III bridge sampling. Psychometrika 84, 261-284.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.normal(3.0, 2.0, size=(4, 500, 1))
+    >>> estimate = bridge_draws(lambda z: -0.125 * (z[:, 0] - 3.0) ** 2, draws, rng)
+    >>> exact = np.log(2.0 * np.sqrt(2.0 * np.pi))
+    >>> bool(abs(estimate.log_z - exact) < 5 * estimate.se < 0.1)
+    True
+    """
+    n_chains, n_draws, dim = draws.shape
+    if n_draws < MIN_DRAWS:
+        raise DataError(
+            f"There are {n_draws} draws in each of {n_chains} chains; bridge sampling needs at "
+            f"least {MIN_DRAWS}, half of which fit its proposal. Sample more draws."
+        )
+    middle = n_draws // 2
+    first, second = draws[:, :middle], draws[:, middle:]
+    estimates = []
+    for entering, fitted in ((first, second), (second, first)):
+        # all draws count: correlations that are shrunk for a base would cost the overlap here
+        proposal = GaussianBase.from_draws(fitted.reshape(-1, dim))
+        proposed = proposal.draw(rng, max(MIN_PROPOSALS, n_chains * entering.shape[1]))
+        deltas = [_warped_delta(log_density, proposal, z) for z in (entering, proposed, fitted)]
+        estimates.append(bridge(*deltas))
+    return bridge_halves(*estimates)
+
+
+def _warped_delta(
+    log_density: Callable[[FloatArray], FloatArray], proposal: GaussianBase, z: FloatArray
+) -> FloatArray:
+    flat = z.reshape(-1, proposal.dim)
+    mirrored = 2.0 * proposal.mean - flat
+    symmetric = np.logaddexp(log_density(flat), log_density(mirrored)) - np.log(2.0)
+    return np.asarray(symmetric - proposal.log_density(flat)).reshape(z.shape[:-1])
+
+
+def largest_r_hat(draws: FloatArray) -> float:
+    """Largest rank-normalised R-hat of the coordinates of draws.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_chains, n_draws, D)
+
+    Returns
+    -------
+    float
+        1 for constant draws; one chain is compared with itself, half against half.
+    """
+    varying = draws[..., np.ptp(draws, axis=(0, 1)) > 0.0]
+    if varying.shape[-1] == 0:
+        return 1.0
+    return float(np.max(array_stats.rhat(varying, chain_axis=0, draw_axis=1)))
+
+
+def doubts(parts: HalvesEstimate, r_hat: float) -> list[str]:
+    """What speaks against an estimate by bridge sampling, each with a remedy.
+
+    Parameters
+    ----------
+    parts : HalvesEstimate
+    r_hat : float
+        Largest of the draws' coordinates.
+    """
+    warnings = []
+    remedy = "sample with `pymc_tempering.ParallelTempering(base=idata)`"
+    if not np.isfinite(parts.log_z) or not np.isfinite(parts.se):
+        warnings.append(
+            "no overlap: the draws and a Gaussian fitted to them share no region, so log Z has no "
+            f"error. Sample more draws, or {remedy}."
+        )
+        return warnings
+    if r_hat > MAX_R_HAT:
+        warnings.append(
+            f"chains disagree: R-hat of the draws is {r_hat:.2f}, above {MAX_R_HAT}, so the chains "
+            "are too short, or sit in different modes, and the error may be too small. Sample "
+            f"longer chains; where modes are the cause, {remedy}."
+        )
+    if parts.halves_p < _DISAGREEMENT_RATE:
+        warnings.append(
+            f"halves disagree: log Z is {parts.per_half[0]:.2f} from the first halves of the "
+            f"chains and {parts.per_half[1]:.2f} from the second, which their own errors do not "
+            f"explain. Sample longer chains, or {remedy}."
+        )
+    # the bridge weighs both sides, so it fails only where both have heavy tails
+    k = float(np.min(parts.pareto_k))
+    if k > MAX_PARETO_K:
+        warnings.append(
+            f"Pareto k above {MAX_PARETO_K}: the weights between the posterior and the Gaussian "
+            f"fitted to it have heavy tails in both directions (k = {k:.2f}), so the error of log "
+            f"Z may be too small. To be sure, {remedy}."
+        )
+    if parts.ess < MIN_ESS:
+        warnings.append(
+            f"too few effective draws: the error of log Z rests on {parts.ess:.0f} independent "
+            f"draws, fewer than {MIN_ESS:.0f}. Sample more draws, or {remedy}."
+        )
+    return warnings

@@ -1,0 +1,27 @@
+"""Runs that have fewer draws than were asked for."""
+
+import xarray as xr
+
+__all__ = ["interruption"]
+
+
+def interruption(idata: xr.DataTree, *, draws: int, chains: int) -> list[str]:
+    """Say that a run has fewer draws than were asked for; empty where it has all.
+
+    PyMC returns what there is after Ctrl-C: the draws that most chains have, and those chains.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+    draws, chains : int
+        What was asked for.
+    """
+    sizes = idata["posterior"].sizes
+    if sizes["chain"] >= chains and sizes["draw"] >= draws:
+        return []
+    text = (
+        f"interrupted: the run was stopped after {sizes['chain']} of {chains} chains with "
+        f"{sizes['draw']} of {draws} draws, and log Z is from these alone. Run it again for the "
+        "rest."
+    )
+    return [text]

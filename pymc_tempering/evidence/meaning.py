@@ -1,0 +1,153 @@
+"""What log Z of a model means: priors, powers of the likelihood, orders of components."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.distributions.transforms import Ordered
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pytensor.graph.basic import Constant
+
+from pymc_tempering.errors import TemperingError
+from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.path.at_draws import constrained_model, evaluate, stack_draws
+from pymc_tempering.types import FloatArray
+
+__all__ = ["model_doubts", "order_doubts", "power_doubts"]
+
+_N_DRAWS = 20
+
+
+def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
+    """Warnings about models whose log Z is no marginal likelihood, or not the one that is meant.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    idata : xarray.DataTree
+        Posterior draws of the model.
+
+    Returns
+    -------
+    list of str
+        Each names the variables and says what to do.
+    """
+    return [*prior_doubts(model, idata), *power_doubts(model), *order_doubts(model, idata)]
+
+
+def power_doubts(model: pm.Model) -> list[str]:
+    """Warning about ``total_size``, which multiplies a log likelihood.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 1.0, observed=[1.0, 2.0], total_size=10)
+    >>> power_doubts(model)[0][:57]
+    'power likelihood: `total_size` multiplies log likelihoods'
+    """
+    powers = {rv.name: _power(rv) for rv in model.observed_RVs}
+    listed = ", ".join(
+        f"{name} (by {power:.3g})" for name, power in powers.items() if not np.isclose(power, 1.0)
+    )
+    if not listed:
+        return []
+    text = (
+        f"power likelihood: `total_size` multiplies log likelihoods without a minibatch: {listed}. "
+        "log Z is then the log normaliser of prior times likelihood to that power, and no marginal "
+        "likelihood of the data. Leave `total_size` away, or give all the data."
+    )
+    return [text]
+
+
+def _power(rv: Any) -> float:
+    """Factor of the log likelihood of an observed variable."""
+    if not isinstance(rv.owner.op, MinibatchRandomVariable):
+        return 1.0
+    inner, *sizes = rv.owner.inputs
+    shape = inner.shape.eval()
+    factors = [
+        float(total.data) / length
+        for total, length in zip(sizes, shape, strict=False)
+        if isinstance(total, Constant) and total.data is not None
+    ]
+    return float(np.prod(factors))
+
+
+def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
+    """Warning about ordered variables, whose prior does not integrate to one.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    idata : xarray.DataTree
+        Posterior draws of the model.
+    """
+    ordered = [rv for rv in model.free_RVs if isinstance(model.rvs_to_transforms.get(rv), Ordered)]
+    if not ordered:
+        return []
+    names = [rv.name for rv in ordered]
+    what = (
+        f"the transform keeps {names} in increasing order without normalising the prior to that "
+        "part of the space"
+    )
+    k = _components(ordered, idata)
+    if k is not None and _orders_are_equivalent(model, idata, names, k):
+        text = (
+            f"ordered variables: {what}. All {k}! orders are equivalent here, so that log Z of the "
+            "same model without an order, and with a prior normalised to this order, is higher by "
+            f"exactly log {k}! = {math.log(math.factorial(k)):.4f}. Add that before comparing with "
+            "models without an order, or with another number of components."
+        )
+    else:
+        text = (
+            f"ordered variables: {what}, so log Z lacks the log of the prior's mass on it. "
+            "`compare` is right only among models that have the same ordered variables with the "
+            "same prior. Order by a prior that is normalised, as of the smallest value and of "
+            "positive differences."
+        )
+    return [text]
+
+
+def _components(ordered: list[Any], idata: xr.DataTree) -> int | None:
+    """Length of the only ordered variable, if it is a vector; None otherwise."""
+    name = ordered[0].name
+    if len(ordered) > 1 or "posterior" not in idata.children or name not in idata["posterior"]:
+        return None
+    shape = idata["posterior"].dataset[name].shape[2:]
+    return int(shape[0]) if len(shape) == 1 else None
+
+
+def _orders_are_equivalent(model: pm.Model, idata: xr.DataTree, names: list[str], k: int) -> bool:
+    """Whether permuting all variables with k components leaves the log density as it is.
+
+    An exchange of two and a rotation of all generate every permutation, so these two are tried.
+    """
+    try:
+        constrained = constrained_model(model)
+        draws = stack_draws(idata, constrained)
+    except TemperingError:
+        return False
+    picked = np.linspace(0, len(draws[names[0]]) - 1, _N_DRAWS).astype(int)
+    draws = {name: values[picked] for name, values in draws.items()}
+    joint = [constrained.varlogp + constrained.datalogp]
+    [original] = evaluate(constrained, joint, draws)
+    swapped = np.r_[1, 0, 2:k] if k > 1 else np.zeros(1, dtype=int)
+    for order in (swapped, np.roll(np.arange(k), 1)):
+        permuted = {name: _permute(values, order) for name, values in draws.items()}
+        [value] = evaluate(constrained, joint, permuted)
+        if not np.allclose(value, original, rtol=1e-9, atol=1e-8):
+            return False
+    return True
+
+
+def _permute(values: FloatArray, order: np.ndarray) -> FloatArray:
+    """Components of every draw in another order, along the first axis of their length."""
+    axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == order.size]
+    return np.take(values, order, axis=axes[0]) if axes else values

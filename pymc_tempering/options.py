@@ -1,0 +1,212 @@
+"""Checks of the options that functions and step methods share; each refusal names the remedy."""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.types import FloatArray
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+__all__ = [
+    "as_numbers",
+    "check_choice",
+    "check_flag",
+    "check_positive",
+    "check_probability",
+    "check_random_seed",
+    "check_target_accept",
+    "check_unknown",
+    "check_whole",
+    "did_you_mean",
+    "resolve_model",
+]
+
+
+def resolve_model(model: "pm.Model | None", caller: str) -> "pm.Model":
+    """Return the model, or that of the context.
+
+    Raises
+    ------
+    OptionError
+        If it is something else.
+    ModelError
+        Where there is neither.
+    """
+    import pymc as pm
+
+    if model is not None and not isinstance(model, pm.Model):
+        raise OptionError(
+            f"{caller} was given a {type(model).__name__} as its model; expected a pymc.Model, or "
+            "nothing inside `with model:`."
+        )
+    try:
+        return pm.modelcontext(model)
+    except TypeError as error:
+        raise ModelError(
+            f"{caller} was called without a model outside a model context; write it inside "
+            "`with model:` or pass `model=`."
+        ) from error
+
+
+def check_choice(name: str, value: str, valid: Mapping[str, Any] | tuple[str, ...]) -> str:
+    """Refuse an unknown option, with the known ones.
+
+    Raises
+    ------
+    OptionError
+    """
+    if not isinstance(value, str) or value not in valid:
+        close = did_you_mean([value], valid) if isinstance(value, str) else ""
+        raise OptionError(f"Unknown {name} {value!r}{close}; the known ones are {sorted(valid)}.")
+    return value
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Refuse what is neither True nor False: ``bool("no")`` is True.
+
+    Raises
+    ------
+    OptionError
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise OptionError(f"`{name}` is {value!r}; expected True or False.")
+    return bool(value)
+
+
+def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
+    """Refuse a value that is not a finite positive (whole) number.
+
+    Raises
+    ------
+    OptionError
+    """
+    kind = int | np.integer if integer else int | float | np.integer | np.floating
+    if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < np.inf:
+        expected = "a positive whole number" if integer else "a positive finite number"
+        raise OptionError(f"`{name}` is {value!r}; expected {expected}.")
+    return value
+
+
+def check_whole(name: str, value: Any, least: int) -> int:
+    """Refuse a value that is not a whole number of at least `least`.
+
+    Raises
+    ------
+    OptionError
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise OptionError(f"`{name}` is {value!r}; expected a whole number of at least {least}.")
+    return int(value)
+
+
+def check_probability(name: str, value: Any) -> float:
+    """Refuse a value that is not strictly between 0 and 1; 95 is taken for 95 %.
+
+    Raises
+    ------
+    OptionError
+
+    Examples
+    --------
+    >>> check_probability("prob", 0.95)
+    0.95
+    """
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if isinstance(value, bool) or not number or not 0.0 < value < 1.0:
+        percent = number and 1.0 < value < 100.0
+        hint = f" For {value:g} % write {value / 100:g}." if percent else ""
+        raise OptionError(f"`{name}` is {value!r}; expected a number between 0 and 1.{hint}")
+    return float(value)
+
+
+def check_random_seed(value: Any) -> Any:
+    """Refuse what neither NumPy nor PyMC takes for a seed.
+
+    Raises
+    ------
+    OptionError
+    """
+    known = isinstance(
+        value, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator | None
+    )
+    if known:
+        return value
+    entries = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    for entry in entries:
+        whole = isinstance(entry, int | np.integer) and not isinstance(entry, bool)
+        if not whole or entry < 0:
+            raise OptionError(
+                f"`random_seed` is {value!r}; expected None, a whole number of at least 0, or a "
+                "numpy.random.Generator."
+            )
+    return value
+
+
+def as_numbers(name: str, value: Any, error: type[Exception] = OptionError) -> FloatArray:
+    """Array of numbers; refuses text, objects and ragged lists by name.
+
+    Raises
+    ------
+    OptionError
+        Or another class, as given.
+    """
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise error(f"`{name}` is {value!r:.80}; expected an array of numbers.") from reason
+
+
+def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that neither the step nor PyMC knows; the message lists the known ones.
+
+    Raises
+    ------
+    OptionError
+    """
+    unknown = sorted(set(kwargs) - {"blocked", "initial_point", "compile_kwargs"})
+    if unknown:
+        known = set(inspect.signature(step).parameters) - {"kwargs", "rng"}
+        raise OptionError(
+            f"{step.__name__} does not know the arguments {unknown}{did_you_mean(unknown, known)}; "
+            f"it takes {sorted(known)}. Draws, chains and the seed are arguments of `pm.sample`."
+        )
+
+
+def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Suggest the known names that resemble unknown ones most; empty where none does.
+
+    Examples
+    --------
+    >>> did_you_mean(["seed", "draw"], ["draws", "random_seed", "scans_per_draw"])
+    ' (did you mean random_seed, draws?)'
+    >>> did_you_mean(["n_temps"], ["n_levels", "max_steps"])
+    ''
+    """
+    options = sorted(known)
+    close = []
+    for name in unknown:
+        longer = [option for option in options if option.endswith(f"_{name}")]
+        close += (
+            get_close_matches(name, options, n=1, cutoff=0.85)
+            or longer[:1]
+            or get_close_matches(name, options, n=1, cutoff=0.7)
+        )
+    names = ", ".join(close)
+    return f" (did you mean {names}?)" if names else ""
+
+
+def check_target_accept(value: float) -> float:
+    """Refuse an acceptance rate outside (0, 1).
+
+    Raises
+    ------
+    OptionError
+    """
+    return check_probability("target_accept", value)

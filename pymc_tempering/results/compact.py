@@ -1,0 +1,118 @@
+"""What a run takes in memory and in files: digits, levels and bytes that say nothing are left away.
+
+Nearly all of a run of parallel tempering is ``delta``: one number for every scan and level. Scans
+cannot be left out, since they are what the error of log Z is made from; digits and unused levels
+can.
+"""
+
+import numpy as np
+import xarray as xr
+
+from pymc_tempering.types import FloatArray
+
+__all__ = ["DELTA_DIGIT", "compact", "compress", "pad_levels", "round_delta"]
+
+DELTA_DIGIT = 2.0**-16
+"""Last digit of a recorded ``delta``, in nats.
+
+Log z changes by no more than every delta does, which is half of this, 8e-6 nats; rounding errors of
+many scans cancel, and less than 1e-7 is left."""
+
+_GROUPS = ("sample_stats", "warmup_sample_stats")
+_LEVEL_DIMS = {"level": 0, "pair": 1}
+"""Dimensions of the ladder, and by how much they are shorter than it."""
+
+# level 4 is twice as fast as 9 and as small; shuffled, the bytes that are zero lie side by side
+_DEFLATE = {"zlib": True, "complevel": 4, "shuffle": True}
+
+
+def round_delta(delta: FloatArray) -> FloatArray:
+    """Round differences of log densities to :data:`DELTA_DIGIT`, so that files can be compressed.
+
+    Parameters
+    ----------
+    delta : ndarray
+        In nats; ``-inf`` and nan stay.
+
+    Examples
+    --------
+    >>> round_delta(np.array([-3.14159265, -np.inf])).tolist()
+    [-3.1415863037109375, -inf]
+    """
+    return np.rint(delta / DELTA_DIGIT) * DELTA_DIGIT
+
+
+def compact(idata: xr.DataTree) -> xr.DataTree:
+    """Leave away levels that no chain uses, and have files compressed.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        With labelled dimensions; not changed.
+
+    Returns
+    -------
+    xarray.DataTree
+        A copy that shares the draws.
+    """
+    idata = idata.copy()
+    for group in _GROUPS:
+        if group not in idata.children:
+            continue
+        dataset = idata[group].to_dataset()
+        if "betas" in dataset and dataset["betas"].dims[-1:] == ("level",):
+            other = [d for d in dataset["betas"].dims if d != "level"]
+            used = max(int(dataset["betas"].notnull().any(other).sum()), 1)
+            dataset = dataset.isel(
+                {d: slice(used - less) for d, less in _LEVEL_DIMS.items() if d in dataset.dims}
+            )
+        idata[group] = xr.DataTree(dataset)
+    return compress(idata)
+
+
+def compress(idata: xr.DataTree) -> xr.DataTree:
+    """Have ``to_netcdf`` compress numbers, without loss; Zarr does so by itself.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        Not changed.
+
+    Returns
+    -------
+    xarray.DataTree
+        A copy that shares the draws.
+    """
+    idata = idata.copy()
+    for name in idata.children:
+        dataset = idata[name].to_dataset().copy()
+        for variable in dataset.data_vars.values():
+            if variable.ndim and variable.dtype.kind in "biuf":
+                variable.encoding = variable.encoding | _DEFLATE
+        idata[name] = xr.DataTree(dataset)
+    return idata
+
+
+def pad_levels(dataset: xr.Dataset, n_levels: int) -> xr.Dataset:
+    """Statistics of a ladder with room for more levels: nan, or -1 in whole numbers.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    n_levels : int
+        At least as many as there are.
+    """
+    missing = {
+        dim: (0, n_levels - less - dataset.sizes[dim])
+        for dim, less in _LEVEL_DIMS.items()
+        if dim in dataset.dims
+    }
+    if not any(more for _, more in missing.values()):
+        return dataset
+    fill = {
+        name: -1 if variable.dtype.kind in "iu" else np.nan
+        for name, variable in dataset.data_vars.items()
+    }
+    ladder = [name for name, v in dataset.data_vars.items() if set(missing) & set(v.dims)]
+    padded = dataset[ladder].pad(missing, constant_values=fill)
+    return dataset.drop_vars(ladder).merge(padded)

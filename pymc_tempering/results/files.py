@@ -1,0 +1,287 @@
+"""Output that destroys nothing: checked beforehand, whole or not at all, kept if it fails.
+
+A long run must not end with a name that was mistyped, a disk that is full, or the loss of an
+earlier result. So names are checked before anything is computed (:func:`check_output`), and what
+was computed is written under a temporary name in the same folder, forced to disk, and renamed
+(:func:`write_output`).
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pymc_tempering.errors import OptionError, OutputError
+
+__all__ = ["STORE_SUFFIX", "Writer", "check_output", "write_output"]
+
+type Writer = Callable[[Path], object]
+"""Writes a new file, or a new folder of files, under the name that it is given."""
+
+STORE_SUFFIX = ".zarr"
+"""Ending of the one kind of output that is a folder."""
+
+_STORE_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
+# A disk with less room than this has none for a run either.
+_PROBE = 1 << 20
+# Names of 255 bytes are what file systems take.
+_MAX_STEM = 100
+
+
+def check_output(
+    path: str | os.PathLike[str],
+    suffixes: Sequence[str],
+    *,
+    overwrite: bool = False,
+    remedy: str = "`overwrite=True`",
+    inputs: Sequence[Path] = (),
+) -> Path:
+    """Make sure, before anything is computed, that a result can be written.
+
+    The folder is made where it is missing, and a file of 1 MiB is written to it, forced to disk
+    and removed.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the result shall be.
+    suffixes : sequence of str
+        The endings that it may have, for instance ``(".nc", ".zarr")``.
+    overwrite : bool, default False
+        Whether a file or zarr store of that name may be replaced. Folders of anything else are
+        not, nor are devices and pipes.
+    remedy : str
+        How the caller's user asks to overwrite; for the message.
+    inputs : sequence of Path
+        Files that the result is made from, which are never replaced.
+
+    Returns
+    -------
+    Path
+        Absolute, so that it stays right if the working folder changes. A link is not followed: it
+        is the link that is replaced.
+
+    Raises
+    ------
+    OptionError
+        If the result could not be written, or would replace what it must not.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pymc_tempering.results.files import check_output
+    >>> with TemporaryDirectory() as folder:
+    ...     check_output(Path(folder, "new", "run.nc"), [".nc"]).name
+    'run.nc'
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"The output is {path!r}; expected a path that ends in {suffixes[0]}.")
+    given = Path(path)
+    try:
+        if any(given.exists() and other.exists() and given.samefile(other) for other in inputs):
+            raise OptionError(f"The output {given} is the file that is read; give another name.")
+        if given.suffix.lower() not in suffixes:
+            raise OptionError(
+                f"The output {str(path)!r} does not end in {' or '.join(suffixes)}, as the name "
+                "of what is written there must."
+            )
+        target = given.parent.resolve() / given.name
+        if os.path.lexists(target):
+            _check_replaceable(target, overwrite, remedy)
+        else:
+            # raises where the name is one that the file system does not take
+            with suppress(FileNotFoundError):
+                target.lstat()
+            target.parent.mkdir(parents=True, exist_ok=True)
+        _write(target, _probe, publish=False)
+    except (OSError, RuntimeError) as error:
+        raise OptionError(f"The output {given} cannot be written: {error}") from error
+    except ValueError as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"The output {str(path)!r} is no path: {error}") from error
+    return target
+
+
+def write_output(
+    target: Path,
+    write: Writer,
+    *,
+    overwrite: bool = False,
+    last_resort: tuple[str, Writer] | None = None,
+) -> Path:
+    """Write a result so that the name has the old content or the whole new one, never a part.
+
+    Parameters
+    ----------
+    target : Path
+        As :func:`check_output` returns it.
+    write : callable
+        Writes the result under the (temporary) name that it is given, which has the ending of
+        `target`.
+    overwrite : bool, default False
+        Without it, also a file that has appeared since the check is kept.
+    last_resort : (str, callable), optional
+        Another ending and writer, for a result that `write` cannot store anywhere.
+
+    Returns
+    -------
+    Path
+        `target`.
+
+    Raises
+    ------
+    OutputError
+        If it could not be written. The result then is kept beside `target` under another name, or
+        in the system's folder for temporary files, or in the home folder; the error says where.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pymc_tempering.results.files import write_output
+    >>> with TemporaryDirectory() as folder:
+    ...     path = write_output(Path(folder, "a.txt"), lambda path: path.write_text("whole"))
+    ...     path.read_text()
+    'whole'
+    """
+    try:
+        _write(target, write, overwrite=overwrite)
+    except Exception as error:
+        raise _keep_elsewhere(target, write, last_resort, error) from error
+    return target
+
+
+def _check_replaceable(target: Path, overwrite: bool, remedy: str) -> None:
+    if not overwrite:
+        raise OptionError(
+            f"{target} exists and would be lost; give another name, or {remedy} to replace it."
+        )
+    if target.is_symlink() or target.is_file():
+        return
+    if not target.is_dir():
+        raise OptionError(f"{target} is neither a file nor a folder; give another name.")
+    is_store = any((target / mark).exists() for mark in _STORE_MARKS)
+    if target.suffix.lower() != STORE_SUFFIX or not is_store:
+        raise OptionError(
+            f"{target} is a folder, but not a zarr store: it is not replaced. Give another name."
+        )
+
+
+def _probe(path: Path) -> None:
+    # random, as a file system that compresses finds room for zeros
+    path.write_bytes(os.urandom(_PROBE))
+
+
+def _write(target: Path, write: Writer, *, overwrite: bool = False, publish: bool = True) -> None:
+    temporary = target.with_name(f".{secrets.token_hex(6)}.partial{target.suffix}")
+    try:
+        write(temporary)
+        _flush(temporary)
+        if publish:
+            _publish(temporary, target, overwrite)
+    finally:
+        _remove(temporary)
+
+
+def _flush(path: Path) -> None:
+    """Force to disk, where a full one shows at the latest."""
+    if path.is_file():
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+        return
+    for folder, _, files in os.walk(path):
+        for name in files:
+            _flush(Path(folder, name))
+        _flush_names(Path(folder))
+
+
+def _flush_names(folder: Path) -> None:
+    """Force to disk which files a folder has; elsewhere than on POSIX systems, they see to it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # some network file systems do not take it
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _publish(temporary: Path, target: Path, overwrite: bool) -> None:
+    """Rename, in one step where the system has it."""
+    exists = os.path.lexists(target)
+    if exists and not overwrite:
+        raise FileExistsError(f"{target.name} has appeared in the meantime")
+    if not exists:
+        _publish_new(temporary, target)
+    elif temporary.is_file() and not target.is_dir():
+        if not target.is_symlink():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    else:
+        # folders are not replaced in one step: the old one is kept until the new one is there
+        old = target.with_name(f".{target.name[:_MAX_STEM]}.{secrets.token_hex(3)}.old")
+        os.rename(target, old)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            os.rename(old, target)
+            raise
+        _remove(old)
+    _flush_names(target.parent)
+
+
+def _publish_new(temporary: Path, target: Path) -> None:
+    if temporary.is_file():
+        # unlike a rename, a link does not replace what another process has just written
+        with suppress(OSError):
+            os.link(temporary, target)
+            return
+        if os.path.lexists(target):
+            raise FileExistsError(f"{target.name} has appeared in the meantime")
+    os.rename(temporary, target)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _keep_elsewhere(
+    target: Path, write: Writer, last_resort: tuple[str, Writer] | None, error: Exception
+) -> OutputError:
+    reason = f"{type(error).__name__}: {error}".rstrip(": ")
+    writers = [(target.suffix, write), *([last_resort] if last_resort else [])]
+    made = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    for suffix, writer in writers:
+        for folder in _folders(target):
+            name = f"{target.stem[:_MAX_STEM]}-kept-{made}-{secrets.token_hex(3)}{suffix}"
+            with suppress(Exception):
+                _write(folder / name, writer)
+                return OutputError(
+                    f"{target} could not be written ({reason}). Nothing is lost: what was "
+                    f"computed is kept in {folder / name}",
+                    kept=folder / name,
+                )
+    tried = ", ".join(map(str, _folders(target)))
+    return OutputError(
+        f"{target} could not be written ({reason}), and what was computed could not be kept "
+        f"anywhere else either; tried: {tried}."
+    )
+
+
+def _folders(target: Path) -> list[Path]:
+    folders = [target.parent]
+    for find in (tempfile.gettempdir, Path.home):
+        # neither needs to exist
+        with suppress(OSError, RuntimeError):
+            folders.append(Path(find()))
+    return folders

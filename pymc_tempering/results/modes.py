@@ -1,0 +1,231 @@
+"""What users see of the modes of a posterior: a table, and the variables that tell modes apart."""
+
+import html
+import textwrap
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_tempering.estimators.result import decimals_of_error
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Modes", "telling_entries"]
+
+_WIDTH = 80
+_MAX_NAMED_CHAINS = 8
+_MAX_LINES = 40
+
+# standard deviations beyond which two modes are no better told apart
+_APART = 6.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Modes:
+    """Modes of a posterior, most probable first; prints as a table.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        With dimension ``mode``, numbered from 1: ``share``, ``share_se`` and ``share_ess``;
+        ``share_chain`` (mode, chain); ``log_z`` and ``log_z_se`` in nats, nan without evidence;
+        ``mode_of_draw`` (chain, draw).
+    mean, sd : xarray.Dataset
+        Of each variable of the posterior within each mode.
+    draws : xarray.Dataset
+        The posterior.
+    warnings : tuple of str, default ()
+        What speaks against the shares and what to do.
+    """
+
+    dataset: xr.Dataset
+    mean: xr.Dataset
+    sd: xr.Dataset
+    draws: xr.Dataset
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return int(self.dataset.sizes["mode"])
+
+    def telling(self, n: int = 2) -> list[str]:
+        """Scalars that tell the modes apart, best first, as in ``"phone[north]"``.
+
+        Parameters
+        ----------
+        n : int, default 2
+            At most so many: fewer where there are fewer.
+        """
+        names, mean, sd = _flat(self.mean, self.sd)
+        return [names[i] for i in telling_entries(mean, sd, n)]
+
+    def location(self, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and standard deviation of a scalar in each mode, and its draws.
+
+        Parameters
+        ----------
+        name : str
+            As `telling` writes it.
+
+        Returns
+        -------
+        tuple of ndarray
+            Shapes (n_modes,), (n_modes,) and (n_chains, n_draws).
+        """
+        entries = dict(_entries(self.mean))
+        variable, inner = entries[name]
+        index: Any = (..., *inner)
+        values = self.draws[variable].transpose("chain", "draw", ...).values[index]
+        mean, sd = (d[variable].transpose("mode", ...).values[index]
+                    for d in (self.mean, self.sd))  # fmt: skip
+        return mean, sd, values
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the numbers as a table, one row for each mode.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``share``, ``share_se``, ``log_z``, ``log_z_se``, ``n_chains`` that visited the mode,
+            and the mean of every scalar of the posterior.
+        """
+        columns = ["share", "share_se", "log_z", "log_z_se"]
+        table = self.dataset[columns].reset_coords(drop=True).to_dataframe()
+        table["n_chains"] = (self.dataset["share_chain"] > 0).sum("chain").values
+        names, mean, _ = _flat(self.mean, self.sd)
+        return pd.concat([table, pd.DataFrame(mean, table.index, names)], axis=1)
+
+    def __repr__(self) -> str:
+        data = self.dataset
+        n_chains, n_draws = (data.sizes[dim] for dim in ("chain", "draw"))
+        head = (
+            f"{len(self)} mode{'s' if len(self) != 1 else ''} in {n_chains * n_draws} draws of "
+            f"{n_chains} chain{'s' if n_chains != 1 else ''}"
+        )
+        lines = [head, *_fit_columns(self._columns())]
+        if len(self) > 1 and n_chains <= _MAX_NAMED_CHAINS:
+            lines += ["", *_fit_columns(self._chain_columns())]
+        for text in self.warnings:
+            lines += textwrap.wrap(
+                f"warning: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        text = "\n".join(_fit_columns(self._columns()))
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
+        listed = f"<ul>{items}</ul>" if items else ""
+        return f"<div><pre>{html.escape(text)}</pre>{listed}</div>"
+
+    def _columns(self) -> list[list[str]]:
+        data = self.dataset
+        columns = [["mode", *map(str, data["mode"].values)]]
+        if "label" in data.coords:
+            columns.append(["label", *(text[:12] for text in map(str, data["label"].values))])
+        columns.append(["share", *map(_with_error, data["share"].values, data["share_se"].values)])
+        if np.isfinite(data["log_z"]).any():
+            log_z = map(_with_error, data["log_z"].values, data["log_z_se"].values)
+            columns.append(["log Z (nats)", *log_z])
+        visited = (data["share_chain"] > 0).sum("chain").values
+        columns.append(["chains", *(f"{n} of {data.sizes['chain']}" for n in visited)])
+        for name in self.telling(6):
+            mean, sd, _ = self.location(name)
+            columns.append([name, *map(_with_spread, mean, sd)])
+        return columns
+
+    def _chain_columns(self) -> list[list[str]]:
+        data = self.dataset
+        columns = [["share by chain", *(f"mode {k}" for k in data["mode"].values)]]
+        for chain, shares in zip(data["chain"].values, data["share_chain"].values.T, strict=True):
+            columns.append([str(chain), *(f"{share:.3f}" for share in shares)])
+        return columns
+
+
+def telling_entries(mean: FloatArray, sd: FloatArray, n: int) -> list[int]:
+    """Choose scalars that tell modes apart, each adding most to those before it.
+
+    Parameters
+    ----------
+    mean, sd : ndarray of shape (n_modes, n_scalars)
+    n : int
+        At most so many.
+
+    Returns
+    -------
+    list of int
+        Indices of scalars.
+
+    Examples
+    --------
+    >>> mean = np.array([[0.0, 0.0, 9.0], [5.0, 5.1, 9.0], [5.0, 5.0, 2.0]])
+    >>> telling_entries(mean, np.ones((3, 3)), 2)
+    [2, 1]
+    """
+    one, two = np.triu_indices(len(mean), k=1)
+    spread = np.sqrt(0.5 * (sd[one] ** 2 + sd[two] ** 2))
+    gap = np.abs(mean[one] - mean[two])
+    distance = np.divide(gap, spread, out=np.where(gap > 0.0, np.inf, 0.0), where=spread > 0.0)
+    # beyond the cap a little more still decides between equals
+    score = np.minimum(distance, _APART) + 1e-3 * np.log1p(np.minimum(distance, 1e9))
+    known = np.zeros(len(one))
+    chosen: list[int] = []
+    while len(chosen) < min(n, mean.shape[1]):
+        gain = np.maximum(score, known[:, None]).sum(axis=0) + 1e-6 * score.sum(axis=0)
+        gain[chosen] = -np.inf
+        best = int(np.argmax(gain))
+        chosen.append(best)
+        known = np.maximum(known, score[:, best])
+    return chosen
+
+
+def _entries(dataset: xr.Dataset) -> list[tuple[str, tuple[str, tuple[int, ...]]]]:
+    """Name of every scalar of a dataset by mode, with its variable and its index there."""
+    entries = []
+    for variable, values in dataset.transpose("mode", ...).data_vars.items():
+        dims = values.dims[1:]
+        labels = [values[d].values if d in values.coords else range(values.sizes[d]) for d in dims]
+        for index in product(*(range(values.sizes[d]) for d in dims)):
+            inner = ", ".join(str(label[i]) for label, i in zip(labels, index, strict=True))
+            name = f"{variable}[{inner}]" if dims else str(variable)
+            entries.append((name, (str(variable), index)))
+    return entries
+
+
+def _flat(mean: xr.Dataset, sd: xr.Dataset) -> tuple[list[str], FloatArray, FloatArray]:
+    n = mean.sizes["mode"]
+    flat = [
+        np.concatenate(
+            [v.values.reshape(n, -1) for v in d.transpose("mode", ...).data_vars.values()], axis=1
+        )
+        for d in (mean, sd)
+    ]
+    return [name for name, _ in _entries(mean)], flat[0], flat[1]
+
+
+def _with_error(value: float, se: float) -> str:
+    digits = max(3, decimals_of_error(se)) if abs(value) <= 1.0 else decimals_of_error(se)
+    return f"{value:.{digits}f} ± {se:.{digits}f}" if np.isfinite(se) else f"{value:.{digits}f}"
+
+
+def _with_spread(mean: float, sd: float) -> str:
+    digits = int(np.clip(1 - np.floor(np.log10(sd)), 0, 6)) if sd > 0 else 2
+    text = f"{mean:z.{digits}f} ± {sd:.{digits}f}"
+    return text if len(text) <= 20 else f"{mean:.2e} ± {sd:.1e}"
+
+
+def _fit_columns(columns: list[list[str]]) -> list[str]:
+    """Lines of a table; columns that do not fit are left out, and long tables cut."""
+    shown: list[list[str]] = []
+    used = 0
+    for column in columns:
+        width = max(map(len, column))
+        if shown and used + 2 + width > _WIDTH:
+            break
+        shown.append([text.rjust(width) for text in column])
+        used += width + (2 if used else 0)
+    lines = ["  ".join(row).rstrip() for row in zip(*shown, strict=True)]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], f"and {len(lines) - _MAX_LINES} more"]
+    return lines

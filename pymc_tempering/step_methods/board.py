@@ -1,0 +1,142 @@
+"""What each chain does before its first draw, told to the process that has the screen.
+
+PyMC's workers send the statistics of draws and nothing else, and a chain has no draws for as long
+as it fits. So there is a row for each chain in a small file that every process maps. Nothing that
+samples reads it.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+import time
+import weakref
+from multiprocessing import current_process
+from typing import Any
+
+import numpy as np
+from rich.progress import ProgressColumn, Task
+from rich.table import Column
+from rich.text import Text
+
+__all__ = ["Board", "PhaseColumn", "format_seconds"]
+
+N_ROWS = 256
+"""Chains beyond these are shown without what they do before their first draw."""
+
+_ROW = np.dtype([("part", "S32"), ("done", "<i4"), ("total", "<i4"), ("since", "<f8")])
+
+
+class Board:
+    """A row for each chain of a step: what it does, and how much of that is done.
+
+    A pickled copy writes to the same rows, on the same machine. Where no file can be made, rows are
+    seen by this process alone.
+    """
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+        with contextlib.suppress(OSError):
+            handle, self.path = tempfile.mkstemp(prefix="pymc_tempering_")
+            os.close(handle)
+            weakref.finalize(self, _remove, self.path, os.getpid())
+        self._open(create=True)
+
+    def _open(self, *, create: bool) -> None:
+        self._row: int | None = None
+        self._next = 0
+        self._rows: np.ndarray = np.zeros(N_ROWS, dtype=_ROW)
+        if self.path is not None:
+            with contextlib.suppress(OSError, ValueError):
+                mode: Any = "w+" if create else "r+"
+                self._rows = np.memmap(self.path, dtype=_ROW, mode=mode, shape=(N_ROWS,))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing but where the rows are."""
+        return {"path": self.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Map the same rows."""
+        self.path = state["path"]
+        self._open(create=False)
+
+    def rewind(self) -> None:
+        """Say that the next chain of this process is the first of a run."""
+        self._next = 0
+
+    def start_chain(self) -> None:
+        """Choose the row of a chain that begins in this process."""
+        # PyMC tells a step nothing of its chain, but names its workers after theirs
+        worker = re.fullmatch(r"worker_chain_(\d+)", current_process().name)
+        chain = int(worker[1]) if worker else self._next
+        self._next = chain + 1
+        self._row = chain if chain < N_ROWS else None
+        self.report("", 0, 0)
+
+    def report(self, part: str, done: int, total: int) -> None:
+        """Write what the chain of this process does.
+
+        Parameters
+        ----------
+        part : str
+        done, total : int
+            Steps; 0 of 0 where they are not known.
+        """
+        if self._row is None:
+            return
+        row = self._rows[self._row]
+        if row["part"] != part.encode() or done == 0:
+            row["since"] = time.time()
+        row["part"], row["done"], row["total"] = part.encode(), done, total
+
+    def describe(self, chain: int) -> str:
+        """Say what a chain does, with the time left where it is known."""
+        if not 0 <= chain < N_ROWS:
+            return ""
+        part, done, total, since = self._rows[chain].tolist()
+        if not part:
+            return "waiting"
+        text = part.decode(errors="replace")
+        if not total:
+            return text
+        text += f" {done}/{total}"
+        if not done or done >= total:
+            return text
+        return f"{text}, {format_seconds((time.time() - since) / done * (total - done))} left"
+
+
+def _remove(path: str, owner: int) -> None:
+    # a forked worker has a copy of the board, and leaves the file to the process that made it
+    if os.getpid() == owner:
+        with contextlib.suppress(OSError):
+            os.remove(path)
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a time as minutes and seconds.
+
+    Examples
+    --------
+    >>> format_seconds(7.2), format_seconds(75.0), format_seconds(3700.0)
+    ('0:07', '1:15', '1:01:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class PhaseColumn(ProgressColumn):
+    """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        super().__init__(table_column=Column("Phase", no_wrap=True))
+
+    def render(self, task: Task) -> Text:
+        """Show the phase of a chain."""
+        if not task.completed:
+            return Text(self._board.describe(task.fields.get("task_idx", 0)))
+        if task.finished:
+            return Text("done")
+        tuning = task.completed < (task.fields.get("marker_pos") or 0)
+        return Text("tuning" if tuning else "sampling")

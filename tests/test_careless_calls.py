@@ -1,0 +1,462 @@
+"""Careless and hostile calls of the command line.
+
+Each ends in a named error, a warning or a right answer: no traceback, no sampling before a
+refusal, and every file that was there has the bytes that it had.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_tempering as pm_temper
+from pymc_tempering import cli, demo
+from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.estimators.result import LogZEstimate
+
+MODEL = """
+import pymc as pm
+with pm.Model() as model:
+    x = pm.Normal("x", 0, {sd})
+    pm.Normal("y", x, 2, observed={y})
+"""
+MODELS = {
+    "model.py": MODEL.format(sd=1, y=[1.0, 3.0]),
+    "wide.py": MODEL.format(sd=9, y=[1.0, 3.0]),
+    "other_data.py": MODEL.format(sd=1, y=[1.0, 3.1]),
+    "sub/model.py": MODEL.format(sd=2, y=[1.0, 3.0]),
+    "exits.py": "import sys\nsys.exit('bye')\n",
+    "raises.py": "x = 1\nraise OSError('[no] data')\n",
+    "syntax.py": "x = = 1\n",
+    "empty.py": "",
+    "guarded.py": "if __name__ == '__main__':\n    model = None\n",
+    "binary.py": "\x00",
+    "wanders.py": "import os\nos.chdir('/')\n" + MODEL.format(sd=1, y=[1.0, 3.0]),
+    "left/model_a.py": "from helper_of_both import SD\n" + MODEL.format(sd="SD", y=[1.0]),
+    "left/helper_of_both.py": "SD = 1.0",
+    "right/model_b.py": "from helper_of_both import SD\n" + MODEL.format(sd="SD", y=[1.0]),
+    "right/helper_of_both.py": "SD = 7.0",
+}
+TEXTS = {
+    "old.nc": "an earlier result",
+    "old.html": "an earlier report",
+    "notes.txt": "notes",
+    "thesis.zarr/thesis.tex": "three years of work",
+    "pictures/galaxies.png": "an earlier picture",
+    "runs/wide.nc": "an earlier result",
+    "garbage.nc": "not a run",
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Bytes of stored runs: two of the same data, one of other data, one of NUTS."""
+    folder = tmp_path_factory.mktemp("stored")
+    options = {"draws": 12, "tune": 30, "chains": 2, "cores": 1, "random_seed": 4, "quiet": True,
+               "progressbar": False, "scans_per_draw": 4}  # fmt: skip
+    for name, sd, y in (("a", 1.0, [1.0]), ("b", 3.0, [1.0]), ("c", 1.0, [2.0])):
+        with pm.Model() as model:
+            x = pm.Normal("x", 0.0, sd)
+            pm.Normal("y", x, 2.0, observed=y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TemperingWarning)
+            run = pm_temper.sample(model, **options)
+        run.to_netcdf(folder / f"{name}.nc", engine="h5netcdf")
+    statistics = xr.Dataset({"tree_depth": (("chain", "draw"), np.ones((2, 5)))})
+    posterior = xr.Dataset({"x": (("chain", "draw"), np.ones((2, 5)))})
+    nuts = xr.DataTree.from_dict({"posterior": posterior, "sample_stats": statistics})
+    nuts.to_netcdf(folder / "nuts.nc", engine="h5netcdf")
+    (folder / "cut.nc").write_bytes((folder / "a.nc").read_bytes()[:5000])
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@dataclass
+class Place:
+    """A user's folder, the folder for what cannot be written there, and what was sampled."""
+
+    folder: Path
+    elsewhere: Path
+    sampled: list
+
+    def digests(self):
+        """Digest of every file, and '' for every folder, by relative path."""
+        return {
+            path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            if path.is_file()
+            else ""
+            for path in self.folder.rglob("*")
+        }
+
+    def kept(self):
+        """What could not be written where it should be."""
+        return sorted(self.elsewhere.glob("*-kept-*"))
+
+
+@pytest.fixture
+def place(tmp_path, tmp_path_factory, monkeypatch):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    monkeypatch.chdir(tmp_path)
+    for name, text in (MODELS | TEXTS).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    os.link("model.py", "hard.nc")
+    Path("soft.nc").symlink_to("model.py")
+    Path("far.nc").symlink_to("notes.txt")
+    sampled = []
+
+    def estimate_logz(model, **options):
+        if options.get("method", "pt") != "pt":
+            raise OptionError(f"method={options['method']!r} is unknown; choose 'pt'.")
+        sampled.append((model, options))
+        rng = np.random.default_rng(3)
+        y = model.rvs_to_values[model["y"]].eval()
+        groups = {
+            "posterior": {"x": (("chain", "draw"), rng.normal(size=(2, 50)))},
+            "observed_data": {"y": ("i", y)},
+        }
+        tree = xr.DataTree.from_dict({k: xr.Dataset(v) for k, v in groups.items()})
+        doubts = ("no round trips: more",)
+        return LogZEstimate(-3.0 - len(sampled), 0.1, "pt, mbar", np.full(2, -4.0), doubts,
+                            np.inf, np.inf, idata=tree)  # fmt: skip
+
+    def fit_all(max_components, n_workers, options, console):
+        sampled.append((max_components, options))
+        flat = np.full(demo.GRID.size, 1 / 35)
+        return [demo.MixtureFit(1, -230.0, 0.1, -230.2, -229.8, flat, 1.0, ())]
+
+    monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz, raising=False)
+    monkeypatch.setattr(demo, "_fit_all", fit_all)
+    return Place(tmp_path, elsewhere, sampled)
+
+
+def call(arguments):
+    """Return the exit code of the program."""
+    try:
+        return cli.main(arguments.split())
+    except SystemExit as stop:  # argparse's own messages
+        return stop.code
+
+
+# the call, what it must say; refused with code 2 before any sampling
+REFUSED = [
+    # output that would destroy something
+    ("model.py --output model.py", "model.py is the file that is read"),
+    ("model.py --output model.py --force", "model.py is the file that is read"),
+    ("model.py --output ./sub/../model.py --force", "is the file that is read"),
+    ("model.py --output hard.nc --force", "hard.nc is the file that is read"),
+    ("model.py --output soft.nc --force", "soft.nc is the file that is read"),
+    ("model.py --output wide.py", "does not end in .nc or .zarr"),
+    ("model.py --output wide.py --force", "does not end in .nc or .zarr"),
+    ("model.py --output old.nc", "old.nc exists and would be lost.*--force"),
+    ("model.py --output far.nc", "far.nc exists"),
+    ("model.py --output thesis.zarr", "thesis.zarr exists"),
+    ("model.py --output thesis.zarr --force", "not a zarr store"),
+    ("model.py --output pictures --force", "does not end in"),
+    ("model.py wide.py --output runs", "wide.nc exists"),
+    ("model.py wide.py --output model.py --force", "looks like a file"),
+    ("--output pictures", "galaxies.png exists.*--force"),
+    ("--output notes.txt --force", "is a file; the galaxies need a folder"),
+    # output that cannot be
+    ("model.py --output run", "does not end in"),
+    ("model.py --output run.pkl", "does not end in"),
+    ("model.py --output .", "does not end in"),
+    ("model.py --output -", "does not end in"),
+    ("model.py --output notes.txt/run.nc", "cannot be written"),
+    ("model.py --output /dev/full", "does not end in"),
+    ("model.py --output " + "x" * 300 + ".nc", "cannot be written"),
+    ("model.py wide.py --output run.nc", "is the folder"),
+    ("model.py wide.py --output notes.txt", "cannot be written"),
+    ("model.py sub/model.py --output both", "stored under one name"),
+    ("model.py --output", "--output: expected one argument"),
+    ("--output notes.txt/folder", "cannot be written"),
+    # files that give no model
+    ("absent.py", "There is no file absent.py"),
+    ("model.py absent.py", "There is no file absent.py"),
+    ("sub", "There is no file sub"),
+    ("notes.txt", "notes.txt is not a Python file"),
+    ("a.nc", "a.nc is a stored run.*`report a.nc`"),
+    ("model.py a.nc", "a.nc is a stored run"),
+    ("exits.py", "exits.py failed in line 2: SystemExit: bye"),
+    ("raises.py", "line 2: OSError: [no] data"),
+    ("syntax.py", "line 1: SyntaxError"),
+    ("binary.py", "Running binary.py failed"),
+    ("empty.py", "defines neither `model` nor"),
+    ("guarded.py", "defines neither `model` nor"),
+    ("model.py raises.py --output fresh", "line 2: OSError"),
+    # requests that make no sense
+    ("model.py model.py", "given twice"),
+    ("model.py ./sub/../model.py", "given twice"),
+    ("model.py other_data.py", "fitted to different data"),
+    ("model.py --components 2", "--components belongs to the galaxies"),
+    ("model.py --method nuts", "method='nuts' is unknown"),
+    ("model.py --seed -1", "--seed: '-1' is not a whole number from 0 up"),
+    ("model.py --seed 1.5", "--seed: '1.5' is not a whole number"),
+    ("model.py --draws 0", "--draws: '0' is not a whole number from 1"),
+    ("model.py --draws many", "--draws: 'many' is not"),
+    ("model.py --draws 1e3", "--draws: '1e3' is not"),
+    ("model.py --draws 99999999999999999999", "is not a whole number from 1 to"),
+    ("model.py --tune -5", "--tune: '-5' is not a whole number from 0"),
+    ("model.py --chains 0", "--chains: '0' is not"),
+    ("model.py --cores nan", "--cores: 'nan' is not"),
+    ("--components 0", "--components: '0' is not"),
+    ("--componets 3", "--componets"),
+    ("--force compare a.nc b.nc", "There is no file compare"),
+    # stored runs
+    ("compare", "RUN"),
+    ("compare a.nc", "compare needs two"),
+    ("compare a.nc a.nc", "given twice"),
+    ("compare a.nc absent.nc", "There is no file absent.nc"),
+    ("compare a.nc c.nc", "fitted to different data"),
+    ("compare a.nc garbage.nc", "garbage.nc cannot be read"),
+    ("compare a.nc cut.nc", "cut.nc cannot be read"),
+    ("compare a.nc thesis.zarr", "thesis.zarr cannot be read"),
+    ("compare a.nc nuts.nc", "'nuts': These draws come from NUTS"),
+    ("compare a.nc model.py", "model.py is a model file.*leave `compare` out"),
+    ("compare a.nc b.nc --draws 5", "--draws"),
+    ("report", "RUN"),
+    ("report absent.nc", "There is no file absent.nc"),
+    ("report model.py", "model.py is a model file"),
+    ("report garbage.nc", "garbage.nc cannot be read"),
+    ("report nuts.nc", "These draws come from NUTS"),
+    ("report a.nc b.nc", "unrecognized arguments: b.nc"),
+    ("report a.nc --output a.nc --force", "a.nc is the file that is read"),
+    ("report a.nc --output b.nc --force", "does not end in .html"),
+    ("report a.nc --output old.html", "old.html exists.*--force"),
+    ("report a.nc --output pictures", "does not end in"),
+    ("report a.nc --output notes.txt/a.html", "cannot be written"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[row[0][:60] for row in REFUSED])
+def test_refused(place, stored, capsys, arguments, message):
+    for name, content in stored.items():
+        (place.folder / name).write_bytes(content)
+    before = place.digests()
+    assert call(arguments) == cli.EXIT_USAGE
+    shown = capsys.readouterr()
+    assert re.search(re.escape(message).replace(r"\.\*", ".*"), shown.err, re.DOTALL), shown.err
+    assert "Traceback" not in shown.err + shown.out
+    assert place.sampled == []
+    # a folder for output may have been made
+    assert {name: digest for name, digest in place.digests().items() if digest} == {
+        name: digest for name, digest in before.items() if digest
+    }
+
+
+# the call, what it must say, the files that it may write or replace
+DONE = [
+    ("model.py", "Nothing was written", []),
+    ("model.py --output new/deep/run.nc", "run.nc", ["new/deep/run.nc"]),
+    ("model.py --output RUN.NC", "RUN.NC", ["RUN.NC"]),
+    ("model.py --output old.nc --force", "old.nc", ["old.nc"]),
+    ("model.py --output far.nc --force", "far.nc", ["far.nc"]),
+    ("model.py --draws 1_0 --draws 7", "-4.000 nats", []),
+    ("--seed 99999999999999999999999 model.py", "-4.000 nats", []),
+    ("wanders.py --output run.nc", "run.nc", ["run.nc"]),
+    ("model.py --draws 5 wide.py", "Comparison, best first", []),
+    ("model.py sub/model.py", "Comparison", []),
+    ("model.py wide.py --output runs --force", "wide.nc", ["runs/model.nc", "runs/wide.nc"]),
+    ("model.py wide.py --output made", "wide.nc", ["made/model.nc", "made/wide.nc"]),
+    (
+        "--output pictures --force",
+        "Picture and table",
+        ["pictures/galaxies.png", "pictures/galaxies.csv"],
+    ),
+    ("compare a.nc b.nc", "b: too few effective draws", []),
+    ("compare b.nc ./sub/../a.nc", "Comparison", []),
+    ("report a.nc", "a.html", ["a.html"]),
+    ("report a.nc --output old.html --force", "old.html", ["old.html"]),
+    ("report a.nc --output made/b.htm --title <b>", "b.htm", ["made/b.htm"]),
+    ("--version", pm_temper.__version__, []),
+    ("--help", "Run only files that you trust", []),
+    ("compare --help", "RUN", []),
+    ("report --help", "RUN", []),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message", "written"), DONE, ids=[r[0][:60] for r in DONE])
+def test_done(place, stored, capsys, arguments, message, written):
+    for name, content in stored.items():
+        (place.folder / name).write_bytes(content)
+    before = place.digests()
+    assert call(arguments) == 0
+    shown = capsys.readouterr()
+    assert message in re.sub(r"\s+", " ", shown.out), shown.out
+    assert shown.err == ""
+    after = place.digests()
+    changed = {name for name in after if after[name] and after[name] != before.get(name)}
+    assert changed == set(written)
+    assert set(before) <= set(after)
+    for name in written:
+        if name.lower().endswith(".nc"):
+            assert xr.load_datatree(place.folder / name)["posterior"]["x"].shape == (2, 50)
+    assert place.kept() == []
+
+
+def test_models_with_helpers_of_one_name_get_their_own(place):
+    assert call("left/model_a.py right/model_b.py --seed 3") == 0
+    sds = [model["x"].owner.inputs[-1].eval().item() for model, _ in place.sampled]
+    assert sds == [1.0, 7.0]
+
+
+def test_several_models_get_the_seeds_of_compare(place, monkeypatch):
+    assert call("model.py wide.py --seed 3") == 0
+    seeds = [options["random_seed"] for _, options in place.sampled]
+    assert seeds == [int(s) for s in np.random.SeedSequence(3).generate_state(2)]
+    assert call("model.py --seed 3") == 0
+    assert place.sampled[-1][1] == {"random_seed": 3}
+
+
+def test_comparison_fits_80_columns(place, capsys):
+    assert call("left/model_a.py right/model_b.py") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[: len(lines) - 1])) <= 80
+    table = "\n".join(lines)
+    assert "model_a (!)" in table
+    assert re.search(r"model_b \(!\) +│ -5\.000 │ 0\.100 │ +-1\.00 │ +0\.269", table)
+    assert "see the warnings" in table
+
+
+class TestFailureAfterSampling:
+    """The run is there, its place is not: it is kept, and the exit code says so."""
+
+    @pytest.fixture
+    def full(self, place, monkeypatch):
+        """Fill the disk at the moment when sampling ends."""
+        fsync = os.fsync
+
+        def full(descriptor):
+            if place.sampled:
+                inodes = {path.stat().st_ino for path in place.folder.rglob("*")}
+                if os.fstat(descriptor).st_ino in inodes:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", full)
+
+    @pytest.mark.parametrize("options", ["--output run.nc", "--output old.nc --force"])
+    def test_full_disk(self, place, full, capsys, options):
+        before = place.digests()
+        assert call(f"model.py {options}") == cli.EXIT_NOT_WRITTEN
+        shown = capsys.readouterr()
+        assert "No space left on device" in shown.err
+        assert "-4.000 nats" in shown.out
+        assert place.digests() == before
+        (kept,) = place.kept()
+        assert str(kept) in shown.err
+        assert xr.load_datatree(kept)["posterior"]["x"].shape == (2, 50)
+
+    def test_full_disk_with_several_models(self, place, full, capsys):
+        assert call("model.py wide.py --output made") == cli.EXIT_NOT_WRITTEN
+        shown = capsys.readouterr()
+        assert "Comparison" in shown.out
+        kept = place.kept()
+        assert [path.name.split("-")[0] for path in kept] == ["model", "wide"]
+        assert all(str(path) in shown.err for path in kept)
+
+    def test_folder_that_disappears(self, place, capsys, monkeypatch):
+        stub = pm_temper.estimate_logz
+
+        def estimate_logz(model, **options):
+            (place.folder / "made").rmdir()
+            return stub(model, **options)
+
+        monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz)
+        assert call("model.py --output made/run.nc") == cli.EXIT_NOT_WRITTEN
+        (kept,) = place.kept()
+        assert str(kept) in capsys.readouterr().err
+
+    def test_file_that_appears_while_sampling(self, place, capsys, monkeypatch):
+        stub = pm_temper.estimate_logz
+
+        def estimate_logz(model, **options):
+            (place.folder / "run.nc").write_text("of another run")
+            return stub(model, **options)
+
+        monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz)
+        assert call("model.py --output run.nc") == cli.EXIT_NOT_WRITTEN
+        assert (place.folder / "run.nc").read_text() == "of another run"
+        (kept,) = place.folder.glob("run-kept-*.nc")
+        assert str(kept) in capsys.readouterr().err
+
+    def test_second_model_that_fails_leaves_the_run_of_the_first(self, place, capsys, monkeypatch):
+        stub = pm_temper.estimate_logz
+
+        def estimate_logz(model, **options):
+            if place.sampled:
+                raise RuntimeError("[chain 0] failed\nin a long story")
+            return stub(model, **options)
+
+        monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz)
+        assert call("model.py wide.py --output made") == 1
+        assert xr.load_datatree("made/model.nc")["posterior"]["x"].shape == (2, 50)
+        shown = capsys.readouterr().err
+        assert "Sampling wide.py failed: RuntimeError: [chain 0] failed\n" in shown
+        assert "Traceback" not in shown
+        assert call("wide.py --full-errors") == 1
+        assert "Traceback" in capsys.readouterr().err
+
+    def test_place_of_the_first_run_is_told_where_the_second_fails(
+        self, place, full, capsys, monkeypatch
+    ):
+        stub = pm_temper.estimate_logz
+
+        def estimate_logz(model, **options):
+            if place.sampled:
+                raise RuntimeError("out of luck")
+            return stub(model, **options)
+
+        monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz)
+        assert call("model.py wide.py --output made") == 1
+        (kept,) = place.kept()
+        shown = capsys.readouterr().err
+        assert str(kept) in shown
+        assert "out of luck" in shown
+
+    def test_full_disk_for_the_galaxies(self, place, capsys, monkeypatch):
+        from pymc_tempering.demo_report import write_figure
+
+        def fail(fits, path):
+            if place.folder in path.parents:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write_figure(fits, path)
+
+        monkeypatch.setattr(demo, "write_figure", fail)
+        assert call("--output made") == cli.EXIT_NOT_WRITTEN
+        assert [path.name for path in Path("made").iterdir()] == ["galaxies.csv"]
+        (kept,) = place.kept()
+        assert kept.read_bytes().startswith(b"\x89PNG")
+        assert str(kept) in capsys.readouterr().err
+
+    def test_terminal_that_has_gone(self, place, monkeypatch):
+        """As in ``... | head -0``: the run is stored before anything is printed."""
+        from pymc_tempering.cli import sample
+
+        def gone(*_):
+            raise BrokenPipeError
+
+        monkeypatch.setattr(sample, "estimate_table", gone)
+        with pytest.raises(BrokenPipeError):
+            cli.main(["model.py", "--output", "run.nc"])
+        assert xr.load_datatree("run.nc")["posterior"]["x"].shape == (2, 50)
+
+
+def test_open_file_is_not_cut(place):
+    """Somebody reads the earlier result while the new one is written."""
+    assert call("model.py --output run.nc") == 0
+    with xr.open_datatree("run.nc", engine="h5netcdf") as opened:
+        assert call("wide.py --output run.nc --force") == 0
+        assert opened["posterior"]["x"].shape == (2, 50)
+        assert np.isfinite(opened["posterior"]["x"].values).all()
+    assert not list(place.folder.glob("*kept*"))

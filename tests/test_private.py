@@ -1,0 +1,251 @@
+"""Each hook into a private part has a test here, whose name says which one a release broke."""
+
+import ast
+import pickle
+from importlib import import_module
+from pathlib import Path
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+from pytensor.graph.fg import FunctionGraph
+
+import pymc_tempering
+from pymc_tempering import private
+
+PACKAGE = Path(pymc_tempering.__file__).parent
+HOSTS = {"pymc", "pytensor", "numba", "llvmlite", "arviz", "arviz_stats", "arviz_base"}
+# What their documentation lists, module by module; everything else belongs into `private`.
+PUBLIC = {
+    "pymc": None,
+    "pymc.model.fgraph": {"clone_model"},
+    "pymc.model.transform.conditioning": {"remove_value_transforms"},
+    "pymc.model.transform.optimization": {"freeze_dims_and_data"},
+    "pymc.pytensorf": {"compile", "join_nonshared_inputs"},
+    # what a step method of one's own is made of
+    "pymc.step_methods.compound": {"BlockedStep", "Competence", "StepMethodState"},
+    "pymc.step_methods.state": {"dataclass_state"},
+    "pymc.util": {"get_random_generator"},
+    "pytensor": None,
+    "pytensor.tensor": None,
+    "pytensor.compile.builders": {"OpFromGraph"},
+    "pytensor.compile.ops": {"TypeCastingOp"},
+    "pytensor.compile.sharedvalue": {"SharedVariable"},
+    "pytensor.gradient": {"DisconnectedInputError", "NullTypeGradError"},
+    "pytensor.graph.basic": {"Apply", "Constant"},
+    "pytensor.graph.fg": {"FunctionGraph"},
+    "pytensor.graph.replace": {"graph_replace", "vectorize_graph"},
+    "pytensor.graph.traversal": {"ancestors"},
+    "numba": None,
+    "numba.extending": {"intrinsic"},
+    "llvmlite": {"ir"},
+    "arviz": None,
+    "arviz_stats.base": {"array_stats"},
+}
+
+
+def foreign_imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found = [(alias.name, None) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found = [(node.module, alias.name) for alias in node.names]
+        else:
+            continue
+        yield from ((m, name) for m, name in found if m.split(".")[0] in HOSTS)
+
+
+def is_public(module, name):
+    if module not in PUBLIC:
+        return False
+    names = PUBLIC[module]
+    return names is None or name is None or name in names
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
+def test_private_parts_are_imported_nowhere_else(path):
+    if path.name == "private.py":
+        return
+    outside = [(m, name) for m, name in foreign_imports(path) if not is_public(m, name)]
+    assert outside == [], "add a hook to pymc_tempering/private.py"
+
+
+def test_what_counts_as_public_exists():
+    for module, names in PUBLIC.items():
+        for name in names or ():
+            assert hasattr(import_module(module), name), f"{module}.{name}"
+
+
+def test_every_hook_has_a_test():
+    tests = [name for name in globals() if name.startswith("test_")]
+    assert [hook for hook in private.__all__ if f"test_{hook.lower()}" not in tests] == []
+
+
+def test_is_improper():
+    with pm.Model():
+        flat = [pm.Flat("a"), pm.HalfFlat("b", shape=2)]
+        proper = [pm.Normal("c"), pm.HalfNormal("d"), pm.Uniform("e", -1, 2)]
+    assert [private.is_improper(rv) for rv in flat + proper] == [True, True, False, False, False]
+
+
+def test_is_log_transform():
+    with pm.Model() as model:
+        variables = [pm.Gamma("a", 2, 3), pm.Uniform("b", 1, 4), pm.Normal("c")]
+    transforms = [model.rvs_to_transforms[rv] for rv in variables]
+    assert [private.is_log_transform(t) for t in transforms] == [True, False, False]
+
+
+def test_draws_from_prior():
+    with pm.Model() as model:
+        pm.LogNormal("x", 3.0, 0.1)
+    draw = private.draws_from_prior(model)
+    values = [draw(seed)["x_log__"] for seed in range(5)]
+    assert np.all(np.abs(np.array(values) - 3.0) < 1.0)  # ten standard deviations of the prior
+    assert len(set(map(float, values))) == 5
+    assert draw(2)["x_log__"] == values[2]
+
+
+def test_has_random_terms():
+    x = pt.dscalar("x")
+    noise = pm.Normal.dist(x, 1.0)
+    assert private.has_random_terms([noise + x])
+    assert not private.has_random_terms([x**2])
+
+
+def test_rewrite_before_gradient():
+    """At 800, log(1 - sigmoid) has the gradient -1, and nan as it is written."""
+    x = pt.dscalar("x")
+    as_written = Mode("py", None)
+    rewritten = private.rewrite_before_gradient(pt.log(1.0 - pt.sigmoid(x)))
+    assert pytensor.function([x], rewritten, mode=as_written)(0.5) == pytest.approx(-0.974077)
+    gradient = pytensor.function([x], pytensor.grad(rewritten, x), mode=as_written)
+    assert gradient(800.0) == pytest.approx(-1.0)
+
+
+def test_rewrite_parameter_checks():
+    sigma = pt.dscalar("sigma")
+    log_density = pm.logp(pm.Normal.dist(0.0, sigma), 0.3)
+    graph = FunctionGraph([sigma], [log_density], clone=False)
+    private.rewrite_parameter_checks(graph)
+    assert graph.outputs[0].eval({sigma: -1.0}) == -np.inf
+    assert graph.outputs[0].eval({sigma: 2.0}) == pytest.approx(-1.6233357)  # of SciPy
+
+
+def test_runs_compiled_code():
+    total = pytensor.scan(
+        lambda a, b: a + b, sequences=[pt.dvector("v")], outputs_info=np.float64(0)
+    )
+    total = total[0] if isinstance(total, list | tuple) else total
+    loops = [v.owner.op for v in pytensor.graph.traversal.ancestors([total]) if v.owner]
+    assert any(private.runs_compiled_code(op) for op in loops)
+    x = pt.dscalar("x")
+    composite = pytensor.function([x], pt.exp(pt.sin(x) * 2.0) + x, mode="NUMBA")
+    ops = [node.op for node in composite.maker.fgraph.toposort()]
+    assert ops
+    assert not any(private.runs_compiled_code(op) for op in ops)
+
+
+@pytest.fixture(scope="module")
+def cubed():
+    x = pt.dscalar("x")
+    return pytensor.function([x], x**3 + 0.25, mode="NUMBA", trust_input=True)
+
+
+def test_jitted(cubed):
+    inner = private.jitted(cubed)
+
+    @numba.njit
+    def call(x):
+        return inner(x)
+
+    assert np.asarray(call(np.array(2.0))) == pytest.approx(8.25)
+
+
+def test_graph_key(cubed):
+    again = pytensor.function(cubed.maker.fgraph.inputs, cubed.maker.fgraph.outputs, mode="NUMBA")
+    key = private.graph_key(private.jitted(cubed))
+    assert isinstance(key, str)
+    assert private.graph_key(private.jitted(again)) == key
+    x = pt.dscalar("x")
+    other = pytensor.function([x], x**3 + 0.5, mode="NUMBA")
+    assert private.graph_key(private.jitted(other)) != key
+    assert private.graph_key(numba.njit(lambda x: x)) is None
+
+
+def test_compile_keyed():
+    names = {"__name__": __name__, "shift": 0.125}
+    source = "def shifted(x):\n    return x + shift\n"
+    function = private.compile_keyed(source, "shifted", names, None)
+    assert numba.njit(function)(2.0) == 2.125
+
+
+def test_cache_locators():
+    """Ours come after those with keys of their own, and before numba's."""
+    import_module("pymc_tempering.jit")
+    classes = private.cache_locators()
+    owners = [c.__module__.split(".")[0] for c in classes]
+    ours = [i for i, owner in enumerate(owners) if owner == "pymc_tempering"]
+    assert len(ours) == len(private.stock_locators())
+    assert max(i for i, owner in enumerate(owners) if owner == "pytensor") < min(ours)
+    assert max(ours) < min(i for i, owner in enumerate(owners) if owner == "numba")
+
+
+def test_set_cache_locators():
+    before = private.cache_locators()
+    try:
+        private.set_cache_locators(before[:1])
+        assert private.cache_locators() == before[:1]
+    finally:
+        private.set_cache_locators(before)
+
+
+def test_stock_locators():
+    stock = private.stock_locators()
+    import_module("pymc_tempering.jit")
+    own = [c for c in private.cache_locators() if c.__module__.startswith("numba")]
+    assert stock == own[:3]
+    assert all(hasattr(c, "get_source_stamp") and hasattr(c, "from_function") for c in stock)
+
+
+def test_locator_file():
+    from pymc_tempering.numerics import log1mexp
+
+    locator = log1mexp._cache._impl.locator
+    assert Path(private.locator_file(locator)).name == "numerics.py"
+
+
+def test_progresshooks():
+    """PyMC asks the step for its columns, and shows what its function makes of the statistics."""
+    from rich.progress import TextColumn
+
+    asked = []
+
+    class Noted(pm.Metropolis):
+        _progressbar_config = private.ProgressHooks._progressbar_config
+        _make_progressbar_update_functions = (
+            private.ProgressHooks._make_progressbar_update_functions
+        )
+
+        def progress_columns(self, n_chains):
+            asked.append(n_chains)
+            return [TextColumn("{task.fields[mark]}")], {"mark": [0] * n_chains}
+
+        def progress_update(self):
+            return lambda statistics: asked.append(sorted(statistics)) or {"mark": 1}
+
+    with pm.Model():
+        pm.Normal("x", 1.0, 2.0)
+        pm.sample(
+            3, tune=2, chains=2, cores=1, step=Noted(), random_seed=1, quiet=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    assert asked[0] == 2
+    assert any("accept" in names for names in asked[1:])
+
+
+def test_a_step_with_hooks_can_be_sent_to_workers():
+    assert pickle.loads(pickle.dumps(private.ProgressHooks())).__class__ is private.ProgressHooks
