@@ -174,7 +174,7 @@ class TestBambi:
     def test_compare_takes_bambi_models(self, fitted, seed):
         import bambi
 
-        plain = bambi.Model("gained ~ 1", fitted.data)
+        plain = bambi.Model("gained ~ 0 + drug", fitted.data)
         options = {"draws": 40, "tune": 60, "scans_per_draw": 8, "random_seed": seed}
         with pytest.raises(OptionError, match=r"'plain' is a Model.*`build\(\)` first"):
             pm_temper.compare({"plain": plain, "drugs": fitted}, **options, **SETTINGS)

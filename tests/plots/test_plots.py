@@ -1,8 +1,5 @@
 """Each picture shows the arrays of the run, with labels, and refuses what it cannot show."""
 
-import subprocess
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -305,12 +302,3 @@ def test_trips_need_the_target():
     levels = np.array([[0, 1, 2], [1, 0, 2], [0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]])
     trips = visible_round_trips(levels)
     assert [(t.replica, t.start, t.target, t.end) for t in trips] == [(0, 2, 3, 5)]
-
-
-def test_matplotlib_is_imported_late():
-    code = (
-        "import sys, pymc_tempering.plots, pymc_tempering.reporting\n"
-        "sys.exit('matplotlib.pyplot' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
