@@ -11,7 +11,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from threadpoolctl import threadpool_limits
 
-from pymc_tempering.base.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
 from pymc_tempering.estimators.result import LogZEstimate
