@@ -14,8 +14,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from figures import table
 
-from pymc_tempering.base import search
-from pymc_tempering.path.compile import compile_density
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references import search
 
 DIMENSIONS, NARROW, DISTANCE = (2, 4, 6, 8), 0.3, 6.0
 

@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 import pymc_tempering as pm_temper
-from pymc_tempering.base import advi, elbo, full_rank
-from pymc_tempering.path.compile import compile_density
-from pymc_tempering.step_methods import replicas
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references import advi, elbo, full_rank
+from pymc_tempering.steps import replicas
 
 CASES = ("bimodal_gmm", "label_switching", "bmr_0", "radon")
 

@@ -31,7 +31,7 @@ from figures import (
 )
 
 import pymc_tempering as pm_temper
-from pymc_tempering.annealing import anneal
+from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.transform.analysis import analyse
 

@@ -32,7 +32,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from scipy import stats
 
-from pymc_tempering.annealing import anneal
+from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.engine.path.gaussian import GaussianBase
 
 SOURCE = "Sohl-Dickstein & Culpepper 2012, figures 2 and 3"

@@ -14,7 +14,7 @@ import numpy as np
 from figures import COLOURS, console, finding, plain_log, pyplot, save, table
 from pymc_tempering.kernels.parallel import _swap_sweep
 from pymc_tempering.kernels.swap import SWAP_SCHEMES, track_trips
-from pymc_tempering.step_methods.replicas import Replicas
+from pymc_tempering.steps.replicas import Replicas
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, round_trip_rate

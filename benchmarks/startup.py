@@ -20,7 +20,7 @@ sys.path.insert(0, {folder!r})
 from bench import load_cases
 import numpy as np
 import pymc_tempering as pm_temper
-import pymc_tempering.step_methods.parallel
+import pymc_tempering.steps.parallel
 case = load_cases()[{name!r}]()
 started = time.process_time()
 step = pm_temper.ParallelTempering(model=case.model)

@@ -8,17 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pymc_tempering.annealing import anneal
-    from pymc_tempering.averaging import average
-    from pymc_tempering.base.fit import fit_base
-    from pymc_tempering.bayes import bayes_factor
-    from pymc_tempering.bidirectional import bidirectional_check
-    from pymc_tempering.comparison import compare
+    from pymc_tempering.annealing.bidirectional import bidirectional_check
+    from pymc_tempering.annealing.particles import anneal
+    from pymc_tempering.comparison.averaging import average
+    from pymc_tempering.comparison.bayes_factor import bayes_factor
+    from pymc_tempering.comparison.sensitivity import prior_sensitivity
+    from pymc_tempering.comparison.table import compare
+    from pymc_tempering.diagnostics.modes import modes
     from pymc_tempering.engine.path.gaussian import GaussianBase
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
-    from pymc_tempering.mode_table import modes
     from pymc_tempering.plots import (
         plot_barrier,
         plot_beta_occupancy,
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
         plot_prior_sensitivity,
         plot_report,
     )
-    from pymc_tempering.reporting import report
+    from pymc_tempering.plots.report import report
+    from pymc_tempering.references.fit import fit_base
     from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.results.modes import Modes
     from pymc_tempering.sampling import sample
-    from pymc_tempering.sensitivity import prior_sensitivity
-    from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
-    from pymc_tempering.step_methods.hais import HAIS
-    from pymc_tempering.step_methods.parallel import ParallelTempering
-    from pymc_tempering.step_methods.simulated import SimulatedTempering
+    from pymc_tempering.steps.gibbs_continuous import GibbsCT
+    from pymc_tempering.steps.hais import HAIS
+    from pymc_tempering.steps.parallel import ParallelTempering
+    from pymc_tempering.steps.simulated import SimulatedTempering
     from pymc_tempering.transform import temper, untemper
 
     __version__: str
@@ -80,22 +80,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "HAIS": "pymc_tempering.step_methods.hais",
+    "HAIS": "pymc_tempering.steps.hais",
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
-    "GibbsCT": "pymc_tempering.step_methods.gibbs_continuous",
+    "GibbsCT": "pymc_tempering.steps.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",
     "Modes": "pymc_tempering.results.modes",
-    "ParallelTempering": "pymc_tempering.step_methods.parallel",
-    "SimulatedTempering": "pymc_tempering.step_methods.simulated",
-    "anneal": "pymc_tempering.annealing",
-    "average": "pymc_tempering.averaging",
-    "bayes_factor": "pymc_tempering.bayes",
-    "bidirectional_check": "pymc_tempering.bidirectional",
-    "compare": "pymc_tempering.comparison",
+    "ParallelTempering": "pymc_tempering.steps.parallel",
+    "SimulatedTempering": "pymc_tempering.steps.simulated",
+    "anneal": "pymc_tempering.annealing.particles",
+    "average": "pymc_tempering.comparison.averaging",
+    "bayes_factor": "pymc_tempering.comparison.bayes_factor",
+    "bidirectional_check": "pymc_tempering.annealing.bidirectional",
+    "compare": "pymc_tempering.comparison.table",
     "concat_chains": "pymc_tempering.results.datatree",
     "estimate_logz": "pymc_tempering.evidence.estimate",
-    "fit_base": "pymc_tempering.base.fit",
-    "modes": "pymc_tempering.mode_table",
+    "fit_base": "pymc_tempering.references.fit",
+    "modes": "pymc_tempering.diagnostics.modes",
     "plot_barrier": "pymc_tempering.plots",
     "plot_beta_occupancy": "pymc_tempering.plots",
     "plot_evidence": "pymc_tempering.plots",
@@ -106,8 +106,8 @@ _HOMES = {
     "plot_modes": "pymc_tempering.plots",
     "plot_prior_sensitivity": "pymc_tempering.plots",
     "plot_report": "pymc_tempering.plots",
-    "prior_sensitivity": "pymc_tempering.sensitivity",
-    "report": "pymc_tempering.reporting",
+    "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
+    "report": "pymc_tempering.plots.report",
     "sample": "pymc_tempering.sampling",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",

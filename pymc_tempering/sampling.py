@@ -22,8 +22,8 @@ from pymc_tempering.options import (
     did_you_mean,
     resolve_model,
 )
-from pymc_tempering.plan import plan, say
-from pymc_tempering.progress import compiling
+from pymc_tempering.progress.phases import compiling
+from pymc_tempering.progress.plan import plan, say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
 
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 STEPS: dict[str, tuple[str, str]] = {
-    "pt": ("pymc_tempering.step_methods.parallel", "ParallelTempering"),
-    "gibbs_ct": ("pymc_tempering.step_methods.gibbs_continuous", "GibbsCT"),
-    "st": ("pymc_tempering.step_methods.simulated", "SimulatedTempering"),
-    "hais": ("pymc_tempering.step_methods.hais", "HAIS"),
+    "pt": ("pymc_tempering.steps.parallel", "ParallelTempering"),
+    "gibbs_ct": ("pymc_tempering.steps.gibbs_continuous", "GibbsCT"),
+    "st": ("pymc_tempering.steps.simulated", "SimulatedTempering"),
+    "hais": ("pymc_tempering.steps.hais", "HAIS"),
 }
 """For each method: where its step class is."""
 

@@ -425,7 +425,7 @@ class TestFailureAfterSampling:
         assert "out of luck" in shown
 
     def test_full_disk_for_the_galaxies(self, place, capsys, monkeypatch):
-        from pymc_tempering.demo_report import write_figure
+        from pymc_tempering.examples.demo_report import write_figure
 
         def fail(fits, path):
             if place.folder in path.parents:

@@ -15,10 +15,10 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc_tempering.interrupts import Watch
-from pymc_tempering.path.guard import density_guard
+from pymc_tempering.model.guard import density_guard
 
-from pymc_tempering.base.advi import run_advi
-from pymc_tempering.path.compile import compile_density
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references.advi import run_advi
 from tests.slow_density import slow_normal
 
 ROOT = Path(__file__).resolve().parents[1]

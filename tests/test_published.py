@@ -9,7 +9,7 @@ import pytest
 from scipy.special import betaln
 
 import pymc_tempering as pm_temper
-from pymc_tempering.bayes import bayes_factor
+from pymc_tempering.comparison.bayes_factor import bayes_factor
 
 # Student (1908), Biometrika 6(1): hours of sleep gained with the second drug over the first
 SLEEP = np.array([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])

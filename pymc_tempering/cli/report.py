@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not path.exists():
         raise CommandError(f"There is no file {path}. Give the path of a stored run.")
 
-    from pymc_tempering.reporting import REPORT_SUFFIXES, report
+    from pymc_tempering.plots.report import REPORT_SUFFIXES, report
 
     target = check_output(
         arguments.output or path.with_suffix(".html"),

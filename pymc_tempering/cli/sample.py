@@ -64,7 +64,7 @@ def unique_names(paths: list[Path]) -> dict[str, Path]:
 
 
 def _run_galaxies(arguments: argparse.Namespace) -> None:
-    from pymc_tempering.demo import run_demo
+    from pymc_tempering.examples.demo import run_demo
 
     folder = arguments.output or Path(DEFAULT_FOLDER)
     if folder.exists() and not folder.is_dir():
@@ -104,7 +104,7 @@ def _run_models(arguments: argparse.Namespace) -> None:
             failures += _store(estimates[name], targets[name], arguments.force)
         _show(console, estimates[name], files[name].name, seconds)
     if len(estimates) > 1:
-        from pymc_tempering.comparison import compare
+        from pymc_tempering.comparison.table import compare
 
         console.print(comparison_table(compare(estimates)))
     if failures:
@@ -119,7 +119,7 @@ def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
     """One seed for each model; several models have to be of the same data."""
     if len(models) == 1:
         return [seed]
-    from pymc_tempering.comparison import check_same_data
+    from pymc_tempering.comparison.table import check_same_data
 
     check_same_data(models)
     # as `compare` does, so that both give the same numbers

@@ -19,7 +19,7 @@ from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.same_model import check_observed, draws_of_model, log_density_at
 from pymc_tempering.evidence.stored import has_statistics, with_notes
-from pymc_tempering.path.compile import compile_density
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.results.datatree import attach_estimate
 from pymc_tempering.types import FloatArray
 

@@ -11,8 +11,8 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.evidence.same_model import check_density, check_observed
-from pymc_tempering.path.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
-from pymc_tempering.path.scaled_prior import log_prior_ratio
+from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
+from pymc_tempering.model.scaled_prior import log_prior_ratio
 from pymc_tempering.types import FloatArray
 
 __all__ = [

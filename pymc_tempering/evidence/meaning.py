@@ -12,7 +12,7 @@ from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.evidence.priors import prior_doubts
-from pymc_tempering.path.at_draws import constrained_model, evaluate, stack_draws
+from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
 from pymc_tempering.types import FloatArray
 
 __all__ = ["model_doubts", "order_doubts", "power_doubts"]

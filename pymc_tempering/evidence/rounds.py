@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.stored import estimate_from_idata
-from pymc_tempering.plan import say
+from pymc_tempering.progress.plan import say
 from pymc_tempering.results.datatree import concat_chains
 
 __all__ = ["reach_target_se", "round_seeds"]

@@ -5,8 +5,8 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.path.compile import CompiledDensity
-from pymc_tempering.path.unconstrain import unconstrained_draws
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.results.digest import describe_observed, observed_digest
 from pymc_tempering.types import FloatArray
 

@@ -21,7 +21,7 @@ from pymc_tempering.evidence.stored import (
     recorded_statistics,
     with_notes,
 )
-from pymc_tempering.path.compile import compile_density
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.sampling import STEPS, build_step, check_run, resolve_method, run_chains
 

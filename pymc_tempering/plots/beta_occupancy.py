@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics import inverse_temperatures, share_of_levels, share_of_pieces
+from pymc_tempering.diagnostics.runs import inverse_temperatures, share_of_levels, share_of_pieces
 from pymc_tempering.plots.common import (
     INK,
     colour_of_chain,

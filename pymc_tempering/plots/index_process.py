@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics import (
+from pymc_tempering.diagnostics.runs import (
     RoundTrip,
     levels_of_replicas,
     read_statistic,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.diagnostics import annealing_weights, weight_density
+from pymc_tempering.diagnostics.runs import annealing_weights, weight_density
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.plots.common import BLUE, INK, ORANGE, get_axes, legend_below, tidy

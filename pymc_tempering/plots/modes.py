@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student_t
 
+from pymc_tempering.diagnostics.modes import modes
 from pymc_tempering.errors import OptionError
-from pymc_tempering.mode_table import modes
 from pymc_tempering.plots.common import (
     INK,
     colour_of_chain,

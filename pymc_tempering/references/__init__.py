@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pymc_tempering.engine.path.tempered import Reference
-from pymc_tempering.path.compile import CompiledDensity
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.references.prior import PriorReference
 
 __all__ = ["REFERENCES"]

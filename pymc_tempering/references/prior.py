@@ -12,7 +12,7 @@ from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import reseed_rngs
 
 from pymc_tempering.errors import BaseError, ModelError
-from pymc_tempering.path.compile import CompiledDensity, compile_prior
+from pymc_tempering.model.compile import CompiledDensity, compile_prior
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorReference"]

@@ -6,8 +6,6 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from threadpoolctl import threadpool_limits
 
-from pymc_tempering.base.search import find_modes
-from pymc_tempering.base.watch import Report, unwatched
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
@@ -15,11 +13,13 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
-from pymc_tempering.path.compile import CompiledDensity
-from pymc_tempering.progress import Phases
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.progress.phases import Phases
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.step_methods.tuning import RoundTuner, overdisperse
+from pymc_tempering.steps.tuning import RoundTuner, overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
@@ -171,7 +171,7 @@ def fit_modes(
     density : CompiledDensity
     rng : numpy.random.Generator
     report : callable
-        See :data:`pymc_tempering.base.watch.Report`.
+        See :data:`pymc_tempering.references.watch.Report`.
 
     Returns
     -------

@@ -10,14 +10,14 @@ from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.replace import graph_replace
 
-from pymc_tempering.base.fit import base_from_draws
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.model.compile import CompiledDensity, compile_density
+from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import check_random_seed, resolve_model
-from pymc_tempering.path.compile import CompiledDensity, compile_density
-from pymc_tempering.path.unconstrain import unconstrained_draws
-from pymc_tempering.progress import phases
-from pymc_tempering.step_methods.tuning import overdisperse
+from pymc_tempering.progress.phases import phases
+from pymc_tempering.references.fit import base_from_draws
+from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
 from pymc_tempering.transform.pilot import fit_modes, run_pilot
@@ -89,7 +89,7 @@ def temper(
     Raises
     ------
     ModelError
-        What :func:`pymc_tempering.path.compile.compile_density` refuses; a model that is already
+        What :func:`pymc_tempering.model.compile.compile_density` refuses; a model that is already
         tempered; a pilot run without overlap.
     BaseError
         If the base is of another type or dimension.

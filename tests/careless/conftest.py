@@ -11,7 +11,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.path import compile as path_compile
+from pymc_tempering.model import compile as path_compile
 
 nan, inf = float("nan"), float("inf")
 

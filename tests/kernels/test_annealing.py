@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pymc_tempering.kernels.annealing_moves import TRANSITIONS, refresh_momentum
 from pymc_tempering.kernels.density import TargetInBase
-from pymc_tempering.step_methods.annealer import Annealer
+from pymc_tempering.steps.annealer import Annealer
 from scipy import stats
 
 from pymc_tempering import testing

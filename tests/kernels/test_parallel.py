@@ -17,7 +17,7 @@ from pymc_tempering.kernels.adaptation import new_dual_averaging
 from pymc_tempering.kernels.density import evaluate
 from pymc_tempering.kernels.hmc import log_base
 from pymc_tempering.kernels.swap import DEO, SWAP_SCHEMES
-from pymc_tempering.step_methods.replicas import Replicas
+from pymc_tempering.steps.replicas import Replicas
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.coordinates import Coordinates

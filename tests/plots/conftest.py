@@ -8,8 +8,8 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.results.datatree import label_dimensions
-from pymc_tempering.step_methods.gibbs_continuous import GibbsCT
-from pymc_tempering.step_methods.simulated import SimulatedTempering
+from pymc_tempering.steps.gibbs_continuous import GibbsCT
+from pymc_tempering.steps.simulated import SimulatedTempering
 
 mpl.use("Agg")
 

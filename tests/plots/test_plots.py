@@ -6,8 +6,8 @@ import pytest
 import xarray as xr
 
 from pymc_tempering import plots
-from pymc_tempering.comparison import compare
-from pymc_tempering.diagnostics import levels_of_replicas, visible_round_trips
+from pymc_tempering.comparison.table import compare
+from pymc_tempering.diagnostics.runs import levels_of_replicas, visible_round_trips
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.result import LogZEstimate

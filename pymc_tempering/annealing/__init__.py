@@ -1,0 +1,1 @@
+"""Annealed particles that do not depend on one another, and the check in both directions."""

@@ -1,0 +1,379 @@
+"""Annealed importance sampling with an ensemble of independent particles."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.annealing.pool import run_particles
+from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.annealed import annealed_forward
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.unconstrain import unconstrained_draws
+from pymc_tempering.options import (
+    as_numbers,
+    check_choice,
+    check_positive,
+    check_random_seed,
+    check_whole,
+    resolve_model,
+)
+from pymc_tempering.progress.phases import Phases, compiling, phases
+from pymc_tempering.progress.plan import plan_of_particles, say
+from pymc_tempering.schedule.annealing import annealing_schedule
+from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
+from pymc_tempering.steps.hais import HAIS
+from pymc_tempering.steps.pilot import Pilot
+from pymc_tempering.steps.progress import format_log_z
+from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["AnnealingResult", "anneal"]
+
+DIRECTIONS = ("forward", "reverse", "both")
+_N_STEP_SIZE_RUNS = 40
+_THIN = 4
+_MOVES_BETWEEN_DRAWS = 10
+_N_SUPPORT_DRAWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealingResult:
+    """Particles of an ensemble and what they say of log Z.
+
+    Attributes
+    ----------
+    log_weights_forward : ndarray of shape (n_particles,)
+        In nats; -inf for particles that started where the target has no density. Empty for
+        ``direction="reverse"``.
+    log_weights_reverse : ndarray of shape (n_particles,)
+        In nats, with the sign of the forward run; empty for ``direction="forward"``.
+    positions : ndarray of shape (n_particles, D)
+        Flat unconstrained ends of the forward particles, draws of the target once weighted; nan
+        where the weight is zero.
+    betas, step_sizes : ndarray of shape (n_levels,)
+    acceptance_rate : ndarray of shape (n_levels,)
+        Mean acceptance probability of the transitions of both directions.
+    base : GaussianBase
+    n_gradients : int
+        Evaluations of the density and its gradient by the particles; the pilot is not counted.
+    estimate : LogZEstimate
+        With ``lower`` from the forward and ``upper`` from the reverse particles.
+    """
+
+    log_weights_forward: FloatArray
+    log_weights_reverse: FloatArray
+    positions: FloatArray
+    betas: FloatArray
+    step_sizes: FloatArray
+    acceptance_rate: FloatArray
+    base: GaussianBase
+    n_gradients: int
+    estimate: LogZEstimate
+
+    @property
+    def log_z(self) -> float:
+        """Estimate of log Z in nats."""
+        return self.estimate.log_z
+
+    @property
+    def log_z_se(self) -> float:
+        """Standard error of :attr:`log_z`."""
+        return self.estimate.se
+
+
+def anneal(
+    model: pm.Model | None = None,
+    *,
+    n_particles: int = 200,
+    n_levels: int = 1000,
+    betas: Any = None,
+    schedule: str = "barrier",
+    direction: str = "forward",
+    draws: xr.DataTree | FloatArray | None = None,
+    base: GaussianBase | xr.DataTree | str | None = None,
+    adapt_base: bool = True,
+    step_size: float | Sequence[float] | FloatArray | None = None,
+    transitions: str = "hamiltonian",
+    n_leapfrog: int = 1,
+    short_steps: bool = True,
+    target_accept: float | None = None,
+    tune: int = 200,
+    executor: Executor | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+) -> AnnealingResult:
+    r"""Anneal independent particles and estimate log Z from their weights.
+
+    Forward particles run from the base to the target; the mean of their weights is Z, so that
+    the estimate is below log Z in expectation. Reverse particles run from draws of the target by
+    the exact reversal; ``-log mean(1 / W)`` is above log Z in expectation, given that the draws are
+    from the target. Both together sandwich log Z and are combined by Bennett's ratio.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Default: the model of the context.
+    n_particles : int
+        In each direction, default 200 as in [1]_.
+    n_levels : int
+        Levels of the schedule, base and target included, default 1000.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
+    schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
+        Equal communication barrier between neighbours (the default) or constant conditional ESS,
+        both from a pilot run; or a fixed shape.
+    direction : {"forward", "reverse", "both"}
+    draws : DataTree or ndarray of shape (n, D), optional
+        Draws of the posterior that reverse particles start from: those of an earlier run, or flat
+        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions,
+        which leave exact draws exact, but not independent: the error is that of means by draw, and
+        fewer than 20 are warned of. Of more, evenly spaced ones are taken. Default: from a pilot
+        run of parallel tempering.
+    base : GaussianBase, DataTree or "advi", optional
+        As for :class:`pymc_tempering.ParallelTempering`.
+    adapt_base : bool
+        Refine the base in the pilot run. Default True; False keeps a given base.
+    step_size : float or array_like of shape (n_levels,), optional
+        In base coordinates, where the base has standard deviation 1. Default: tuned by dual
+        averaging in pilot runs, by level.
+    transitions, n_leapfrog, short_steps, target_accept
+        As for :class:`pymc_tempering.steps.hais.HAIS`.
+    tune : int
+        Blocks of 16 scans of the pilot run, default 200. 0 leaves it away: `base` (or local fits),
+        a fixed schedule and a `step_size` are then used as they are.
+    executor : concurrent.futures.Executor, optional
+        Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The
+        result does not depend on it. Default: in this thread.
+    random_seed : int or numpy.random.Generator, optional
+    progressbar : bool
+        Show how far pilot run and particles are, with log Z from the particles so far: the mean
+        forward weight, and the inverse of the mean of inverse reverse weights. Default True.
+
+    Returns
+    -------
+    AnnealingResult
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError, DataError
+        Before any sampling.
+    DensityError
+        If Python code that the model calls raises.
+
+    References
+    ----------
+    .. [1] J. Sohl-Dickstein, B. J. Culpepper (2012). Hamiltonian annealed importance sampling for
+       partition function estimation. Redwood technical report.
+    .. [2] R. Grosse, Z. Ghahramani, R. Adams (2015). Sandwiching the marginal likelihood using
+       bidirectional Monte Carlo. arXiv:1511.02543.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> result = anneal(model, n_particles=100, n_levels=50, direction="both", random_seed=1,
+    ...                 progressbar=False)
+    >>> exact = -0.5 * np.log(2 * np.pi * 1.25) - 0.5 / 1.25
+    >>> bool(abs(result.log_z - exact) < 0.1)
+    True
+    """
+    check_choice("direction", direction, DIRECTIONS)
+    check_positive("n_particles", n_particles, integer=True)
+    check_whole("tune", tune, 0)
+    check_random_seed(random_seed)
+    model = resolve_model(model, "anneal")
+    n = check_n_levels(n_levels) if betas is None else check_betas(betas).size
+    _check_step_size(step_size, n)
+    if tune == 0:
+        _check_untuned(betas is not None, schedule, step_size, direction, draws)
+    with compiling(progressbar):
+        step = HAIS(
+            n_levels=None if betas is not None else n, betas=betas,
+            schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
+            n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
+            model=model,
+        )  # fmt: skip
+    starts = _check_draws(draws, step._density)
+    setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
+    step.setup_chain(setup_rng, tune, 0)
+    n_draws = n_particles if direction != "forward" and starts is None else 0
+    forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
+    origins = None
+    rates, n_gradients = [], 0
+    if progressbar:
+        n_gradients = n_leapfrog * (n_levels if betas is None else np.size(betas))
+        say(
+            plan_of_particles(
+                step.density, n_gradients=n_gradients, n_particles=n_particles,
+                direction=direction, tune=tune,
+            )
+        )  # fmt: skip
+    with density_guard(), phases(progressbar) as work:
+        annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
+        if direction != "forward":
+            starts = pilot_draws if starts is None else starts
+            origins = _origins(starts, n_particles)
+            starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
+        if direction != "reverse":
+            forward, ends, rate, n = run_particles(
+                annealer, n_particles, None, executor, forward_rng,
+                _follow(work, "Forward particles", n_particles, sign=1.0),
+            )  # fmt: skip
+            ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
+            rates.append(rate)
+            n_gradients += n
+        if direction != "forward":
+            reverse, _, rate, n = run_particles(
+                annealer, n_particles, starts, executor, reverse_rng,
+                _follow(work, "Reverse particles", n_particles, sign=-1.0),
+            )  # fmt: skip
+            rates.append(rate)
+            n_gradients += n
+    return AnnealingResult(
+        log_weights_forward=forward,
+        log_weights_reverse=reverse,
+        positions=ends,
+        betas=annealer.betas,
+        step_sizes=annealer.scales,
+        acceptance_rate=np.mean(rates, axis=0),
+        base=annealer.base,
+        n_gradients=n_gradients,
+        estimate=ensemble_estimate(
+            forward, reverse, _support_mass(annealer, setup_rng), _N_SUPPORT_DRAWS, origins
+        ),
+    )
+
+
+def _origins(draws: FloatArray, n: int) -> IntArray:
+    """Which distinct draw each of n starts descends from, in order of appearance."""
+    n_draws = len(draws)
+    rows = np.arange(n) % n_draws if n_draws < n else np.arange(n) * n_draws // n
+    _, first, index = np.unique(draws[rows], axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[index.ravel()]
+
+
+def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[[FloatArray], None]:
+    """Callback that shows log Z from the particles so far, with its error."""
+    phase, seen = work.add(name, n_particles), np.empty(0)
+
+    def on_portion(log_weights: FloatArray) -> None:
+        nonlocal seen
+        seen = np.append(seen, sign * log_weights)
+        estimate = annealed_forward(seen)
+        with np.errstate(invalid="ignore"):
+            se = float(np.std(estimate.influence) / np.sqrt(max(seen.size - 1, 1)))
+        phase.advance(log_weights.size, f"log Z {format_log_z(sign * estimate.log_z, se)}")
+
+    return on_portion
+
+
+def _set_up(
+    step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
+) -> tuple[Annealer, FloatArray]:
+    """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
+    density, options, rng = step._density, step._tuner_options, step.rng
+    betas = options.betas
+    if tune == 0 and step._given_base is not None:
+        betas = make_schedule(options.schedule, n_levels) if betas is None else betas
+        sizes = _check_step_size(step_size, betas.size)
+        assert sizes is not None
+        path = step._path(step._given_base)
+        return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
+    base, anchor, modes = step._first_base(density.start, work.report)
+    pilot = Pilot(
+        step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
+        anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
+        settings=PILOT_SETTINGS, rng=rng,
+    )  # fmt: skip
+    phase = work.add("Pilot run", tune)
+    for _ in range(tune):
+        pilot.run(PILOT_SCANS, rng)
+        phase.advance()
+    ladder = pilot.ladder
+    ladder.stop_adaptation()
+    if betas is None and tune > 0:
+        result = pilot.result()
+        betas = annealing_schedule(
+            options.schedule, n_levels, result.betas, result.rejection_rates,
+            np.concatenate(pilot.deltas),
+        )  # fmt: skip
+    elif betas is None:
+        betas = make_schedule(options.schedule, n_levels)
+    sizes = _check_step_size(step_size, betas.size)
+    is_tuned = sizes is None
+    if sizes is None:
+        sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
+    annealer = Annealer(ladder.path, betas, sizes, options.moves, ladder.scales[-1])
+    if is_tuned:
+        annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
+        annealer.stop_adaptation()
+    positions = np.empty((0, step.dim))
+    if n_draws:
+        ladder.run(tune * PILOT_SCANS // 2, rng)
+        record = ladder.run(_THIN * n_draws, rng, keep_positions=True)
+        positions = record.target_positions[::_THIN]
+    return annealer, positions
+
+
+def _support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
+    """Share of draws from the base where the target has any density."""
+    ends = np.array([0.0, 1.0])
+    short = Annealer(annealer.path, ends, np.ones(2), annealer.settings)
+    record = short.ensemble(rng, n_particles=_N_SUPPORT_DRAWS)
+    return float(np.mean(np.isfinite(record.log_weight_forward)))
+
+
+def _check_untuned(
+    has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
+) -> None:
+    if not has_betas and schedule in ("barrier", "ess"):
+        raise ScheduleError(
+            f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
+            "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
+        )
+    if step_size is None:
+        raise OptionError("tune=0 tunes no step sizes. Pass `step_size`, or a positive `tune`.")
+    if direction != "forward" and draws is None:
+        raise OptionError(
+            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves away the "
+            "pilot run that they would come from. Pass `draws`, or a positive `tune`."
+        )
+
+
+def _check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
+    if step_size is None:
+        return None
+    sizes = as_numbers("step_size", step_size)
+    if sizes.shape not in ((), (n_levels,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise OptionError(
+            f"`step_size` has shape {sizes.shape}; expected a positive number or ({n_levels},) "
+            "positive numbers, one for each level."
+        )
+    return np.broadcast_to(sizes, (n_levels,)).copy()
+
+
+def _check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
+    if draws is None:
+        return None
+    if isinstance(draws, xr.DataTree):
+        return unconstrained_draws(draws, density)
+    array = np.atleast_2d(as_numbers("draws", draws))
+    if array.ndim != 2 or array.shape[1] != density.dim or not np.isfinite(array).all():
+        raise OptionError(
+            f"`draws` has shape {array.shape}; expected finite flat unconstrained vectors of shape "
+            f"(n, {density.dim}), or a DataTree with posterior draws of this model."
+        )
+    return array

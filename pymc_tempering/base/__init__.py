@@ -1,1 +1,0 @@
-"""Base densities: the beta = 0 end of the path, and the fits that choose one."""

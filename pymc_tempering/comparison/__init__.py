@@ -1,0 +1,1 @@
+"""Several models: their table, averages, weights, Bayes factors, sensitivity to priors."""

@@ -1,0 +1,286 @@
+"""Bayesian model averaging: draws of several models mixed by posterior model probability."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_tempering.comparison.table import check_same_data
+from pymc_tempering.comparison.weights import evidence_table, model_weights
+from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.options import check_flag, check_random_seed, check_whole
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["average", "systematic_counts"]
+
+
+def average(
+    models: Mapping[str, xr.DataTree | LogZEstimate],
+    comparison: pd.DataFrame | Mapping[str, Any] | None = None,
+    *,
+    prior_probs: Mapping[str, float] | None = None,
+    group: str = "posterior_predictive",
+    var_names: str | Sequence[str] | None = None,
+    num_samples: int | None = None,
+    carry_error: bool = True,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataTree:
+    r"""Mix the draws of several models by posterior model probability.
+
+    The averaged density of a quantity x that all models have is (Hoeting et al. 1999, eq. 1)
+
+    .. math:: p(x \mid y) = \sum_k p(M_k \mid y)\, p(x \mid y, M_k),
+              \quad p(M_k \mid y) \propto p(M_k) Z_k .
+
+    Nothing is sampled: runs that were read from files will do.
+
+    Parameters
+    ----------
+    models : mapping of str to DataTree or LogZEstimate
+        At least two runs that have the group; of an estimate, its ``idata``.
+    comparison : DataFrame or mapping, optional
+        Table of :func:`pymc_tempering.compare`, which knows its prior probabilities, or estimates
+        (or runs) by name. Default: the evidence that `models` carry. A table has no degrees of
+        freedom, so its errors count as normal; those of estimates are Student's.
+    prior_probs : mapping of str to float, optional
+        Prior probability of each model; equal by default. Not together with a table.
+    group : str, default "posterior_predictive"
+        Group whose draws are mixed; any group with chains and draws, such as "posterior" for a
+        parameter that all models have, or "predictions".
+    var_names : str or sequence of str, optional
+        Default: all variables that are in the group of every model.
+    num_samples : int, optional
+        Draws of the mixture; by default as many as the model with fewest has, so that no draw is
+        repeated.
+    carry_error : bool, default True
+        Average the probabilities over the errors of log Z. What is unknown for lack of computation
+        is unknown: where errors are small it makes no difference, and where they are not, the
+        mixture is wider instead of trusting the model that happens to be ahead. With False the
+        weights are the column ``probability`` of the table.
+    random_seed : int or numpy.random.Generator, optional
+        Of the choice of draws and of their order.
+
+    Returns
+    -------
+    xarray.DataTree
+        The group, with one chain and a coordinate ``model`` that names the model of each draw;
+        ``model_weights`` with ``weight``, ``probability``, ``n_draws``, ``prior_probability``,
+        ``log_marginal_likelihood`` and ``se`` of each model; and ``observed_data``. Each model has
+        its share of draws to within one (systematic sampling), evenly spaced over its chains; the
+        order of all is random, so that a part of the mixture is a mixture too.
+
+    Raises
+    ------
+    DataError
+        If the models are of different data, lack the group or the variables, or these differ in
+        dimensions, sizes or coordinates; if an evidence is missing or not finite.
+    OptionError
+        If an argument is not one of those above, or an error that is to be carried is unknown.
+
+    Warns
+    -----
+    TemperingWarning
+        If an estimate that decides the weights has warnings.
+
+    References
+    ----------
+    Hoeting, J. A., Madigan, D., Raftery, A. E. & Volinsky, C. T. (1999). Bayesian model averaging:
+    a tutorial. Statistical Science 14(4), 382-417.
+
+    Examples
+    --------
+    >>> def run(value):
+    ...     draws = xr.Dataset({"y": (("chain", "draw"), np.full((2, 50), value))})
+    ...     return xr.DataTree.from_dict({"posterior_predictive": draws})
+    >>> a = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
+    >>> b = LogZEstimate(-12.0, 0.1, "pt, mbar", np.full(4, -12.0))
+    >>> mixture = average({"a": run(0.0), "b": run(1.0)}, {"a": a, "b": b}, random_seed=1)
+    >>> mixture["model_weights"]["n_draws"].values.tolist()
+    [88, 12]
+    >>> float(mixture["posterior_predictive"]["y"].mean())
+    0.12
+    """
+    runs = _check_runs(models, group)
+    check_flag("carry_error", carry_error)
+    check_random_seed(random_seed)
+    names = list(runs)
+    check_same_data(runs)
+    evidence = evidence_table(models if comparison is None else comparison, names, prior_probs)
+    table = model_weights(evidence, carry_error)
+    variables = _common_variables(runs, group, var_names)
+    available = [_n_draws(run, group) for run in runs.values()]
+    n = min(available) if num_samples is None else check_whole("num_samples", num_samples, 1)
+    rng = np.random.default_rng(random_seed)
+    table["n_draws"] = systematic_counts(table["weight"].to_numpy(), n, rng)
+    parts = [
+        _evenly(run[group].to_dataset()[variables], int(count), rng)
+        for run, count in zip(runs.values(), table["n_draws"], strict=True)
+        if count > 0
+    ]
+    order = rng.permutation(n)
+    mixture = xr.concat(
+        parts,
+        dim="draw",
+        combine_attrs="drop_conflicts",
+        join="override",
+        coords="minimal",
+        compat="override",
+    ).isel(draw=order)
+    origin = np.repeat(np.array(names, dtype=object), table["n_draws"])[order]
+    mixture = mixture.expand_dims(chain=[0]).transpose("chain", "draw", ...)
+    mixture = mixture.assign_coords(
+        draw=np.arange(n), model=(("chain", "draw"), origin[None].astype(str))
+    )
+    groups = {group: mixture, "model_weights": xr.Dataset.from_dataframe(table)}
+    for run in runs.values():
+        if "observed_data" in run.children:
+            groups["observed_data"] = run["observed_data"].to_dataset()
+            break
+    doubtful = evidence.index[evidence["warning"]].tolist()
+    if doubtful:
+        text = (
+            f"doubtful evidence: the estimates of {doubtful} have warnings, and all weights depend "
+            "on them. Read `estimate.warnings`, or the group `tempering` of the run."
+        )
+        warnings.warn(text, TemperingWarning, stacklevel=2)
+    return xr.DataTree.from_dict(groups)
+
+
+def systematic_counts(weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Share n draws out among weights, each within one of its exact share.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_models,)
+        Sum to one.
+    n : int
+    rng : numpy.random.Generator
+        One uniform number, which makes the expected share exact.
+
+    Returns
+    -------
+    ndarray of int of shape (n_models,)
+        Sums to n.
+
+    Examples
+    --------
+    >>> systematic_counts(np.array([0.5, 0.25, 0.25]), 8, np.random.default_rng(1)).tolist()
+    [4, 2, 2]
+    """
+    points = (np.arange(n) + rng.uniform()) / n
+    ends = np.cumsum(weights)
+    # a sum below one by rounding must not leave the last point without a model
+    ends[np.flatnonzero(weights)[-1] :] = 1.0
+    return np.bincount(np.searchsorted(ends, points, side="right"), minlength=len(weights))
+
+
+def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
+    # a DataTree is a mapping too
+    if not isinstance(models, Mapping) or isinstance(models, xr.DataTree) or len(models) < 2:
+        raise OptionError(
+            "average needs a mapping of at least two names to runs, for instance "
+            'average({"linear": run_1, "quadratic": run_2}, compare(...)).'
+        )
+    runs = {}
+    for name, model in models.items():
+        run = model.idata if isinstance(model, LogZEstimate) else model
+        if not isinstance(run, xr.DataTree):
+            what = "has no `idata`" if isinstance(model, LogZEstimate) else "is no DataTree"
+            raise OptionError(
+                f"{name!r} is a {type(model).__name__} and {what}; expected the DataTree that "
+                f"holds the draws of `{group}`."
+            )
+        runs[str(name)] = run
+    for name, run in runs.items():
+        if group not in run.children or not {"chain", "draw"} <= set(run[group].dataset.sizes):
+            remedy = (
+                " Add it with `pm.sample_posterior_predictive(run, model=model, "
+                "extend_inferencedata=True)`, or pass another group, for instance "
+                '`group="posterior"` for a quantity that all models have under one name.'
+                if group == "posterior_predictive" else ""
+            )  # fmt: skip
+            raise DataError(
+                f"{name!r} has no group `{group}` with chains and draws; it has "
+                f"{sorted(map(str, run.children))}.{remedy}"
+            )
+    return runs
+
+
+def _common_variables(
+    runs: dict[str, xr.DataTree], group: str, var_names: str | Sequence[str] | None
+) -> list[str]:
+    datasets = {name: run[group].dataset for name, run in runs.items()}
+    first_name, first = next(iter(datasets.items()))
+    if var_names is None:
+        chosen = [
+            str(variable)
+            for variable in first.data_vars
+            if all(variable in dataset.data_vars for dataset in datasets.values())
+        ]
+        if not chosen:
+            have = {name: sorted(map(str, d.data_vars)) for name, d in datasets.items()}
+            raise DataError(
+                f"No variable of `{group}` is common to all models, which have {have}. Give what "
+                "is to be averaged one name, as with `dataset.rename`."
+            )
+    else:
+        chosen = [var_names] if isinstance(var_names, str) else list(var_names)
+        for name, dataset in datasets.items():
+            missing = [variable for variable in chosen if variable not in dataset.data_vars]
+            if missing or not chosen:
+                raise DataError(
+                    f"`{group}` of {name!r} lacks the variables {missing}; it has "
+                    f"{sorted(map(str, dataset.data_vars))}."
+                )
+    for variable in chosen:
+        expected = _layout(first[variable])
+        for name, dataset in datasets.items():
+            found = _layout(dataset[variable])
+            if found != expected:
+                raise DataError(
+                    f"{variable!r} has dimensions {found} in {name!r} and {expected} in "
+                    f"{first_name!r}; an average needs the same quantity in all models. Rename or "
+                    "select with `var_names`."
+                )
+            for dim in expected:
+                if not _same_labels(first[variable], dataset[variable], dim):
+                    raise DataError(
+                        f"{variable!r} has other coordinates along {dim!r} in {name!r} than in "
+                        f"{first_name!r}. Give the models the same coordinates, in the same order."
+                    )
+    return chosen
+
+
+def _layout(variable: xr.DataArray) -> dict[str, int]:
+    return {str(d): n for d, n in variable.sizes.items() if d not in ("chain", "draw")}
+
+
+def _same_labels(one: xr.DataArray, two: xr.DataArray, dim: str) -> bool:
+    if dim in one.coords and dim in two.coords:
+        return bool(np.array_equal(one[dim].values, two[dim].values))
+    return True
+
+
+def _n_draws(run: xr.DataTree, group: str) -> int:
+    sizes = run[group].dataset.sizes
+    return int(sizes["chain"] * sizes["draw"])
+
+
+def _evenly(dataset: xr.Dataset, n: int, rng: np.random.Generator) -> xr.Dataset:
+    """Take n draws, evenly spaced over all chains from a random start; repeated where n is more."""
+    n_draws = dataset.sizes["draw"]
+    total = dataset.sizes["chain"] * n_draws
+    index = np.minimum(((np.arange(n) + rng.uniform()) * (total / n)).astype(np.int64), total - 1)
+    extra = [
+        name for name, coord in dataset.coords.items()
+        if name not in dataset.dims and {"chain", "draw"} & set(coord.dims)
+    ]  # fmt: skip
+    bare = dataset.drop_vars(["chain", "draw", *extra], errors="ignore")
+    return bare.isel(
+        chain=xr.DataArray(index // n_draws, dims="draw"),
+        draw=xr.DataArray(index % n_draws, dims="draw"),
+    ).compute()

@@ -1,0 +1,294 @@
+"""How much the evidence depends on the priors: reweighted from one run, without new sampling."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.evidence.changes import (
+    Alternative,
+    Change,
+    LikelihoodPower,
+    PriorScale,
+    evaluate_changes,
+)
+from pymc_tempering.evidence.common import MIN_ESS
+from pymc_tempering.evidence.reweighted import (
+    HEAVY_PARETO_K,
+    MIN_WEIGHTS,
+    Original,
+    Row,
+    from_draws,
+    from_ladder,
+    original_of,
+)
+from pymc_tempering.model.scaled_prior import scalable_names
+from pymc_tempering.options import resolve_model
+from pymc_tempering.results.printed import PrintedTable, with_error
+
+__all__ = ["prior_sensitivity"]
+
+type Factors = Sequence[float]
+type Names = str | tuple[str, ...]
+
+_DEFAULT_SCALES = (0.5, 2.0)
+_DEFAULT_POWERS = (0.8, 1.25)
+
+_COLUMNS = (
+    "change", "name", "value", "log_z", "se", "log_bayes_factor", "log_bayes_factor_se",
+    "weight_ess_share", "pareto_k", "source", "warning",
+)  # fmt: skip
+
+
+class SensitivityTable(PrintedTable):
+    """Table of :func:`prior_sensitivity`; its print has the errors beside the numbers."""
+
+    @staticmethod
+    def short(table: pd.DataFrame) -> pd.DataFrame:
+        """Columns that fit 80 characters."""
+        changes = zip(table["change"], table["name"], table["value"], strict=True)
+        labels = [
+            {
+                "original": "original",
+                "prior scale": f"{name} * {value:g}",
+                "likelihood power": f"{name} ** {value:g}",
+            }.get(kind, name)
+            for kind, name, value in changes
+        ]
+        return pd.DataFrame(
+            {
+                "log Z": with_error(table["log_z"], table["se"]),
+                "log BF": with_error(table["log_bayes_factor"], table["log_bayes_factor_se"]),
+                "warning": list(table["warning"]),
+            },
+            index=labels,
+        )
+
+
+def prior_sensitivity(
+    idata: Any,
+    model: pm.Model | None = None,
+    *,
+    prior_scale: Mapping[Names, Factors] | Factors | None = None,
+    likelihood_power: Factors | None = None,
+    alternatives: Mapping[str, pm.Model] | None = None,
+) -> pd.DataFrame:
+    r"""Evidence under other priors or likelihood powers, from the draws of one run.
+
+    Nothing is sampled. With draws x of the posterior (Geyer & Thompson 1992)
+
+    .. math:: \log Z' - \log Z = \log \mathrm{E}\left[\frac{p'(x)}{p(x)}\right], \qquad
+              \log Z_a - \log Z = \log \mathrm{E}\left[L(x)^{a - 1}\right]
+
+    for a prior p' instead of p, and for the likelihood L raised to the power a. How far this goes
+    is what the weights say: columns ``weight_ess_share`` and ``pareto_k``.
+
+    Parameters
+    ----------
+    idata : DataTree or LogZEstimate
+        A run of the model, from a file too; of an estimate, its ``idata``. Draws of any sampler
+        give Bayes factors against the model; log Z itself needs a tempered run.
+    model : pymc.Model, optional
+        The model that was sampled. Default: that of the context.
+    prior_scale : mapping or sequence of float, optional
+        Factors by variable, as in ``{"tau": (0.5, 2)}``. Several variables are scaled together
+        where the name is a tuple: ``{("alpha", "beta"): (0.5, 2)}``. A sequence alone scales, each
+        by itself, all variables whose prior depends on no other variable and can be scaled. The
+        scaled prior of n entries about its location m (zero for positive variables) is
+        :math:`p_s(x) = s^{-n} p(m + (x - m) / s)`: the same family with its scale parameter times
+        s. Priors on a bounded range have none; use `alternatives`.
+    likelihood_power : sequence of float, optional
+        Positive powers a of the likelihood, which is all observed terms and potentials, as in
+        ``pm.sample_smc``. :math:`Z_a` is the normaliser of prior times :math:`L^a`; it is no
+        probability of data unless a is 1.
+    alternatives : mapping of str to pymc.Model, optional
+        Models with the same free variables and the same data; priors, and also likelihoods, may
+        differ. The general form of the above.
+
+    Without any of the last three: scales 0.5 and 2, and powers 0.8 and 1.25.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The model first (``change`` is "original"), then one row for each change. ``change``,
+        ``name`` and ``value`` (factor or power, nan for alternatives); ``log_z`` with ``se``, nan
+        where the run has no evidence; ``log_bayes_factor`` of the changed model against the
+        original with its own error ``log_bayes_factor_se``, smaller than `se` as both share their
+        draws; ``weight_ess_share``, effective weights as a share of the draws; ``pareto_k`` of the
+        weights; ``source``, "draws" or "ladder"; ``warning``, the name of what speaks against the
+        row, or empty. All in nats. Errors are of autocorrelated draws and of chains that differ.
+        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
+
+    Raises
+    ------
+    DataError
+        If the run is not one of the model, or an alternative has other data or variables.
+    ModelError
+        If a prior has no scale that can be multiplied; the message says why.
+    OptionError
+        If a name is no free variable, or a factor or power is not a positive number.
+
+    Warns
+    -----
+    TemperingWarning
+        Once for each kind of doubt, naming the rows.
+
+    Notes
+    -----
+    A run of parallel tempering whose base is the prior records the log likelihood at all levels:
+    :math:`\delta = \log L`. This is recognised by comparing its last delta with the log likelihood
+    of every draw. Powers then use all tempered states (source "ladder"), and those between 0 and
+    1 are as good as log Z itself.
+
+    References
+    ----------
+    Geyer, C. J. & Thompson, E. A. (1992). Constrained Monte Carlo maximum likelihood for dependent
+    data. Journal of the Royal Statistical Society B 54(3), 657-699.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> draws = np.random.default_rng(1).normal(0.8, 0.2**0.5, (4, 1000))
+    >>> run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), draws)})})
+    >>> table = prior_sensitivity(run, model, prior_scale={"x": (0.5, 2.0)})
+    >>> table["log_bayes_factor"].round(1).tolist()
+    [0.0, -0.1, -0.3]
+    """
+    tree = idata if isinstance(idata, xr.DataTree) else getattr(idata, "idata", None)
+    if not isinstance(tree, xr.DataTree):
+        raise OptionError(
+            f"prior_sensitivity was given a {type(idata).__name__} without a run; expected a "
+            "DataTree or a LogZEstimate that has its `idata`."
+        )
+    model = resolve_model(model, "prior_sensitivity")
+    changes = _changes(model, prior_scale, likelihood_power, alternatives)
+    evaluated = evaluate_changes(tree, model, changes)
+    original = original_of(tree)
+    rows = [_original_row(original)]
+    powers = [change.value for change in changes if isinstance(change, LikelihoodPower)]
+    by_ladder = from_ladder(tree, powers, evaluated.log_likelihood) if powers else None
+    ladder = dict(zip(powers, by_ladder or (), strict=False))
+    for change, log_weights, doubt in evaluated.weights:
+        row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
+        rows.append(_row(change, row or from_draws(original, log_weights), doubt))
+    table = SensitivityTable(rows, columns=list(_COLUMNS))
+    for text in _doubts(table):
+        warnings.warn(text, TemperingWarning, stacklevel=2)
+    return table
+
+
+def _doubts(table: pd.DataFrame) -> list[str]:
+    """One text for each name in the column ``warning``."""
+    rows = {
+        name: ", ".join(
+            _label(*row) for row in zip(part["change"], part["name"], part["value"], strict=True)
+        )
+        for name, part in table.groupby("warning")
+    }
+    warnings = []
+    if collapsed := rows.get("weights collapse"):
+        warnings.append(
+            f"weights collapse: few draws of the run lie where the posterior is after {collapsed}: "
+            f"Pareto k is too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. "
+            "These log Z cannot be trusted, nor can their errors. Sample the changed model "
+            "instead, or change less."
+        )
+    if heavy := rows.get("heavy-tailed weights"):
+        warnings.append(
+            f"heavy-tailed weights: after {heavy} Pareto k is above {HEAVY_PARETO_K}, where "
+            "weights have no variance, so the error may be too small. Raise `draws` of the run, "
+            "change less, or sample the changed model."
+        )
+    if few := rows.get("too few effective draws"):
+        warnings.append(
+            f"too few effective draws: log Z after {few} rests on fewer than {MIN_ESS:.0f} "
+            "independent weights, and its error is uncertain. Raise `draws` of the run, or change "
+            "less."
+        )
+    if beyond := rows.get("prior mass out of reach"):
+        warnings.append(
+            f"prior mass out of reach: {beyond} has prior mass where the model of the run has "
+            "none. No draw shows what it is worth, so log Z may be too low. Sample the alternative "
+            "instead."
+        )
+    return warnings
+
+
+def _changes(
+    model: pm.Model,
+    prior_scale: Mapping[Names, Factors] | Factors | None,
+    likelihood_power: Factors | None,
+    alternatives: Mapping[str, pm.Model] | None,
+) -> list[Change]:
+    if prior_scale is None and likelihood_power is None and alternatives is None:
+        prior_scale = _DEFAULT_SCALES
+        likelihood_power = _DEFAULT_POWERS if model.observed_RVs or model.potentials else ()
+    by_name: Mapping[Names, Factors]
+    if prior_scale is None:
+        by_name = {}
+    elif isinstance(prior_scale, Mapping):
+        by_name = prior_scale
+    else:
+        by_name = dict.fromkeys(scalable_names(model), prior_scale)
+        if not by_name:
+            raise OptionError(
+                "The model has no prior that can be scaled by itself. Name the variables in "
+                "`prior_scale`, or pass models with other priors as `alternatives`."
+            )
+    changes: list[Change] = []
+    for names, factors in by_name.items():
+        named = isinstance(names, str | tuple) and all(isinstance(name, str) for name in names)
+        if not named:
+            raise OptionError(
+                f"`prior_scale` has the key {names!r}; expected the name of a variable, or a tuple "
+                "of names that are scaled together."
+            )
+        group = (names,) if isinstance(names, str) else names
+        changes += [PriorScale(group, value) for value in _positive("prior_scale", factors)]
+    changes += [
+        LikelihoodPower(value) for value in _positive("likelihood_power", likelihood_power or ())
+    ]
+    if not isinstance(alternatives, Mapping | None):
+        raise OptionError(
+            f"`alternatives` is a {type(alternatives).__name__}; expected a mapping of names to "
+            'models, as in {"wide": wide_model}.'
+        )
+    for name, other in (alternatives or {}).items():
+        if not isinstance(other, pm.Model):
+            raise OptionError(
+                f"The alternative {name!r} is a {type(other).__name__}; expected a pymc.Model with "
+                "the same free variables."
+            )
+        changes.append(Alternative(str(name), other))
+    return changes
+
+
+def _positive(option: str, values: Any) -> list[float]:
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        array = np.array([np.nan])
+    if array.ndim != 1 or not (np.isfinite(array) & (array > 0.0)).all():
+        raise OptionError(f"`{option}` has {values!r}; expected positive numbers.")
+    return [float(value) for value in array]
+
+
+def _original_row(original: Original) -> tuple[Any, ...]:
+    return ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")
+
+
+def _row(change: Change, row: Row, doubt: str) -> tuple[Any, ...]:
+    return (change.kind, change.name, change.value, *row[:-1], doubt or row.warning)
+
+
+def _label(kind: str, name: str, value: float) -> str:
+    if np.isnan(value):
+        return f"{kind} {name!r}"
+    return f"{kind} {value:g}" if kind == "likelihood power" else f"{kind} of {name} {value:g}"

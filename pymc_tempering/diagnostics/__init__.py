@@ -1,0 +1,1 @@
+"""What a run says of itself: travel along the ladder, overlap, weights, modes."""

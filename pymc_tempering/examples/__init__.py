@@ -1,0 +1,1 @@
+"""What the demonstration shows: the galaxies, their mixtures, a picture and a table."""

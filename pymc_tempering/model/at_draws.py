@@ -1,0 +1,142 @@
+"""Log densities of a model at posterior draws, in the constrained space that results hold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from pymc.model.transform.conditioning import remove_value_transforms
+from pymc.model.transform.optimization import freeze_dims_and_data
+from pymc.pytensorf import compile as pymc_compile
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.model.freeze import copies_of_gps
+from pymc_tempering.private import rewrite_parameter_checks
+from pymc_tempering.types import FloatArray
+
+__all__ = ["constrained_model", "evaluate", "log_jacobian", "stack_draws"]
+
+# draws of one call: the whole data enter it once for each
+_CHUNK = 500
+
+
+def constrained_model(model: pm.Model) -> pm.Model:
+    """Copy of a model whose values are those of the posterior: data fixed, no transforms.
+
+    Its log density has no Jacobian terms: it is the density with respect to the variables
+    themselves. A ratio of two such densities at one point is the ratio of the densities of the
+    unconstrained values as well, since both have the same Jacobian.
+    """
+    with copies_of_gps():
+        frozen = freeze_dims_and_data(model)
+        # PyMC 6.4 does not transform models that have initial values, which mean nothing here
+        frozen.rvs_to_initial_values.update(dict.fromkeys(frozen.rvs_to_initial_values))
+        return remove_value_transforms(frozen)
+
+
+def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
+    """Draws of the model's free variables by name, each of shape (n_chains * n_draws, ...).
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        With a group ``posterior``.
+    model : pymc.Model
+        From :func:`constrained_model`.
+
+    Raises
+    ------
+    DataError
+        If the group or a variable is missing, or has another shape than in the model.
+    """
+    if "posterior" not in idata.children:
+        raise DataError(
+            f"The DataTree has the groups {sorted(map(str, idata.children))} but no `posterior`; "
+            "pass the result of `pm.sample`."
+        )
+    posterior = idata["posterior"].dataset
+    missing = [rv.name for rv in model.free_RVs if rv.name not in posterior]
+    if missing:
+        raise DataError(
+            f"The posterior lacks the free variables {missing} of the model; it has "
+            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model."
+        )
+    draws = {}
+    point = model.initial_point(random_seed=0)
+    for rv in model.free_RVs:
+        value = model.rvs_to_values[rv]
+        array = posterior[rv.name].transpose("chain", "draw", ...).values
+        expected = np.shape(point[value.name])
+        if array.shape[2:] != expected:
+            raise DataError(
+                f"{rv.name!r} has shape {array.shape[2:]} in the posterior and {expected} in the "
+                "model. Pass draws of the same model."
+            )
+        # -1 for the number of draws is ambiguous for a variable without entries
+        n_draws = array.shape[0] * array.shape[1]
+        draws[rv.name] = array.reshape(n_draws, *expected).astype(value.dtype)
+    return draws
+
+
+def evaluate(
+    model: pm.Model, outputs: list[Any], draws: Mapping[str, np.ndarray]
+) -> list[FloatArray]:
+    """Values of scalar graphs of the model's values at every draw.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        From :func:`constrained_model`.
+    outputs : list of TensorVariable
+        Scalars, such as ``model.varlogp``.
+    draws : mapping of str to ndarray of shape (n, ...)
+
+    Returns
+    -------
+    list of ndarray of shape (n,)
+        In nats; ``-inf`` where parameters are invalid, also for nan.
+    """
+    values = [model.rvs_to_values[rv] for rv in model.free_RVs]
+    batched = [pt.tensor(shape=(None, *value.type.shape), dtype=value.dtype) for value in values]
+    # a check of parameters is one for all draws once there are many: it must be a switch before
+    checked = FunctionGraph(outputs=outputs, clone=False)
+    rewrite_parameter_checks(checked)
+    graphs = vectorize_graph(list(checked.outputs), dict(zip(values, batched, strict=True)))
+    with model:
+        # one call for many draws: compiling would cost more than the interpreter
+        function = pymc_compile(batched, graphs, mode="FAST_COMPILE", on_unused_input="ignore")
+    arrays = [draws[rv.name] for rv in model.free_RVs]
+    n = len(arrays[0])
+    results = np.empty((len(outputs), n))
+    with np.errstate(all="ignore"):
+        for start in range(0, n, _CHUNK):
+            part = slice(start, min(start + _CHUNK, n))
+            for row, value in zip(results, function(*(a[part] for a in arrays)), strict=True):
+                row[part] = value
+    return list(np.where(np.isnan(results), -np.inf, results))
+
+
+def log_jacobian(model: pm.Model, constrained: pm.Model) -> Any:
+    """Graph of what the transforms of a model add to its log density.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        The original, with transforms.
+    constrained : pymc.Model
+        Its :func:`constrained_model`, in whose values the graph is written.
+    """
+    total = pt.constant(0.0)
+    for original in model.free_RVs:
+        transform = model.rvs_to_transforms[original]
+        if transform is None:
+            continue
+        rv = constrained[original.name]
+        inputs = constrained.replace_rvs_by_values(list(rv.owner.inputs))
+        free = transform.forward(constrained.rvs_to_values[rv], *inputs)
+        total = total + transform.log_jac_det(free, *inputs).sum()
+    return total

@@ -1,0 +1,184 @@
+"""What a model must be like to be tempered, checked before anything is compiled."""
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.simulator import SimulatorRV
+from pymc.model.transform.optimization import freeze_dims_and_data
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
+
+from pymc_tempering.errors import ModelError
+from pymc_tempering.model.point import PointMap
+from pymc_tempering.private import has_random_terms
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "NO_FREE_VARIABLES",
+    "N_STARTS",
+    "check_finite",
+    "copies_of_gps",
+    "freeze",
+    "shared_digest",
+    "starting_points",
+]
+
+N_STARTS = 8
+"""Starting points at which the log density is tried before a model is refused."""
+
+NO_FREE_VARIABLES = (
+    "The model has no free variables, so there is nothing to sample; give at least one variable no "
+    "`observed` values."
+)
+
+
+def freeze(model: pm.Model) -> pm.Model:
+    """Check a model and copy it with its data and dims fixed.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Not changed.
+
+    Returns
+    -------
+    pymc.Model
+
+    Raises
+    ------
+    ModelError
+        If the model has no free variables, free discrete variables, flat variables that nothing
+        depends on, simulators, or a random graph.
+    """
+    if not model.free_RVs:
+        raise ModelError(NO_FREE_VARIABLES)
+    discrete = [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
+    if discrete:
+        raise ModelError(
+            f"The free variables {discrete} are discrete. Tempering by Hamiltonian dynamics needs "
+            "continuous variables: sum the discrete ones out, by `pm.Mixture` or another marginal "
+            "distribution (`pm.BetaBinomial`, `pm.ZeroInflatedPoisson`, ...), or by "
+            '`pm.Potential("sum", pm.math.logsumexp(terms, axis=0).sum())` over their values. '
+            "(`pymc_extras.marginalize` does it by itself, but installing it takes PyMC back below "
+            "the 6.4 that this package needs, as of pymc-extras 0.15.)"
+        )
+    _check_simulators(model)
+    _check_flat(model)
+    try:
+        is_random = has_random_terms([model.logp()])
+    except (ValueError, NotImplementedError) as error:
+        raise ModelError(f"The log density of the model cannot be built: {error}") from error
+    if is_random:
+        raise ModelError(
+            "The log density changes from call to call, as with `pm.Minibatch` or a random "
+            "variable inside a potential. Evidence needs the density of all the data: pass the "
+            "whole data set instead."
+        )
+    with copies_of_gps():
+        return freeze_dims_and_data(model)
+
+
+@contextmanager
+def copies_of_gps() -> Iterator[None]:
+    """Copy a model without PyMC's notice on Gaussian processes.
+
+    It is for those who go on to build on the copy, with the objects of the original. Copies that
+    are made here are compiled, and nothing else.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Detected variables likely created by GP")
+        yield
+
+
+def _check_simulators(model: pm.Model) -> None:
+    simulators = [rv.name for rv in model.basic_RVs if isinstance(rv.owner.op, SimulatorRV)]
+    if simulators:
+        raise ModelError(
+            f"{simulators} are `pm.Simulator`s, whose density is a distance to data simulated "
+            "afresh at every call, with neither a fixed value nor a gradient. Use "
+            "`pm.sample_smc(kernel='abc')`, or give the model a likelihood that can be computed."
+        )
+
+
+def _check_flat(model: pm.Model) -> None:
+    """Refuse flat variables that nothing else depends on: their posterior has no integral."""
+    flat = [rv for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    terms = [*model.observed_RVs, *model.potentials, *(r for r in model.free_RVs if r not in flat)]
+    used = set(ancestors(terms))
+    idle = [rv.name for rv in flat if rv not in used]
+    if idle:
+        raise ModelError(
+            f"The variables {idle} are flat and neither data nor another term of the model depend "
+            "on them, so the posterior is improper and log Z infinite. Give them proper priors, or "
+            "let the likelihood depend on them."
+        )
+
+
+def starting_points(start: FloatArray, random_seed: int) -> FloatArray:
+    """Give the model's initial point and points around it, shape (8, D).
+
+    Parameters
+    ----------
+    start : ndarray of shape (D,)
+    random_seed : int
+    """
+    rng = np.random.default_rng(random_seed)
+    moved = [start + rng.uniform(-1, 1, start.size) for _ in range(N_STARTS - 1)]
+    return np.stack([start, *moved])
+
+
+def check_finite(
+    value_and_grad: Callable[[FloatArray], tuple[float, FloatArray]],
+    points: PointMap,
+    model: pm.Model,
+    starts: FloatArray,
+) -> None:
+    """Refuse a model whose log density is finite at none of several starting points.
+
+    Parameters
+    ----------
+    value_and_grad : callable
+    points : PointMap
+    model : pymc.Model
+    starts : ndarray of shape (n, D)
+
+    Raises
+    ------
+    ModelError
+        Names the terms that are not finite at the initial point.
+    """
+    for z in starts:
+        value, grad = value_and_grad(z)
+        if np.isfinite(value) and np.isfinite(grad).all():
+            return
+    terms = {
+        name: float(value)
+        for name, value in model.point_logps(points.initial).items()
+        if not np.isfinite(value)
+    }
+    raise ModelError(
+        f"The log density is not finite at the model's initial point nor at {len(starts) - 1} "
+        "points around it. Terms that are not finite at the initial point: "
+        f"{terms or 'the gradient'}. Check the observed values against their distributions, or "
+        "set `initval=`."
+    )
+
+
+def shared_digest(model: pm.Model) -> str:
+    """Digest of every mutable value of a model, to notice a later ``pm.set_data``."""
+    digest = hashlib.sha256()
+    for name in sorted(model.named_vars):
+        variable = model.named_vars[name]
+        if isinstance(variable, SharedVariable):
+            value = np.ascontiguousarray(variable.get_value(borrow=True))
+            digest.update(f"{name}{value.dtype}{value.shape}".encode())
+            digest.update(value.tobytes())
+    for name, length in sorted(model.dim_lengths.items()):
+        if isinstance(length, SharedVariable):
+            digest.update(f"{name}={length.get_value()}".encode())
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""From posterior draws in a DataTree back to flat unconstrained vectors."""
+
+import numpy as np
+import xarray as xr
+from pymc.pytensorf import compile as pymc_compile
+from pytensor.graph.replace import graph_replace
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.types import FloatArray
+
+__all__ = ["unconstrained_draws"]
+
+
+def unconstrained_draws(
+    idata: xr.DataTree, density: CompiledDensity, *, max_draws: int = 4000
+) -> FloatArray:
+    """Posterior draws of any sampler, mapped to the flat unconstrained vector.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        With a group ``posterior`` that holds every free variable of the model.
+    density : CompiledDensity
+        Of the model that the draws are of.
+    max_draws : int
+        More draws than this are thinned evenly, which is plenty for moments.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+
+    Raises
+    ------
+    DataError
+        If the group or a variable is missing, or has another shape.
+    """
+    model = density.model
+    if "posterior" not in idata.children:
+        raise DataError(
+            f"The DataTree has the groups {sorted(idata.children)} but no `posterior`; pass the "
+            "result of `pm.sample`."
+        )
+    posterior = idata["posterior"].dataset
+    names = [rv.name for rv in model.free_RVs]
+    missing = [name for name in names if name not in posterior]
+    if missing:
+        raise DataError(
+            f"The posterior lacks the free variables {missing} of the model; it has "
+            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model, with all its "
+            "free variables (bambi leaves some out: see `omit_offsets` of its `fit`)."
+        )
+    shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
+    outputs = []
+    inputs = []
+    for rv in model.free_RVs:
+        value = rv.clone()
+        inputs.append(value)
+        transform = model.rvs_to_transforms[rv]
+        outputs.append(value if transform is None else transform.forward(value, *rv.owner.inputs))
+    # bounds of one variable may be other variables, whose drawn values are meant
+    outputs = graph_replace(outputs, dict(zip(model.free_RVs, inputs, strict=True)), strict=False)
+    forward = pymc_compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+    stacked = posterior[names].stack(sample=("chain", "draw"))
+    n = stacked.sizes["sample"]
+    picked = np.unique(np.linspace(0, n - 1, min(n, max_draws)).astype(int))
+    values = {name: stacked[name].transpose("sample", ...).values for name in names}
+    value_names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
+    draws = np.empty((picked.size, density.dim))
+    for row, i in enumerate(picked):
+        try:
+            results = forward(*(values[name][i] for name in names))
+        except TypeError as error:
+            raise DataError(
+                "The shapes of the posterior's variables, "
+                f"{ {name: values[name].shape[1:] for name in names} }, are not those of this "
+                f"model, whose unconstrained values have {shapes}. Pass draws of the same model."
+            ) from error
+        draws[row] = density.points.ravel(dict(zip(value_names, results, strict=True)))
+    if not np.isfinite(draws).all():
+        raise DataError("Some posterior draws lie outside the support of this model.")
+    return draws

@@ -1,0 +1,80 @@
+"""No density is trusted unchecked: machine code against PyTensor's own evaluation of the graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.errors import ModelError
+from pymc_tempering.model.interpret import CannotInterpretError, interpret
+from pymc_tempering.types import FloatArray
+
+__all__ = ["verify_density"]
+
+_TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
+"""Far above what the order of a sum changes, far below what another model gives."""
+
+
+def verify_density(
+    value_and_grad: Callable[[FloatArray], tuple[float, FloatArray]],
+    function: Any,
+    points: FloatArray,
+) -> None:
+    """Compare a density that kernels call by address with the graph it was made from.
+
+    The graph is evaluated by the Python code of its Ops or, where that is not possible, by the
+    function that PyTensor made of it. Points at which a value is not finite say nothing.
+
+    Parameters
+    ----------
+    value_and_grad : callable
+        Of a flat vector of shape (D,), through the address that kernels use.
+    function : pytensor.compile.Function
+        From the flat vector to the log density (nats) and its gradient.
+    points : ndarray of shape (n, D)
+
+    Raises
+    ------
+    ModelError
+        If value or gradient differ at any point.
+    """
+    graph = function.maker.fgraph
+    single = any(getattr(v.type, "dtype", None) == "float32" for v in graph.variables)
+    tolerance = _TOLERANCE["float32" if single else "float64"]
+    for z in points:
+        value, grad = value_and_grad(z)
+        try:
+            expected, expected_grad = interpret(graph, [z.copy()])
+        except CannotInterpretError:
+            expected, expected_grad = function(z.copy())
+        except (ArithmeticError, ValueError, AssertionError):
+            # a parameter check has failed, where compiled code gives -inf
+            continue
+        expected, expected_grad = float(expected), np.asarray(expected_grad, dtype=np.float64)
+        if not _agree((value, grad), (expected, expected_grad), tolerance):
+            raise ModelError(
+                f"The compiled log density is not that of this model: at {_short(z)} it is "
+                f"{value:.6g} with gradient {_short(grad)}, where PyTensor's own evaluation gives "
+                f"{expected:.6g} and {_short(expected_grad)}. Nothing was sampled. A damaged or "
+                "foreign cache of compiled code does this: run `pytensor-cache purge`, then try "
+                "again; if it persists, please report the model."
+            )
+
+
+def _agree(
+    compiled: tuple[float, FloatArray], expected: tuple[float, FloatArray], tolerance: float
+) -> bool:
+    if not (np.isfinite(compiled[0]) and np.isfinite(expected[0])):
+        return True
+    if compiled[1].shape != expected[1].shape:
+        return False
+    finite = np.isfinite(compiled[1]) & np.isfinite(expected[1])
+    scale = 1.0 + np.abs(expected[1][finite]).max(initial=0.0)
+    return bool(
+        abs(compiled[0] - expected[0]) <= tolerance * (1.0 + abs(expected[0]))
+        and (np.abs(compiled[1] - expected[1])[finite] <= tolerance * scale).all()
+    )
+
+
+def _short(values: FloatArray) -> str:
+    return np.array2string(values, precision=4, threshold=8, edgeitems=3)

@@ -1,0 +1,1 @@
+"""What is said before and during long work."""

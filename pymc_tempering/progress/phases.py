@@ -1,0 +1,126 @@
+"""Progress of what ``pm.sample`` does not run: pilot runs and annealing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+__all__ = ["Phase", "Phases", "compiling", "phases"]
+
+
+class Phase:
+    """One line: a part of the work with a known number of steps."""
+
+    def __init__(self, progress: Progress | None, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def advance(self, steps: int = 1, note: str | None = None) -> None:
+        """Say that steps were done, and what is known so far.
+
+        Parameters
+        ----------
+        steps : int, default 1
+        note : str, optional
+            Shown at the end of the line until the next one.
+        """
+        if self._progress is None:
+            return
+        fields: dict[str, Any] = {} if note is None else {"note": note}
+        self._progress.update(self._task, advance=steps, **fields)
+
+
+class Phases:
+    """Lines of a progress bar, or nothing if it is not to be shown."""
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._progress = progress
+        self._part, self._task = "", TaskID(0)
+
+    def add(self, name: str, steps: int) -> Phase:
+        """Start another part of the work.
+
+        Parameters
+        ----------
+        name : str
+        steps : int
+            Into how many it is divided; a part without any is not shown.
+        """
+        if self._progress is None or steps == 0:
+            return Phase(None, TaskID(0))
+        return Phase(self._progress, self._progress.add_task(name, total=steps, note=""))
+
+    def report(self, part: str, done: int, total: int) -> None:
+        """Show how far a part of the work is; see :data:`.references.watch.Report`."""
+        if self._progress is None:
+            return
+        if self._part != part:
+            if self._part:  # a search that has found enough ends before its last step
+                done_before = self._progress.tasks[self._task].completed
+                self._progress.update(self._task, total=done_before)
+            self._part = part if total else ""
+        if total == 0:
+            return
+        if done == 0:
+            name = part[:1].upper() + part[1:]
+            self._task = self._progress.add_task(name, total=total, note="")
+        self._progress.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def phases(show: bool) -> Iterator[Phases]:
+    """Show the parts of some work with their time left, as PyMC's bars do.
+
+    In a terminal and in a notebook the lines move; in a file they are written once, at the end.
+
+    Parameters
+    ----------
+    show : bool
+        Without, nothing is written.
+
+    Examples
+    --------
+    >>> with phases(show=False) as work:
+    ...     pilot = work.add("Pilot run", 10)
+    ...     for _ in range(10):
+    ...         pilot.advance(note="log Z -3.2")
+    """
+    if not show:
+        yield Phases()
+        return
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(complete_style="rgb(31,119,180)", finished_style="rgb(31,119,180)"),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("/"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(),
+    ) as progress:
+        yield Phases(progress)
+
+
+@contextmanager
+def compiling(show: bool) -> Iterator[None]:
+    """Say that the model is being compiled, for as long as it is.
+
+    Parameters
+    ----------
+    show : bool
+        Without, and where lines cannot be taken back, nothing is written.
+    """
+    if not show:
+        yield
+        return
+    with Console().status("Compiling the model"):
+        yield

@@ -1,0 +1,280 @@
+"""What every tempered step shares: the contract with PyMC, the compiled model, the base."""
+
+from collections.abc import Callable
+from dataclasses import field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from rich.progress import ProgressColumn
+from threadpoolctl import threadpool_limits
+
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
+from pymc_tempering.engine.path.tempered import Reference, TemperedPath
+from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.model.compile import CompiledDensity, compile_density
+from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
+from pymc_tempering.model.prior_points import prior_points
+from pymc_tempering.model.unconstrain import unconstrained_draws
+from pymc_tempering.options import resolve_model
+from pymc_tempering.private import ProgressHooks
+from pymc_tempering.references import REFERENCES
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.watch import Report
+from pymc_tempering.steps.board import Board
+from pymc_tempering.steps.progress import TOTALS, progress_columns, progress_update
+from pymc_tempering.types import FloatArray
+
+__all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
+
+N_PRIOR_STARTS = 12
+"""Starts of the local fits that are drawn from the prior, where it can be drawn from."""
+
+DIVERGING_SHARE = 0.1
+"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
+them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
+replica that cannot move at all has them one after the other."""
+
+_SHARED: dict[str, type] = {
+    "global_barrier": np.float64,
+    "n_gradients": np.int64,
+    "n_divergences": np.int64,
+    "n_zero_density": np.int64,
+    "n_bad_gradients": np.int64,
+    "n_target_divergences": np.int64,
+    "diverging": np.bool_,
+    "base_id": np.int64,
+    "model_logp": np.float64,
+    "perf_counter_diff": np.float64,
+}
+"""Statistics that all tempered steps record, and their types."""
+
+
+@dataclass_state
+class TemperedStepState(StepMethodState):
+    """State that all tempered steps share; ``chain`` holds everything that changes."""
+
+    dim: int = field(metadata={"frozen": True})
+    tune: bool
+    chain: dict[str, Any] | None
+
+
+class TemperedStep(ProgressHooks, BlockedStep):
+    """Base class of the tempered step methods.
+
+    A tempered step owns all free variables of the model: its stored densities would be stale if
+    another step moved some of them. The constructor does nothing random; base fit and tuning
+    happen per chain, from that chain's generator.
+    """
+
+    default_blocked = True
+    _state_class = TemperedStepState
+    _trips = "round_trips"
+    _missing: int | None = None
+    """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Find the model before PyMC does, to say what to do where there is none."""
+        model = resolve_model(kwargs.get("model"), cls.__name__)
+        if not model.free_RVs:
+            raise ModelError(NO_FREE_VARIABLES)
+        _all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
+        return super().__new__(cls, *args, **kwargs)
+
+    def _prepare(
+        self,
+        vars: Any,
+        model: pm.Model | None,
+        base: GaussianBase | xr.DataTree | str | None,
+        rng: Any,
+    ) -> None:
+        """Check the arguments that all tempered steps share, and compile the model."""
+        model = resolve_model(model, type(self).__name__)
+        self.vars = _all_value_vars(vars, model, type(self).__name__)
+        self._source_model = model
+        self._source_digest = shared_digest(model)
+        self._density = compile_density(model)
+        self.dim = self._density.dim
+        self._given_base, self._reference = _check_base(base, self._density)
+        self._board = Board()
+        self.rng = get_random_generator(rng)
+        self.tune = True
+        self._missing = None
+
+    @property
+    def density(self) -> CompiledDensity:
+        """The model's compiled log density."""
+        return self._density
+
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
+        """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
+
+        Raises
+        ------
+        ModelError
+            If the model's data were changed after the step was built.
+        KeyboardInterrupt
+            If the chain before, of the same ``pm.sample``, was interrupted: PyMC would go on with
+            the next one, and one press is meant to end all.
+        """
+        if self._missing is not None:
+            if self._missing > 0:
+                raise KeyboardInterrupt
+            self._missing = int(tune) + int(draws)
+        if shared_digest(self._source_model) != self._source_digest:
+            raise ModelError(
+                f"The data of the model changed after this {type(self).__name__} was built. Build "
+                "the step again, so that it is compiled with the new data."
+            )
+        self.rng = get_random_generator(rng, copy=False)
+        self.tune = tune > 0
+        self._n_tune = int(tune)
+        self._board.start_chain()
+        self._reset_chain()
+
+    def _reset_chain(self) -> None:
+        raise NotImplementedError
+
+    def _declare(self, table: dict[str, tuple[Any, list[int]]]) -> None:
+        """Tell PyMC the statistics of the step, by name: type and shape."""
+        table = table | {name: (kind, []) for name, kind in (_SHARED | TOTALS).items()}
+        self.stats_dtypes_shapes = {
+            name: (np.dtype((kind, tuple(shape))) if shape else kind, shape)
+            for name, (kind, shape) in table.items()
+        }
+        self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
+
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
+        """Run ``scans_per_draw`` scans; position ``z`` at beta = 1, and statistics."""
+        raise NotImplementedError
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
+        started = perf_counter()
+        if self._missing is not None:
+            self._missing -= 1
+        with density_guard():
+            target, statistics = self._advance(point)
+        position = self._density.points.unravel(target)
+        statistics["perf_counter_diff"] = perf_counter() - started
+        # PyMC's trace reads the values by position, in the order of the point that it passes
+        return {name: position[name] for name in point}, [statistics]
+
+    def _first_base(
+        self, start: FloatArray, report: Report | None = None
+    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+        """Base to start from, the combined local fits, and their means, shape (n, D).
+
+        Local fits are made also where a base was given: they show whether it leaves out a mode.
+        """
+        report = report or self._board.report
+        report("starting points", 0, 0)
+        # sums of several BLAS threads depend on their number, and draws must not
+        with threadpool_limits(limits=1, user_api="blas"):
+            prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
+            fits, anchor = find_modes(
+                self._density, start, self.rng, prior_points=prior, report=report
+            )
+        report("first draw", 0, 0)
+        modes = np.stack([fit.mean for fit in fits])
+        return self._given_base or anchor, anchor, modes
+
+    def _path(self, base: GaussianBase) -> TemperedPath:
+        """Path to the model from the step's reference, in the coordinates of a Gaussian."""
+        return TemperedPath(self._density, Coordinates.of(base), self._reference)
+
+    def _any_path(self) -> TemperedPath:
+        """Path to the model in coordinates that a state will replace."""
+        return self._path(GaussianBase(np.zeros(self.dim), np.ones(self.dim)))
+
+    def progress_columns(self, n_chains: int) -> tuple[list[ProgressColumn], dict[str, list[Any]]]:
+        """Columns of the progress bar, and what they show before the first draw."""
+        # what PyMC asks first, once in every run and never in a worker
+        self._missing = 0
+        self._board.rewind()
+        return progress_columns(n_chains, self._trips, self._board)
+
+    def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """Give what PyMC calls in its own process with the statistics of a draw."""
+        trips = self._trips
+        return lambda statistics: progress_update(statistics, trips)
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Any:
+        """Never chosen automatically."""
+        from pymc.step_methods.compound import Competence
+
+        return Competence.INCOMPATIBLE
+
+
+def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
+    if vars is None:
+        return list(model.value_vars)
+    given = [
+        model.rvs_to_values.get(variable, variable)
+        for variable in (vars if isinstance(vars, list | tuple) else [vars])
+    ]
+    missing = [v.name for v in model.value_vars if v not in given]
+    unknown = [str(v) for v in given if v not in model.value_vars]
+    if missing or unknown:
+        raise ModelError(
+            f"{name} must own all free variables of the model, since its stored densities would be "
+            f"stale if another step moved some of them. Left out: {missing}; not variables of this "
+            f"model: {unknown}. Leave `vars` away."
+        )
+    return list(model.value_vars)
+
+
+def _check_base(
+    base: GaussianBase | xr.DataTree | str | None, density: CompiledDensity
+) -> tuple[GaussianBase | None, Reference | None]:
+    # comparing a DataTree with a string gives another DataTree, which counts as true
+    if base is None or (isinstance(base, str) and base == "advi"):
+        return None, None
+    if isinstance(base, str) and base in REFERENCES:
+        return None, REFERENCES[base](density)
+    if isinstance(base, xr.DataTree):
+        return GaussianBase.from_draws(unconstrained_draws(base, density)), None
+    if not isinstance(base, GaussianBase):
+        known = ", ".join(repr(name) for name in ("advi", *REFERENCES))
+        raise OptionError(
+            f"`base` is {base!r}; expected None, {known}, a GaussianBase (from "
+            "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
+        )
+    if base.dim != density.dim:
+        raise BaseError(
+            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
+            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
+            "the base with `pymc_tempering.fit_base(model)`."
+        )
+    return base, None
+
+
+def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
+    """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
+
+    PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
+    which has one trajectory in a draw.
+
+    Examples
+    --------
+    >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
+    (False, True, True)
+    """
+    return n_target_divergences > DIVERGING_SHARE * n_scans
+
+
+def pad(values: FloatArray, length: int) -> FloatArray:
+    """Fill the last axis with nan up to ``length``, so that statistics are rectangular."""
+    if values.shape[-1] == length:
+        return values
+    padded = np.full((*values.shape[:-1], length), np.nan)
+    padded[..., : values.shape[-1]] = values
+    return padded

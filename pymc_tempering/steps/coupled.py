@@ -1,0 +1,297 @@
+"""What continuous and simulated tempering share as PyMC steps: the pilot, the pair, the target."""
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.state import dataclass_state
+
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
+from pymc_tempering.engine.ensembles.pair_moves import Bias
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.options import check_flag, check_positive, check_unknown
+from pymc_tempering.results.compact import round_delta
+from pymc_tempering.schedule.weights import BiasAdapter
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState, is_diverging
+from pymc_tempering.steps.explorer import explorer_settings
+from pymc_tempering.steps.pilot import Pilot, PilotResult
+from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.types import FloatArray
+
+__all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
+
+DEFAULT_SCANS_PER_DRAW = 32
+_PILOT_SHARE = 2
+
+_COUNTS = (
+    "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
+    "n_bad_gradients", "n_target_divergences",    "n_base_draws", "n_base_support",
+)  # fmt: skip
+
+
+@dataclass_state
+class CoupledStepState(TemperedStepState):
+    """State of the steps that carry a target replica."""
+
+    n_entries: int = field(metadata={"frozen": True})
+    scans_per_draw: int = field(metadata={"frozen": True})
+
+
+class CoupledStep(TemperedStep):
+    """Base class of the steps with one tempered replica z and one replica y at beta = 1.
+
+    What ``pm.sample`` records is y. The first half of tuning is a short parallel tempering run
+    where something has to be found that a single replica learns slowly: the base, the schedule,
+    log z(beta). The second half adapts bias and step sizes of the pair itself.
+    """
+
+    _state_class = CoupledStepState
+    default_tune_steps = 200
+    _pair_class: type[TemperedPair]
+
+    def _configure(
+        self,
+        vars: Any,
+        base: GaussianBase | xr.DataTree | str | None,
+        adapt_base: bool,
+        scans_per_draw: int,
+        options: dict[str, Any],
+        model: pm.Model | None,
+        rng: Any,
+        unknown: dict[str, Any],
+    ) -> None:
+        """Check and keep what both steps take, and compile the model."""
+        check_unknown(type(self), unknown)
+        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
+        self.adapt_base = check_flag("adapt_base", adapt_base)
+        self._settings = explorer_settings(**options)
+        self._prepare(vars, model, base, rng)
+        self._n_tune = self.default_tune_steps
+        self._reset_chain()
+        self._declare(self._own_table() | _shared_table(self.scans_per_draw))
+
+    # What a subclass says
+
+    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
+        raise NotImplementedError
+
+    def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
+        """Add a draw to log Z so far."""
+        raise NotImplementedError
+
+    @property
+    def _pair_options(self) -> dict[str, Any]:
+        return {"settings": self._settings, "level_update": 0}
+
+    @property
+    def _pilot_betas(self) -> FloatArray | None:
+        """Schedule that the pilot has to keep; None if it adapts."""
+        return None
+
+    @property
+    def _needs_pilot(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def _adapts_bias(self) -> bool:
+        raise NotImplementedError
+
+    def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
+        """Knots or levels, bias, and the grid of step sizes, to start from."""
+        raise NotImplementedError
+
+    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _wanted(self, n: int) -> FloatArray:
+        raise NotImplementedError
+
+    # One chain
+
+    def _reset_chain(self) -> None:
+        self._pilot: Pilot | None = None
+        self._pair: TemperedPair | None = None
+        self._adapter: BiasAdapter | None = None
+        self._barrier = np.nan
+        self._totals = Totals()
+
+    def _start_chain(self, point: dict[str, np.ndarray]) -> None:
+        start = self._density.points.ravel(point)
+        base, anchor, modes = self._first_base(start)
+        if self._given_base is None:
+            base = overdisperse(base, len(modes))
+        n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
+        if n_pilot > 0:
+            self._pilot = Pilot(
+                self._path(base), anchor, modes,
+                betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
+                settings=self._settings, rng=self.rng,
+            )  # fmt: skip
+            return
+        inside = [m for m in modes if np.isfinite(self._density.value_and_grad(m)[0])] or [start]
+        path = self._path(base)
+        self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
+
+    def _start_pair(
+        self,
+        path: TemperedPath,
+        pilot: PilotResult | None,
+        z: FloatArray,
+        y: FloatArray,
+        n_blocks: int,
+    ) -> None:
+        betas, bias, grid = self._ladder(path.base, pilot)
+        if pilot is None:
+            step_sizes = np.full(grid.size, 0.2)
+        else:
+            step_sizes = np.exp(np.interp(grid, pilot.step_betas, np.log(pilot.step_sizes)))
+        start = PairStart(Bias(betas, bias, grid), step_sizes, z, y)
+        self._pair = self._pair_class(path, start, **self._pair_options)
+        self._adapter = None
+        if self.tune and self._adapts_bias:
+            self._adapter = BiasAdapter(
+                bias, self._wanted(betas.size), n_blocks, known=pilot is not None
+            )
+
+    def _end_pilot(self, pilot: Pilot) -> None:
+        found = pilot.result()
+        n_blocks = self._n_tune - self._n_tune // _PILOT_SHARE
+        middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
+        self._start_pair(found.path, found, middle, top, n_blocks)
+        self._pilot = None
+        self._barrier = found.global_barrier
+
+    @density_guard()
+    def stop_tuning(self) -> None:
+        """Fix base, bias and step sizes; every later scan is exactly invariant."""
+        self.tune = False
+        if self._pilot is not None and self._pilot.deltas:
+            self._end_pilot(self._pilot)
+        if self._pair is not None:
+            self._pair.stop_adaptation()
+        self._adapter = None
+        self._totals = Totals()
+
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
+        if self._pair is None and self._pilot is None:
+            self._start_chain(point)
+        if self._pilot is not None and self._pilot.finished:
+            self._end_pilot(self._pilot)
+        return self._step_pilot(self._pilot) if self._pair is None else self._step_pair(self._pair)
+
+    def _step_pilot(self, pilot: Any) -> tuple[FloatArray, dict[str, Any]]:
+        record = pilot.run(self.scans_per_draw, self.rng)
+        return pilot.ladder.target_position, self._pilot_statistics(pilot.ladder, record)
+
+    def _step_pair(self, pair: TemperedPair) -> tuple[FloatArray, dict[str, Any]]:
+        record = pair.run(self.scans_per_draw, self.rng, adapt=self.tune)
+        statistics = self._statistics(pair, record)
+        if self._adapter is not None:
+            log_occupancy = self._log_occupancy(pair, record.delta)
+            ended = self._adapter.update(log_occupancy, record.delta.size)
+            pair.set_bias(self._adapter.bias)
+            if ended:
+                pair.redraw(self.rng)
+        return pair.target_position, statistics
+
+    def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        counts = record.counts
+        diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
+        if not self.tune:
+            self._totals.count(
+                diverging=diverging,
+                round_trips=counts["n_round_trips"],
+                restarts=counts["n_tempered_restarts"],
+            )
+            self._add_log_weights(self._totals, pair, record)
+        return (
+            self._own_statistics(pair, record)
+            | self._totals.statistics()
+            | {
+                "delta": round_delta(record.delta),
+                "target_delta": round_delta(record.target_delta),
+                "beta": record.beta,
+                "target_acceptance_rate": record.target_acceptance_rate,
+                "exchange_rate": record.exchange_rate,
+                **{name: counts[name] for name in _COUNTS},
+                "global_barrier": self._barrier,
+                "diverging": diverging,
+                "base_id": pair.path.base_id,
+                "model_logp": pair.target_log_density,
+            }
+        )
+
+    def _pilot_statistics(self, ladder: Ladder, record: ScanRecord) -> dict[str, Any]:
+        """Of a draw during the pilot, where there is no tempered replica yet."""
+        statistics: dict[str, Any] = {}
+        for name, (kind, shape) in (self._own_table() | _shared_table(self.scans_per_draw)).items():
+            empty = np.nan if kind is np.float64 else -1
+            statistics[name] = np.full(shape, empty, dtype=kind) if shape else empty
+        return (
+            statistics
+            | self._totals.statistics()
+            | {
+                "target_delta": record.delta[:, -1],
+                "target_acceptance_rate": float(record.acceptance_rate[-1]),
+                **{name: record.counts[name] for name in _COUNTS},
+                "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
+                "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
+                "base_id": ladder.path.base_id,
+                "model_logp": ladder.target_log_density,
+            }
+        )
+
+    @property
+    def chain(self) -> dict[str, Any] | None:
+        """Everything that changes during a chain; None before its first step."""
+        if self._pair is None and self._pilot is None:
+            return None
+        parts = {"pilot": self._pilot, "pair": self._pair, "adapter": self._adapter}
+        state = {name: part.state() for name, part in parts.items() if part is not None}
+        return state | {
+            "n_tune": self._n_tune,
+            "barrier": self._barrier,
+            "totals": self._totals.state(),
+        }
+
+    @chain.setter
+    def chain(self, state: dict[str, Any] | None) -> None:
+        self._reset_chain()
+        if state is None:
+            return
+        self._n_tune, self._barrier = state["n_tune"], state["barrier"]
+        self._totals = Totals.from_state(state["totals"])
+        if "pilot" in state:
+            self._pilot = Pilot.from_state(
+                state["pilot"],
+                self._any_path(),
+                adapt_schedule=self._pilot_betas is None,
+                adapt_base=self.adapt_base,
+                settings=self._settings,
+            )
+        if "pair" in state:
+            self._pair = self._pair_class.restored(
+                state["pair"], path=self._any_path(), **self._pair_options
+            )
+        if "adapter" in state:
+            self._adapter = BiasAdapter.from_state(state["adapter"])
+
+
+def _shared_table(n_scans: int) -> dict[str, tuple[Any, list[int]]]:
+    whole = ("n_round_trips", "n_tempered_restarts", "n_base_draws", "n_base_support")
+    return {
+        "delta": (np.float64, [n_scans]),
+        "target_delta": (np.float64, [n_scans]),
+        "beta": (np.float64, [n_scans]),
+        "target_acceptance_rate": (np.float64, []),
+        "exchange_rate": (np.float64, []),
+    } | {name: (np.int64, []) for name in whole}

@@ -1,0 +1,221 @@
+"""Gibbs continuous tempering as a PyMC step method."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, TemperedPair
+from pymc_tempering.engine.move import ExplorerSettings
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.running_weights import continuous_log_weights
+from pymc_tempering.options import check_choice, check_positive
+from pymc_tempering.schedule.grid import make_schedule
+from pymc_tempering.schedule.weights import (
+    bias_for_equal_pieces,
+    knot_log_occupancy,
+    wanted_occupancy,
+)
+from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
+from pymc_tempering.steps.pilot import PilotResult
+from pymc_tempering.steps.progress import Totals
+from pymc_tempering.types import FloatArray
+
+__all__ = ["GibbsCT"]
+
+DEFAULT_N_KNOTS = 16
+
+# where step sizes are tuned if the bias has too few knots to resolve them
+_STEP_GRID = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
+
+
+class GibbsCT(CoupledStep):
+    r"""Gibbs continuous tempering, with a coupled replica at the posterior.
+
+    The inverse temperature is a random variable in [0, 1], with joint density
+
+    .. math:: \log p(z, \beta) = \log b(z) + \beta \, \delta(z) - c(\beta) + \text{const}, \qquad
+              \delta = \log \pi - \log b
+
+    between a Gaussian base *b* and the posterior :math:`\pi`; c is piecewise linear with
+    :math:`c(0) = 0`. One piece, :math:`c = \beta \log \zeta`, is the method of Graham & Storkey
+    (2017, section 5.1); more of them keep beta moving where one slope cannot. Each scan moves z
+    given beta and a replica y at beta = 1, proposes to exchange the two with beta integrated out,
+    proposes a fresh draw from the base for z in the same way, and then draws beta given z exactly
+    (eq. 18). ``pm.sample`` records y: ordinary draws from the posterior. The recorded ``delta``
+    give the log marginal likelihood (eq. 21): :func:`pymc_tempering.estimate_logz`.
+
+    Tuning starts with a short parallel tempering run that finds the modes, refines the base and
+    gives barrier, step sizes and log z(beta). Knots are put at equal barrier, and the bias adapts,
+    with a vanishing gain, until beta spends the same time in every piece. All of it stops at the
+    end of tuning, after which every scan leaves the target exactly invariant.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model, the default; anything less is refused.
+    base : GaussianBase, DataTree or "advi", optional
+        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
+        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
+        moment matching (eq. 26).
+    log_zeta : float or "adapt"
+        A number of nats fixes the slope of the published method, for instance an ELBO. Default
+        "adapt": an error of a few nats in one slope leaves beta at one end.
+    n_knots : int, optional
+        Number of pieces of the bias, with as many knots above 0. Default 16, room for a barrier of
+        8 at half a unit per piece; 1 where `log_zeta` is a number.
+    adapt_base : bool
+        Refine the base from draws at beta = 1 during tuning. Default True. With a number as
+        `log_zeta` and False there is no pilot run, only step sizes adapt.
+    scans_per_draw : int
+        Scans for each recorded draw, default 32: enough that Python's share stays small.
+    explorer : {"hamiltonian"} or ExplorerSettings
+        How a replica moves, default "hamiltonian".
+    target_accept : float
+        Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
+    trajectory_length : float
+        Longest simulated time of a move, in base coordinates. Default 1.5.
+    max_steps : int
+        Largest number of gradient evaluations of a move, default 64.
+    model : pymc.Model, optional
+        Default: the model of the context.
+    rng : optional
+        Seed or generator; ``pm.sample`` replaces it for every chain.
+
+    Raises
+    ------
+    ModelError, BaseError, OptionError
+        Before any sampling; see :mod:`pymc_tempering.errors`.
+
+    Notes
+    -----
+    ``n_tempered_restarts`` counts arrivals at y, by exchange, of a position that was at the base
+    end since it last was y; ``n_round_trips`` those of them that came back to the base end. A
+    position is at the base end when it is a draw from the base, or when beta is drawn below the
+    first point above 0 of the grid of step sizes: ``knots[1]``, or 0.02 with fewer than 8 knots.
+
+    References
+    ----------
+    .. [1] M. Graham, A. Storkey (2017). Continuously tempered Hamiltonian Monte Carlo. UAI.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_tempering.steps.gibbs_continuous import GibbsCT
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    ...     step = GibbsCT(scans_per_draw=8)
+    ...     idata = pm.sample(100, tune=50, step=step, chains=2, cores=1, random_seed=1,
+    ...                       progressbar=False, quiet=True)
+    >>> idata.posterior["x"].shape
+    (2, 100)
+    """
+
+    name = "gibbs_ct"
+    _pair_class = ContinuousPair
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        base: GaussianBase | xr.DataTree | str | None = None,
+        log_zeta: float | str = "adapt",
+        n_knots: int | None = None,
+        adapt_base: bool = True,
+        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        explorer: str | ExplorerSettings = "hamiltonian",
+        target_accept: float = 0.8,
+        trajectory_length: float = 1.5,
+        max_steps: int = 64,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        self._log_zeta = _check_log_zeta(log_zeta)
+        if n_knots is None:
+            n_knots = DEFAULT_N_KNOTS if self._log_zeta is None else 1
+        self.n_knots = int(check_positive("n_knots", n_knots, integer=True))
+        if self._log_zeta is not None and self.n_knots != 1:
+            raise OptionError(
+                f"`n_knots` is {n_knots} and `log_zeta` is {log_zeta!r}, but a number fixes one "
+                "slope. Leave `n_knots` away, or set log_zeta='adapt'."
+            )
+        self.n_entries = self.n_knots + 1
+        self._n_grid = self.n_entries if self.n_knots >= 8 else _STEP_GRID.size
+        options = {
+            "explorer": explorer,
+            "target_accept": target_accept,
+            "trajectory_length": trajectory_length,
+            "max_steps": max_steps,
+        }
+        self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
+
+    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
+        return {
+            "knots": (np.float64, [self.n_entries]),
+            "bias": (np.float64, [self.n_entries]),
+            "step_size": (np.float64, [self._n_grid]),
+            "step_size_beta": (np.float64, [self._n_grid]),
+            "acceptance_rate": (np.float64, []),
+            "base_acceptance_rate": (np.float64, []),
+        }
+
+    def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        return {
+            "knots": pair.betas.copy(),
+            "bias": pair.bias.copy(),
+            "step_size": pair.scales.copy(),
+            "step_size_beta": pair.grid.copy(),
+            "acceptance_rate": float(record.acceptance_rate[0]),
+            "base_acceptance_rate": record.base_acceptance_rate,
+        }
+
+    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
+        n_draws, n_support = record.counts["n_base_draws"], record.counts["n_base_support"]
+        totals.add_log_weights(
+            continuous_log_weights(
+                record.delta, pair.betas, pair.bias, n_support / n_draws if n_draws else 1.0
+            ),
+            (1.0, -1.0, 1.0),
+            float(pair.bias[-1] - pair.bias[0]),
+        )
+
+    @property
+    def _needs_pilot(self) -> bool:
+        return self._log_zeta is None or self.adapt_base
+
+    @property
+    def _adapts_bias(self) -> bool:
+        return self._log_zeta is None
+
+    def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
+        if self._log_zeta is not None:
+            knots, bias = np.array([0.0, 1.0]), np.array([0.0, self._log_zeta])
+        elif pilot is None:
+            knots = make_schedule("geometric", self.n_entries)
+            bias = knots * (0.0 if base.log_zeta is None else base.log_zeta)
+        else:
+            knots, log_z = pilot.equal_barrier(self.n_entries)
+            bias = bias_for_equal_pieces(knots, log_z)
+        return knots, bias, knots if self._n_grid == self.n_entries else _STEP_GRID
+
+    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
+        return knot_log_occupancy(delta, pair.betas, pair.bias)
+
+    def _wanted(self, n: int) -> FloatArray:
+        return wanted_occupancy(n, knots=True)
+
+
+def _check_log_zeta(log_zeta: float | str) -> float | None:
+    if isinstance(log_zeta, str):
+        check_choice("log_zeta", log_zeta, ("adapt",))
+        return None
+    number = isinstance(log_zeta, int | float | np.integer | np.floating)
+    if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
+        raise OptionError(
+            f"`log_zeta` is {log_zeta!r}; expected a finite number of nats or 'adapt'."
+        )
+    return float(log_zeta)

@@ -1,0 +1,328 @@
+"""Parallel tempering as a PyMC step method."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods.state import dataclass_state
+
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
+from pymc_tempering.engine.move import ExplorerSettings
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import ScheduleError
+from pymc_tempering.estimators.running_weights import neighbour_log_weights
+from pymc_tempering.options import (
+    check_choice,
+    check_flag,
+    check_positive,
+    check_unknown,
+)
+from pymc_tempering.references.moments import match_moments
+from pymc_tempering.results.compact import round_delta
+from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.steps.common import (
+    TemperedStep,
+    TemperedStepState,
+    is_diverging,
+    pad,
+)
+from pymc_tempering.steps.explorer import explorer_settings
+from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.tuning import RoundTuner, overdisperse
+from pymc_tempering.types import FloatArray
+
+__all__ = ["DEFAULT_SCANS_PER_DRAW", "ParallelTempering"]
+
+DEFAULT_N_LEVELS = 24
+DEFAULT_SCANS_PER_DRAW = 50
+_FIRST_N_LEVELS = 12
+
+_COUNTS = (
+    "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
+    "n_bad_gradients", "n_target_divergences",
+)  # fmt: skip
+
+# standard deviations of a base that may not adapt, beyond which it does not lead to a mode
+_REACH = 5.0
+
+
+@dataclass
+class _Run:
+    """One chain: its ladder, what tunes them, and totals since tuning ended."""
+
+    ladder: Ladder
+    tuner: RoundTuner
+    totals: Totals = field(default_factory=Totals)
+    barrier_sum: float = 0.0
+    n_draws: int = 0
+    n_unreached_modes: int = 0
+
+
+@dataclass_state
+class ParallelTemperingState(TemperedStepState):
+    """State of :class:`ParallelTempering`."""
+
+    n_levels: int = field(metadata={"frozen": True})
+    scans_per_draw: int = field(metadata={"frozen": True})
+
+
+class ParallelTempering(TemperedStep):
+    r"""Non-reversible parallel tempering with Hamiltonian moves.
+
+    Replicas at inverse temperatures :math:`0 = \beta_0 < \dots < \beta_N = 1` have the densities
+
+    .. math:: \log \pi_k(z) = \log b(z) + \beta_k \, \delta(z) - \log z(\beta_k), \qquad
+              \delta = \log \pi - \log b
+
+    between a Gaussian base *b* and the posterior. Each scan moves every replica (an independent
+    draw at beta = 0, Hamiltonian moves elsewhere) and then proposes to exchange neighbours, even
+    pairs on even scans and odd pairs on odd ones (DEO; Syed et al. 2021, algorithm 1). What
+    ``pm.sample`` records is the replica at beta = 1: ordinary draws from the posterior. The
+    recorded ``delta`` of all replicas give the log marginal likelihood, without new sampling:
+    :func:`pymc_tempering.estimate_logz`.
+
+    During tuning, rounds of doubling length adapt base, number of levels, schedule and step sizes.
+    All of it stops at the end of tuning, after which every scan leaves the target exactly
+    invariant.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model, the default; anything less is refused.
+    n_levels : int, optional
+        Upper bound on the number of levels, base and target included. The number in use follows
+        the barrier, about ``2 Lambda + 1``; statistics of unused levels are nan. Default 24: room
+        for a barrier of 11.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1; it is then not adapted.
+    base : GaussianBase, DataTree or "advi", optional
+        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
+        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
+        moment matching.
+    adapt_base : bool
+        Refine the base from draws at beta = 1 during tuning. Default True.
+    scans_per_draw : int
+        Scans for each recorded draw, default 50: enough that Python's share stays small.
+    explorer : {"hamiltonian"} or ExplorerSettings
+        How a replica moves, default "hamiltonian".
+    target_accept : float
+        Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
+    trajectory_length : float
+        Longest simulated time of a move, in base coordinates, where a quarter of an orbit is pi/2.
+        Default 1.5.
+    max_steps : int
+        Largest number of gradient evaluations of a move, default 64.
+    swap_scheme : {"deo", "seo", "sweep", "alternating_sweep"}
+        Default "deo"; the others are there to be compared with.
+    model : pymc.Model, optional
+        Default: the model of the context.
+    rng : optional
+        Seed or generator; ``pm.sample`` replaces it for every chain.
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError
+        Before any sampling; see :mod:`pymc_tempering.errors`.
+
+    References
+    ----------
+    .. [1] S. Syed, A. Bouchard-Côté, G. Deligiannidis, A. Doucet (2021). Non-reversible parallel
+       tempering: a scalable highly parallel MCMC scheme. JRSS B 84(2).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    ...     step = pm_temper.ParallelTempering(scans_per_draw=8)
+    ...     idata = pm.sample(100, tune=50, step=step, chains=2, cores=1, random_seed=1,
+    ...                       progressbar=False, quiet=True)
+    >>> idata.posterior["x"].shape
+    (2, 100)
+    """
+
+    name = "parallel_tempering"
+    default_tune_steps = 130
+    _state_class = ParallelTemperingState
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        n_levels: int | None = None,
+        betas: Any = None,
+        base: GaussianBase | xr.DataTree | str | None = None,
+        adapt_base: bool = True,
+        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        explorer: str | ExplorerSettings = "hamiltonian",
+        target_accept: float = 0.8,
+        trajectory_length: float = 1.5,
+        max_steps: int = 64,
+        swap_scheme: str = "deo",
+        model: pm.Model | None = None,
+        rng: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_unknown(type(self), kwargs)
+        self._fixed_betas = None if betas is None else check_betas(betas)
+        if n_levels is None:
+            n_levels = DEFAULT_N_LEVELS if self._fixed_betas is None else self._fixed_betas.size
+        self.n_levels = check_n_levels(n_levels)
+        if self._fixed_betas is not None and len(self._fixed_betas) > self.n_levels:
+            raise ScheduleError(
+                f"`betas` has {len(self._fixed_betas)} levels, more than n_levels={n_levels}; "
+                "leave `n_levels` away."
+            )
+        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
+        self.adapt_base = check_flag("adapt_base", adapt_base)
+        self._swap_scheme = SWAP_SCHEMES.index(
+            check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
+        )
+        self._settings = explorer_settings(
+            explorer,
+            target_accept=target_accept,
+            trajectory_length=trajectory_length,
+            max_steps=max_steps,
+        )
+        self._prepare(vars, model, base, rng)
+        self._run: _Run | None = None
+        self._n_tune = self.default_tune_steps
+        self._set_statistics()
+
+    def _set_statistics(self) -> None:
+        n, s = self.n_levels, self.scans_per_draw
+        whole = ("n_round_trips", "n_tempered_restarts", "n_unreached_modes")
+        table: dict[str, tuple[Any, list[int]]] = {
+            "delta": (np.float64, [s, n]),
+            "betas": (np.float64, [n]),
+            "swap_acceptance_rate": (np.float64, [n - 1]),
+            "acceptance_rate": (np.float64, [n]),
+            "step_size": (np.float64, [n]),
+            "replica": (np.int64, [n]),
+        }
+        self._declare(table | {name: (np.int64, []) for name in whole})
+
+    def _reset_chain(self) -> None:
+        self._run = None
+
+    def _start_chain(self, point: dict[str, np.ndarray]) -> "_Run":
+        base, anchor, modes = self._first_base(self._density.points.ravel(point))
+        distance = np.linalg.norm(base.to_base(modes), axis=1)
+        out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
+        if self._given_base is None:
+            base = overdisperse(base, len(modes))
+        elif self.adapt_base and out_of_reach:
+            # draws of a run that was stuck in one mode: start from what both know
+            base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
+        if self._fixed_betas is None:
+            betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_levels))
+        else:
+            betas = self._fixed_betas
+        ladder = Ladder(
+            self._path(base), betas, modes, self.rng,
+            settings=self._settings, swap_scheme=self._swap_scheme,
+        )  # fmt: skip
+        tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))
+        if self._given_base is None or self.adapt_base:
+            out_of_reach = 0
+        self._run = _Run(ladder, tuner, n_unreached_modes=out_of_reach)
+        return self._run
+
+    def _new_tuner(self, n_steps: int, anchor: GaussianBase, n_modes: int) -> RoundTuner:
+        return RoundTuner(
+            n_steps,
+            self.n_levels,
+            anchor,
+            n_modes,
+            adapt_schedule=self._fixed_betas is None,
+            adapt_base=self.adapt_base,
+        )
+
+    def stop_tuning(self) -> None:
+        """Fix base, schedule and step sizes; every later scan is exactly invariant."""
+        self.tune = False
+        if self._run is not None:
+            self._run.ladder.stop_adaptation()
+            self._run = _Run(
+                self._run.ladder,
+                self._run.tuner,
+                n_unreached_modes=self._run.n_unreached_modes,
+            )
+
+    def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
+        run = self._run or self._start_chain(point)
+        adapt = self.tune and not run.tuner.finished
+        record = run.ladder.run(
+            self.scans_per_draw,
+            self.rng,
+            adapt=adapt,
+            keep_positions=adapt and run.tuner.base_may_change,
+        )
+        statistics = self._statistics(run, record)
+        target = run.ladder.target_position
+        if adapt:
+            run.tuner.update(run.ladder, record)
+        return target, statistics
+
+    def _statistics(self, run: "_Run", record: ScanRecord) -> dict[str, Any]:
+        n, ladder = self.n_levels, run.ladder
+        replica = np.full(n, -1)
+        replica[: ladder.n_levels] = ladder.replica_at
+        counts = record.counts
+        diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
+        if not self.tune:
+            run.totals.count(
+                diverging=diverging,
+                round_trips=counts["n_round_trips"],
+                restarts=counts["n_tempered_restarts"],
+            )
+            run.totals.add_log_weights(
+                neighbour_log_weights(record.delta, ladder.betas),
+                (1.0, -1.0),
+            )
+        run.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
+        run.n_draws += 1
+        return run.totals.statistics() | {
+            "delta": pad(round_delta(record.delta), n),
+            "betas": pad(ladder.betas, n),
+            "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
+            "acceptance_rate": pad(record.acceptance_rate, n),
+            "step_size": pad(ladder.scales, n),
+            "replica": replica,
+            "global_barrier": run.barrier_sum / run.n_draws,
+            **{name: counts[name] for name in _COUNTS},
+            "diverging": diverging,
+            "n_unreached_modes": run.n_unreached_modes,
+            "base_id": ladder.path.base_id,
+            "model_logp": ladder.target_log_density,
+        }
+
+    @property
+    def chain(self) -> dict[str, Any] | None:
+        """Everything that changes during a chain; None before its first step."""
+        if self._run is None:
+            return None
+        run = self._run
+        return {
+            "ladder": run.ladder.state(),
+            "tuner": run.tuner.state(),
+            "totals": run.totals.state(),
+            "sums": [run.barrier_sum, run.n_draws, run.n_unreached_modes],
+        }
+
+    @chain.setter
+    def chain(self, state: dict[str, Any] | None) -> None:
+        self._reset_chain()
+        if state is None:
+            return
+        ladder = Ladder.restored(
+            state["ladder"], path=self._any_path(), settings=self._settings,
+            swap_scheme=self._swap_scheme,
+        )  # fmt: skip
+        tuner = self._new_tuner(0, ladder.base, 1).set_state(state["tuner"])
+        self._run = _Run(ladder, tuner, Totals.from_state(state["totals"]), *state["sums"])

@@ -1,0 +1,136 @@
+"""What tempered steps show while they sample: totals since tuning ended, and their columns.
+
+PyMC shows statistics of the last draw, and chains in other processes send nothing else; so what is
+shown has to be a statistic.
+"""
+
+from typing import Any
+
+import numpy as np
+from rich.progress import ProgressColumn, TextColumn
+from rich.table import Column
+
+from pymc_tempering.estimators.running import RunningLogZ
+from pymc_tempering.steps.board import Board, PhaseColumn
+from pymc_tempering.types import FloatArray
+
+__all__ = ["TOTALS", "Totals", "format_log_z", "progress_columns", "progress_update"]
+
+TOTALS: dict[str, type] = {
+    "divergences": np.int64,
+    "round_trips_so_far": np.int64,
+    "restarts_so_far": np.int64,
+    "log_z_so_far": np.float64,
+    "log_z_se_so_far": np.float64,
+}
+"""Statistics of :class:`Totals` and their types."""
+
+
+class Totals:
+    """Counts since tuning ended, and log Z so far.
+
+    Nothing that samples reads them.
+    """
+
+    def __init__(self) -> None:
+        self.divergences = 0
+        self.round_trips = 0
+        self.restarts = 0
+        self.log_z: RunningLogZ | None = None
+        self._latest = (np.nan, np.nan)
+
+    def count(self, *, diverging: bool, round_trips: int = 0, restarts: int = 0) -> None:
+        """Add the counts of a draw."""
+        self.divergences += int(diverging)
+        self.round_trips += int(round_trips)
+        self.restarts += int(restarts)
+
+    def add_log_weights(
+        self, log_weights: FloatArray, signs: tuple[float, ...], constant: float = 0.0
+    ) -> None:
+        """Add a draw's scans to log Z so far; see :class:`RunningLogZ`.
+
+        Equal numbers of columns have each of the `signs`.
+        """
+        if self.log_z is None:
+            self.log_z = RunningLogZ(np.repeat(signs, log_weights.shape[1] // len(signs)))
+        self._latest = self.log_z.add(log_weights, constant)
+
+    def statistics(self) -> dict[str, Any]:
+        """Statistics of a draw, by the names of :data:`TOTALS`."""
+        values = (self.divergences, self.round_trips, self.restarts, *self._latest)
+        return dict(zip(TOTALS, values, strict=True))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that changes, as copies."""
+        return {
+            "counts": [self.divergences, self.round_trips, self.restarts],
+            "log_z": None if self.log_z is None else self.log_z.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Totals":
+        """Rebuild from :meth:`state`."""
+        self = cls()
+        self.divergences, self.round_trips, self.restarts = state["counts"]
+        if state["log_z"] is not None:
+            self.log_z = RunningLogZ.from_state(state["log_z"])
+        return self
+
+
+def format_log_z(log_z: float, se: float) -> str:
+    """Write log Z in nats to the digits that its error leaves.
+
+    Examples
+    --------
+    >>> format_log_z(-1234.5678, 0.0432), format_log_z(-3.2, np.nan), format_log_z(np.nan, np.nan)
+    ('-1234.57 ± 0.04', '-3.2', '-')
+    """
+    if not np.isfinite(log_z):
+        return "-"
+    if not np.isfinite(se):
+        return f"{log_z:.1f}"
+    digits = 1 if se >= 0.1 else 2 if se >= 0.01 else 3
+    return f"{log_z:.{digits}f} ± {se:.{digits}f}"
+
+
+def progress_columns(
+    n_chains: int, trips: str, board: Board
+) -> tuple[list[ProgressColumn], dict[str, list[Any]]]:
+    """Columns of PyMC's progress bar, and what they show before the first draw.
+
+    Parameters
+    ----------
+    n_chains : int
+    trips : {"round_trips", "restarts"}
+        What the sampler counts.
+    board : Board
+        What chains do before their first draw.
+    """
+    # PyMC's own columns share what is left, so these take no more than they need; "Round trips"
+    # has two lines
+    header = trips.replace("_", " ").capitalize()
+    columns: list[ProgressColumn] = [
+        PhaseColumn(board),
+        TextColumn("{task.fields[log_z]}", table_column=Column("log Z", no_wrap=True)),
+        TextColumn("{task.fields[barrier]}", table_column=Column("Λ", no_wrap=True)),
+        TextColumn(
+            f"{{task.fields[{trips}]}}",
+            table_column=Column(header, width=max(map(len, header.split()))),
+        ),
+        TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
+    ]
+    start = {"log_z": "-", "barrier": "-", trips: 0, "divergences": 0}
+    return columns, {name: [value] * n_chains for name, value in start.items()}
+
+
+def progress_update(statistics: dict[str, Any], trips: str) -> dict[str, Any]:
+    """What the columns show after a draw with these statistics."""
+    barrier = statistics["global_barrier"]
+    return {
+        "log_z": format_log_z(statistics["log_z_so_far"], statistics["log_z_se_so_far"]),
+        "barrier": f"{barrier:.1f}" if np.isfinite(barrier) else "-",
+        trips: int(statistics[f"{trips}_so_far"]),
+        "divergences": int(statistics["divergences"]),
+        "failing": bool(statistics["divergences"] > 0),
+    }

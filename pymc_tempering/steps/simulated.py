@@ -1,0 +1,240 @@
+"""Simulated tempering as a PyMC step method."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_tempering.engine.ensembles.pair import PairRecord, SimulatedPair, TemperedPair
+from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES
+from pymc_tempering.engine.move import ExplorerSettings
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.estimators.running_weights import level_log_weights
+from pymc_tempering.options import as_numbers, check_choice
+from pymc_tempering.schedule.adapt import n_levels_for
+from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
+from pymc_tempering.steps.common import pad
+from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
+from pymc_tempering.steps.pilot import PilotResult
+from pymc_tempering.steps.progress import Totals
+from pymc_tempering.types import FloatArray
+
+__all__ = ["SimulatedTempering"]
+
+DEFAULT_N_LEVELS = 32
+_FIRST_N_LEVELS = 12
+
+
+class SimulatedTempering(CoupledStep):
+    r"""Simulated tempering, with a coupled replica at the posterior.
+
+    Position and level have the joint density
+
+    .. math:: \log p(z, k) = \log b(z) + \beta_k \, \delta(z) + w_k + \text{const}, \qquad
+              \delta = \log \pi - \log b
+
+    between a Gaussian base *b* (level 0) and the posterior :math:`\pi` (the last level), with log
+    level weights w, the log of prior over guessed normaliser (Carlson et al. 2016, section 2.1).
+    Each scan moves z at its level (an independent draw at the base) and a replica y at the
+    posterior, proposes to exchange the two, and then draws the level given z. ``pm.sample`` records
+    y: ordinary draws from the posterior. The recorded ``delta`` give log z of every level by
+    Rao-Blackwellised tempered sampling (eq. 12): :func:`pymc_tempering.estimate_logz`.
+
+    Tuning starts with a short parallel tempering run that finds the modes, refines the base, puts
+    the levels at equal barrier and estimates their normalisers. The weights then adapt with a
+    vanishing gain. With fixed `betas` and ``adapt_base=False`` there is no such run: the weights
+    start from 0 and follow the initial iterations of section 2.4. All of it stops at the end of
+    tuning, after which every scan leaves the target exactly invariant.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model, the default; anything less is refused.
+    n_levels : int, optional
+        Upper bound on the number of levels, base and target included; statistics of unused levels
+        are nan. Default 32: room for a barrier of 15.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1; it is then not adapted.
+    base : GaussianBase, DataTree or "advi", optional
+        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
+        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
+        moment matching.
+    level_update : {"independent", "neighbour"}
+        "independent", the default, draws the level from its conditional given z; "neighbour" makes
+        a Metropolis step up or down, to compare with: it cannot jump, and its exchanges with y are
+        made given the level.
+    log_level_weights : "adapt" or array_like of shape (n_levels,)
+        Default "adapt". Fixed weights, in nats, need `betas`.
+    adapt_base : bool
+        Refine the base from draws at beta = 1 during tuning. Default True.
+    scans_per_draw : int
+        Scans for each recorded draw, default 32: enough that Python's share stays small.
+    explorer : {"hamiltonian"} or ExplorerSettings
+        How a replica moves, default "hamiltonian".
+    target_accept : float
+        Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8, by a step size
+        per level.
+    trajectory_length : float
+        Longest simulated time of a move, in base coordinates. Default 1.5.
+    max_steps : int
+        Largest number of gradient evaluations of a move, default 64.
+    model : pymc.Model, optional
+        Default: the model of the context.
+    rng : optional
+        Seed or generator; ``pm.sample`` replaces it for every chain.
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError
+        Before any sampling; see :mod:`pymc_tempering.errors`.
+
+    Notes
+    -----
+    ``n_tempered_restarts`` counts arrivals at y, by exchange, of a position that was drawn from the
+    base since it last was y; ``n_round_trips`` those of them that came back to the base.
+
+    References
+    ----------
+    .. [1] D. Carlson, P. Stinson, A. Pakman, L. Paninski (2016). Partition functions from
+       Rao-Blackwellized tempered sampling. ICML.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_tempering.steps.simulated import SimulatedTempering
+    >>> with pm.Model():
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    ...     step = SimulatedTempering(scans_per_draw=8)
+    ...     idata = pm.sample(100, tune=50, step=step, chains=2, cores=1, random_seed=1,
+    ...                       progressbar=False, quiet=True)
+    >>> idata.posterior["x"].shape
+    (2, 100)
+    """
+
+    name = "simulated_tempering"
+    _pair_class = SimulatedPair
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        n_levels: int | None = None,
+        betas: ArrayLike | None = None,
+        base: GaussianBase | xr.DataTree | str | None = None,
+        level_update: str = "independent",
+        log_level_weights: ArrayLike | str = "adapt",
+        adapt_base: bool = True,
+        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        explorer: str | ExplorerSettings = "hamiltonian",
+        target_accept: float = 0.8,
+        trajectory_length: float = 1.5,
+        max_steps: int = 64,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        fixed = None if betas is None else check_betas(betas)
+        self._fixed_betas = fixed
+        if n_levels is None:
+            n_levels = DEFAULT_N_LEVELS if fixed is None else fixed.size
+        self.n_entries = check_n_levels(n_levels)
+        if fixed is not None and fixed.size > self.n_entries:
+            raise ScheduleError(
+                f"`betas` has {fixed.size} levels, more than n_levels={n_levels}; "
+                "leave `n_levels` away."
+            )
+        self._fixed_bias = _check_weights(log_level_weights, self._fixed_betas)
+        self._level_update = LEVEL_UPDATES.index(
+            check_choice("level_update", level_update, LEVEL_UPDATES)
+        )
+        options = {
+            "explorer": explorer,
+            "target_accept": target_accept,
+            "trajectory_length": trajectory_length,
+            "max_steps": max_steps,
+        }
+        self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
+
+    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
+        n = self.n_entries
+        return {
+            "current_level": (np.int64, [self.scans_per_draw]),
+            "betas": (np.float64, [n]),
+            "log_level_weights": (np.float64, [n]),
+            "step_size": (np.float64, [n]),
+            "acceptance_rate": (np.float64, [n]),
+        }
+
+    def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
+        n = self.n_entries
+        return {
+            "current_level": record.level,
+            "betas": pad(pair.betas.copy(), n),
+            "log_level_weights": pad(-pair.bias, n),
+            "step_size": pad(pair.scales.copy(), n),
+            "acceptance_rate": pad(record.acceptance_rate, n),
+        }
+
+    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
+        totals.add_log_weights(
+            level_log_weights(record.delta, pair.betas, -pair.bias),
+            (1.0, -1.0),
+            float(pair.bias[-1] - pair.bias[0]),
+        )
+
+    @property
+    def _pair_options(self) -> dict[str, Any]:
+        return {"settings": self._settings, "level_update": self._level_update}
+
+    @property
+    def _pilot_betas(self) -> FloatArray | None:
+        return self._fixed_betas
+
+    @property
+    def _needs_pilot(self) -> bool:
+        return self._fixed_betas is None or self.adapt_base
+
+    @property
+    def _adapts_bias(self) -> bool:
+        return self._fixed_bias is None
+
+    def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
+        if self._fixed_betas is not None:
+            betas = self._fixed_betas
+            log_z = np.zeros(betas.size) if pilot is None else pilot.log_z
+        elif pilot is None:
+            betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_entries))
+            log_z = betas * (0.0 if base.log_zeta is None else base.log_zeta)
+        else:
+            least = min(3, self.n_entries)
+            n_levels = n_levels_for(pilot.global_barrier, self.n_entries, least)
+            betas, log_z = pilot.equal_barrier(n_levels)
+        bias = log_z if self._fixed_bias is None else self._fixed_bias
+        return betas, bias, betas
+
+    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
+        return level_log_occupancy(delta, pair.betas, pair.bias)
+
+    def _wanted(self, n: int) -> FloatArray:
+        return wanted_occupancy(n, knots=False)
+
+
+def _check_weights(
+    log_level_weights: ArrayLike | str, betas: FloatArray | None
+) -> FloatArray | None:
+    if isinstance(log_level_weights, str):
+        check_choice("log_level_weights", log_level_weights, ("adapt",))
+        return None
+    weights = as_numbers("log_level_weights", log_level_weights)
+    if betas is None or weights.shape != betas.shape or not np.isfinite(weights).all():
+        expected = "together with `betas`" if betas is None else f"{betas.size} finite numbers"
+        raise OptionError(
+            f"`log_level_weights` has shape {weights.shape}; expected {expected}, one weight per "
+            "level, or 'adapt'."
+        )
+    return weights[0] - weights

@@ -1,0 +1,189 @@
+"""Tuning rounds of parallel tempering: base, number of levels, schedule and step sizes.
+
+Rounds double in length. After each, the swap rejection rates give the barrier, and the barrier the
+next schedule (Syed et al. 2021, algorithm 4). Early rounds also refine the base from the draws at
+beta = 1, the "bootstrap" at the end of section 6 of Graham & Storkey (2017).
+"""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.references.expand import expand_to_draws
+from pymc_tempering.references.fit import base_from_draws
+from pymc_tempering.references.moments import match_moments
+from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["RoundTuner", "overdisperse", "round_lengths"]
+
+_N_ROUNDS = 8
+_RESTARTS_PER_MODE = 10.0
+_MOST_ANCHOR_RESTARTS = 100.0
+_UNIMODAL_RESTARTS = 2.0
+_DRAWS_PER_RESTART = 4
+_MIN_RESTARTS = 8
+
+# A mode many base standard deviations out in one narrow direction is reached too rarely to weigh
+# it. On a Boltzmann machine relaxation the exact moments gave errors of log Z of 1 nat and more,
+# with scales widened by 1.35 of 0.11 at most, for a fifth more barrier (benchmarks/bases.py).
+_MULTIMODAL_WIDENING = 1.3
+_UNIMODAL_WIDENING = 1.2
+_MIN_LEVELS_EARLY = 6
+
+
+def round_lengths(n_steps: int) -> IntArray:
+    """Split ``n_steps`` tuning steps into rounds that double in length.
+
+    Parameters
+    ----------
+    n_steps : int
+
+    Returns
+    -------
+    ndarray of int
+        Positive, adding up to ``n_steps``.
+
+    Examples
+    --------
+    >>> round_lengths(100)
+    array([ 1,  2,  3,  6, 13, 25, 50])
+    """
+    if n_steps <= 0:
+        return np.zeros(0, dtype=np.int64)
+    ends = np.floor(n_steps / 2.0 ** np.arange(_N_ROUNDS)[::-1]).astype(np.int64)
+    ends[-1] = n_steps
+    lengths = np.diff(np.concatenate([[0], ends]))
+    return lengths[lengths > 0]
+
+
+def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
+    """Widen a base, more so where several modes are known.
+
+    Parameters
+    ----------
+    base : GaussianBase
+    n_modes : int
+        Number of distinct local fits.
+    """
+    factor = _MULTIMODAL_WIDENING if n_modes > 1 else _UNIMODAL_WIDENING
+    return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
+
+
+class RoundTuner(Stateful):
+    """Adapts the replicas of one chain, round by round.
+
+    Parameters
+    ----------
+    n_steps : int
+        Number of blocks of scans that tuning will have.
+    max_levels : int
+        Upper bound on the number of levels.
+    anchor : GaussianBase
+        The combined local fits: what is known of the modes before any tempering.
+    n_modes : int
+        Number of distinct local fits in the anchor.
+    adapt_schedule, adapt_base : bool
+    """
+
+    _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
+                 "swap_sums", "positions")  # fmt: skip
+
+    def __init__(
+        self,
+        n_steps: int,
+        max_levels: int,
+        anchor: GaussianBase,
+        n_modes: int,
+        *,
+        adapt_schedule: bool,
+        adapt_base: bool,
+    ) -> None:
+        self.anchor = anchor
+        self.n_modes = n_modes
+        self.lengths = round_lengths(n_steps)
+        self.max_levels = max_levels
+        self.adapt_schedule = adapt_schedule
+        self.adapt_base = adapt_base
+        self.round = 0
+        self._start_round()
+
+    def _start_round(self) -> None:
+        self.done = 0
+        self.n_scans = 0
+        self.n_restarts = 0
+        self.swap_sums = np.zeros(0)
+        self.positions: list[FloatArray] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether no round is left."""
+        return self.round >= len(self.lengths)
+
+    @property
+    def base_may_change(self) -> bool:
+        """Whether the round under way may end with another base.
+
+        The last round never does, so that a full round follows each change.
+        """
+        return self.adapt_base and self.round < len(self.lengths) - 1
+
+    def update(self, ladder: Ladder, record: ScanRecord) -> None:
+        """Take note of a block of scans, and adapt at the end of a round."""
+        if self.finished:
+            return
+        n_scans = len(record.delta)
+        if not self.swap_sums.size:
+            self.swap_sums = np.zeros(ladder.n_levels - 1)
+        self.swap_sums += n_scans * record.swap_acceptance_rate
+        self.n_scans += n_scans
+        self.n_restarts += record.counts["n_tempered_restarts"]
+        if self.base_may_change:
+            self.positions.append(record.target_positions)
+        self.done += 1
+        if self.done == self.lengths[self.round]:
+            # sums of several BLAS threads depend on their number, and draws must not
+            with threadpool_limits(limits=1, user_api="blas"):
+                self._end_round(ladder)
+
+    def _end_round(self, ladder: Ladder) -> None:
+        rejection_rates = 1.0 - self.swap_sums / self.n_scans
+        ladder.stop_adaptation()
+        base = self._next_base() if self.base_may_change else None
+        if self.adapt_schedule:
+            barrier = float(rejection_rates.sum())
+            least = 3 if self.round >= len(self.lengths) - 2 else _MIN_LEVELS_EARLY
+            n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
+            ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
+        if base is not None:
+            ladder.change_base(base)
+        if self.base_may_change:
+            ladder.rescue_target()
+        self.round += 1
+        self._start_round()
+
+    def _next_base(self) -> GaussianBase | None:
+        """Base from the draws at beta = 1 of this round, weighed against the local fits.
+
+        Each tempered restart counts as one observation of the target, the anchor as
+        ``_RESTARTS_PER_MODE`` of them for each mode that the local fits found. A base from a chain
+        that saw one mode confirms itself: only arrivals from the base are evidence of having
+        looked elsewhere, and since the local fits enter afresh each time, narrowing does not
+        compound from round to round.
+        """
+        if self.n_restarts < _MIN_RESTARTS:
+            return None
+        positions = np.concatenate(self.positions)
+        observed = base_from_draws(positions)
+        anchored = _UNIMODAL_RESTARTS
+        if self.n_modes > 1:
+            anchored = min(_RESTARTS_PER_MODE * self.n_modes, _MOST_ANCHOR_RESTARTS)
+        weights = np.array([anchored, float(self.n_restarts)])
+        if self.n_modes == 1 and not self.anchor.is_diagonal:
+            # a full-rank fit of the only mode knows its narrow directions better than draws do
+            n_effective = min(len(positions), _DRAWS_PER_RESTART * self.n_restarts)
+            return overdisperse(expand_to_draws(self.anchor, positions, n_effective), 1)
+        matched = match_moments([self.anchor, observed], np.log(weights / weights.sum()))
+        return overdisperse(matched, self.n_modes)

@@ -1,0 +1,318 @@
+"""Model comparison from evidences that are known exactly."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+import pymc_tempering as pm_temper
+from pymc_tempering.comparison.table import compare, model_probabilities
+from pymc_tempering.errors import DataError, OptionError, TemperingError, TemperingWarning
+from pymc_tempering.estimators.result import LogZEstimate
+
+Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
+QUICK = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
+         "compute_convergence_checks": False, "scans_per_draw": 8}  # fmt: skip
+
+
+def estimate(log_z, se=0.1, **kwargs):
+    return LogZEstimate(log_z, se, "pt, mbar", np.full(4, log_z), **kwargs)
+
+
+def normal_mean(prior_sd, y=Y, name="y"):
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, prior_sd)
+        pm.Normal(name, mu, 1.0, observed=y)
+    return model
+
+
+def exact_log_z(prior_sd, y=Y):
+    cov = np.eye(len(y)) + prior_sd**2
+    return stats.multivariate_normal(np.zeros(len(y)), cov).logpdf(y)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Runs of two models of the same data, read back from netCDF."""
+    folder = tmp_path_factory.mktemp("runs")
+    stored = {}
+    for name, sd in {"narrow": 0.5, "wide": 20.0}.items():
+        pm_temper.sample(normal_mean(sd), random_seed=3, **QUICK).to_netcdf(
+            folder / f"{name}.nc", engine="h5netcdf"
+        )
+        stored[name] = xr.open_datatree(folder / f"{name}.nc", engine="h5netcdf")
+    yield stored
+    for run in stored.values():
+        run.close()
+
+
+def test_files_of_runs_are_read(runs, tmp_path):
+    files = {name: str(tmp_path / f"{name}.nc") for name in runs}
+    for name, run in runs.items():
+        run.to_netcdf(files[name], engine="h5netcdf")
+    assert compare(files).equals(compare(runs))
+    mixed = {"narrow": Path(files["narrow"]), "wide": runs["wide"]}
+    assert compare(mixed).equals(compare(runs))
+
+
+def test_files_without_a_run(runs, tmp_path):
+    (tmp_path / "data.nc").write_text("1, 2, 3")
+    with pytest.raises(DataError, match=r"There is no file .*absent\.nc"):
+        compare({"a": tmp_path / "absent.nc", "b": runs["wide"]})
+    with pytest.raises(DataError, match=r"data\.nc cannot be read as a stored run"):
+        compare({"a": tmp_path / "data.nc", "b": runs["wide"]})
+
+
+def test_rows_are_ordered_best_first():
+    table = compare({"c": estimate(-9.0), "a": estimate(-4.0), "b": estimate(-6.5)})
+    assert table.index.tolist() == ["a", "b", "c"]
+    assert table.index.name == "model"
+    assert table["rank"].tolist() == [0, 1, 2]
+    assert table["log_marginal_likelihood"].tolist() == [-4.0, -6.5, -9.0]
+    assert table["log_bayes_factor"].tolist() == [0.0, -2.5, -5.0]
+
+
+def test_probabilities_are_exact():
+    table = compare({"a": estimate(-4.0), "b": estimate(-5.5), "c": estimate(-7.0)})
+    weights = np.exp([0.0, -1.5, -3.0])
+    np.testing.assert_allclose(table["probability"], weights / weights.sum(), rtol=1e-12)
+
+
+def test_large_evidences_do_not_overflow():
+    table = compare({"a": estimate(-1e6), "b": estimate(-1e6 - np.log(3.0))})
+    np.testing.assert_allclose(table["probability"], [0.75, 0.25], rtol=1e-8)
+
+
+def test_prior_probabilities_enter_and_are_scaled():
+    models = {"a": estimate(-4.0), "b": estimate(-5.0)}
+    table = compare(models, {"b": 6.0, "a": 2.0})
+    weights = np.array([2.0, 6.0 * np.exp(-1.0)])
+    np.testing.assert_allclose(table.loc[["a", "b"], "probability"], weights / weights.sum())
+    # ranked by evidence, which priors of models do not change
+    assert table.index.tolist() == ["a", "b"]
+    impossible = compare(models, {"a": 0.0, "b": 1.0})
+    assert impossible["probability"].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ({"a": 1.0}, r"names \['a'\], the models are \['a', 'b'\]"),
+        ({"a": 1.0, "b": 1.0, "c": 1.0}, "give each model one"),
+        ({"a": -1.0, "b": 2.0}, "expected non-negative"),
+        ({"a": 0.0, "b": 0.0}, "expected non-negative"),
+        ({"a": np.nan, "b": 1.0}, "expected non-negative"),
+    ],
+)
+def test_bad_prior_probabilities(prior, message):
+    with pytest.raises(OptionError, match=message):
+        compare({"a": estimate(-4.0), "b": estimate(-5.0)}, prior)
+
+
+def test_error_of_the_log_bayes_factor_adds_both():
+    table = compare({"a": estimate(-4.0, 0.3), "b": estimate(-5.0, 0.4), "c": estimate(-6.0, 0.0)})
+    np.testing.assert_allclose(table["log_bayes_factor_se"], [0.0, 0.5, 0.3])
+
+
+@pytest.mark.parametrize("prob", [0.5, 0.95])
+def test_intervals_of_probabilities_are_those_of_the_difference(prob):
+    """Two models: the probability is the logistic function of a normal difference."""
+    table = compare({"a": estimate(-4.0, 0.3), "b": estimate(-5.0, 0.4)}, prob=prob)
+    half = 0.5 * stats.norm.ppf(0.5 + 0.5 * prob)
+    # 4000 draws: quantiles of the difference within 0.05 sd, 5 of their errors
+    low, high = 1 / (1 + np.exp(-(1.0 + np.array([-half, half]))))
+    assert table.loc["a", "probability_low"] == pytest.approx(low, abs=0.012)
+    assert table.loc["a", "probability_high"] == pytest.approx(high, abs=0.012)
+    np.testing.assert_allclose(table.loc["b", "probability_low"],
+                               1 - table.loc["a", "probability_high"], atol=1e-9)  # fmt: skip
+
+
+def test_few_degrees_of_freedom_widen_intervals():
+    def width(df):
+        table = compare({"a": estimate(-4.0, 0.5, df=df), "b": estimate(-4.5, 0.5, df=df)})
+        return (table["probability_high"] - table["probability_low"]).iloc[0]
+
+    assert width(2.0) > 1.3 * width(np.inf)
+
+
+def test_rank_stability_is_the_probability_of_keeping_the_rank():
+    table = compare({"a": estimate(-4.0, 0.3), "b": estimate(-4.5, 0.4), "c": estimate(-99.0, 0.1)})
+    expected = stats.norm.cdf(0.5 / 0.5)
+    # 4000 draws: sd 0.006
+    np.testing.assert_allclose(table["rank_stability"], [expected, expected, 1.0], atol=0.03)
+
+
+def test_the_table_is_a_function_of_the_estimates():
+    models = {"a": estimate(-4.0, 0.3), "b": estimate(-4.5, 0.4)}
+    assert compare(models).equals(compare(models))
+
+
+def test_an_unknown_error_leaves_intervals_unknown():
+    table = compare({"a": estimate(-4.0, np.nan), "b": estimate(-5.0, 0.1)})
+    assert table.index.tolist() == ["a", "b"]
+    for column in ("probability_low", "probability_high", "rank_stability"):
+        assert table[column].isna().all()
+    assert np.isnan(table.loc["b", "log_bayes_factor_se"])
+    assert table["probability"].sum() == pytest.approx(1.0)
+
+
+def test_an_unknown_evidence_comes_last():
+    table = compare({"a": estimate(np.nan, np.nan), "b": estimate(-5.0, 0.1)})
+    assert table.index.tolist() == ["b", "a"]
+    assert table["probability"].isna().all()
+
+
+def test_warnings_of_estimates_are_flagged():
+    models = {"a": estimate(-4.0), "b": estimate(-5.0, warnings=("no overlap: x",))}
+    assert compare(models)["warning"].tolist() == [False, True]
+
+
+@pytest.mark.parametrize("models", [{}, {"a": estimate(-1.0)}, [estimate(-1.0), estimate(-2.0)]])
+def test_fewer_than_two_models_are_refused(models):
+    with pytest.raises(OptionError, match="at least two names to models"):
+        compare(models)
+
+
+def test_other_types_are_refused_by_name():
+    with pytest.raises(OptionError, match="'b' is a float; expected"):
+        compare({"a": estimate(-1.0), "b": -2.0})
+
+
+def test_different_data_are_refused_naming_the_groups(monkeypatch):
+    monkeypatch.setattr(pm, "sample", lambda *a, **k: pytest.fail("pm.sample was called"))
+    models = {
+        "first": normal_mean(1.0),
+        "other": normal_mean(1.0, Y[:4]),
+        "same": normal_mean(2.0, name="response"),
+    }
+    expected = (
+        r"'first' and 'same' \(y of shape \(5,\) and mean 0.84\); "
+        r"'other' \(y of shape \(4,\) and mean 0.625\)"
+    )
+    with pytest.raises(DataError, match=expected):
+        compare(models)
+
+
+def test_a_run_and_a_model_of_different_data_are_refused(runs):
+    with pytest.raises(DataError, match=r"'narrow' \(y of .*; 'shifted' \(y of "):
+        compare({"narrow": runs["narrow"], "shifted": normal_mean(0.5, Y + 1.0)})
+
+
+def test_stored_runs_are_compared_without_sampling(runs, monkeypatch):
+    monkeypatch.setattr(pm, "sample", lambda *a, **k: pytest.fail("pm.sample was called"))
+    table = compare(runs)
+    exact = {name: exact_log_z(sd) for name, sd in {"narrow": 0.5, "wide": 20.0}.items()}
+    assert table.index.tolist() == sorted(exact, key=exact.get, reverse=True)
+    for name, row in table.iterrows():
+        # fails once in 10^5 seeds
+        assert abs(row["log_marginal_likelihood"] - exact[name]) < 4.5 * row["se"]
+        assert row["log_marginal_likelihood"] == pm_temper.estimate_logz(runs[name]).log_z
+
+
+def test_models_runs_and_estimates_together(runs):
+    sds = {"narrow": 0.5, "wide": 20.0, "middle": 2.0}
+    models = {
+        "narrow": pm_temper.estimate_logz(runs["narrow"]),
+        "wide": runs["wide"],
+        "middle": normal_mean(2.0),
+    }
+    table = compare(models, random_seed=1, **QUICK)
+    exact = np.array([exact_log_z(sds[name]) for name in table.index])
+    assert (np.diff(exact) < 0).all()
+    np.testing.assert_allclose(table["log_marginal_likelihood"], exact, atol=0.3)
+    truth = model_probabilities(exact, np.full(3, 1 / 3))
+    # four or more errors wide, as the intervals are of 95 %
+    assert (table["probability_low"] - 0.05 < truth).all()
+    assert (truth < table["probability_high"] + 0.05).all()
+
+
+def test_seeds_of_models_differ_and_repeat(monkeypatch):
+    seeds = []
+
+    def remember(model, *, random_seed=None, **kwargs):
+        seeds.append(random_seed)
+        return estimate(-float(len(seeds)))
+
+    monkeypatch.setattr("pymc_tempering.comparison.table.estimate_logz", remember)
+    for _ in range(2):
+        compare({"a": normal_mean(1.0), "b": normal_mean(2.0)}, random_seed=5)
+    assert seeds[0] != seeds[1]
+    assert seeds[:2] == seeds[2:]
+    compare({"a": normal_mean(1.0), "b": normal_mean(2.0)}, random_seed=np.random.default_rng(5))
+
+
+def test_doubts_about_priors_reach_the_table():
+    with pm.Model() as flat:
+        pm.Normal("y", pm.Flat("mu"), 1.0, observed=Y)
+    with pytest.warns(TemperingWarning, match="improper priors"):
+        table = compare({"flat": flat, "proper": estimate(-9.0)}, random_seed=1, **QUICK)
+    assert table["warning"].to_dict() == {"flat": True, "proper": False}
+
+
+def test_a_refused_run_is_named(runs):
+    statistics = xr.Dataset({"tree_depth": (("chain", "draw"), np.ones((2, 5)))})
+    bare = xr.DataTree.from_dict({"sample_stats": statistics})
+    with pytest.raises(DataError, match="'nuts': These draws come from NUTS"):
+        compare({"narrow": runs["narrow"], "nuts": bare})
+
+
+def test_a_path_is_refused_with_the_way_to_open_it():
+    with pytest.raises(TemperingError, match=r"a str; .*open_datatree"):
+        pm_temper.estimate_logz("run.nc")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_says_which_model_is_sampled_unless_quiet(quiet, caplog):
+    models = {"narrow": normal_mean(0.5), "other": estimate(-9.0)}
+    with caplog.at_level("INFO", logger="pymc"):
+        compare(models, random_seed=1, **{**QUICK, "quiet": quiet})
+    assert ("Sampling the model 'narrow'" in caplog.text) is not quiet
+
+
+class Builder:
+    """A package that builds PyMC models, as bambi does: a backend once it is built."""
+
+    def __init__(self, model):
+        self.model, self.backend = model, None
+
+    def build(self):
+        self.backend = SimpleNamespace(model=self.model)
+
+
+def test_objects_that_hold_a_pymc_model(monkeypatch):
+    sampled = []
+
+    def remember(model, **kwargs):
+        sampled.append(model)
+        return estimate(-float(len(sampled)))
+
+    monkeypatch.setattr("pymc_tempering.comparison.table.estimate_logz", remember)
+    plain, inside = normal_mean(1.0), normal_mean(2.0)
+    builder = Builder(inside)
+    with pytest.raises(OptionError, match=r"'b' is a Builder.*Call its `build\(\)` first"):
+        compare({"a": plain, "b": builder}, random_seed=5)
+    builder.build()
+    assert compare({"a": plain, "b": builder}, random_seed=5).index.tolist() == ["a", "b"]
+    assert sampled == [plain, inside]
+
+
+def test_print_fits_80_columns_and_has_errors_beside_numbers():
+    models = {
+        "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=("w",)),
+    }  # fmt: skip
+    table = compare(models)
+    text = repr(table)
+    assert max(map(len, text.split("\n"))) <= 80
+    assert "-1081.03 ± 0.03" in text
+    assert "-2.37 ± 0.20" in text
+    assert "0.91 [" in text
+    assert [line.endswith("yes") for line in text.split("\n")] == [False, False, True]
+    assert str(table) == text
+    # what is made of it is a plain table with all columns
+    assert type(table.round(2)) is type(table.T) is pd.DataFrame
+    assert "-4.00 ± ?" in repr(compare({"a": estimate(-4.0, np.nan), "b": estimate(-5.0)}))

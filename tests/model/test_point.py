@@ -1,0 +1,29 @@
+"""Flat vector and named values."""
+
+import numpy as np
+import pymc as pm
+
+from pymc_tempering.model.point import PointMap
+
+
+def test_round_trip(rng):
+    with pm.Model() as model:
+        pm.Normal("b", shape=(2, 3))
+        pm.HalfNormal("a")
+        pm.Dirichlet("w", np.ones(4))
+    points = PointMap.from_model(model)
+    assert points.names == ("b", "a_log__", "w_simplex__")
+    assert points.shapes == ((2, 3), (), (3,))
+    assert points.dim == 10
+    z = rng.normal(size=10)
+    named = points.unravel(z)
+    assert {name: value.shape for name, value in named.items()} == dict(
+        zip(points.names, points.shapes, strict=True)
+    )
+    np.testing.assert_array_equal(named["b"], z[:6].reshape(2, 3))
+    np.testing.assert_array_equal(points.ravel(named), z)
+    # the order of a point given does not matter, nor what else is in it
+    shuffled = {"other": np.ones(5)} | dict(reversed(list(named.items())))
+    np.testing.assert_array_equal(points.ravel(shuffled), z)
+    named["b"][0, 0] = 99.0
+    assert z[0] != 99.0

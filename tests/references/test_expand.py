@@ -1,0 +1,54 @@
+"""Widening a base along directions of draws that noise cannot explain."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.expand import expand_to_draws
+
+SCALE = np.array([[1.0, 0.0, 0.0], [0.6, 0.5, 0.0], [0.0, -1.0, 2.0]])
+
+
+@pytest.mark.statistical
+def test_wide_direction_is_widened_and_the_others_are_kept(rng):
+    base = GaussianBase(np.array([1.0, 2.0, 3.0]), SCALE, log_zeta=0.5)
+    u = rng.standard_normal((4000, 3))
+    along = np.array([0.6, 0.8, 0.0])
+    u += np.outer(3.0 * (u @ along) + 2.0, along)  # four times as wide, and moved by two
+    wider = expand_to_draws(base, base.from_base(u), 4000)
+    assert wider.log_zeta == base.log_zeta
+    inner = np.linalg.solve(SCALE, np.linalg.solve(SCALE, wider.covariance).T)
+    assert along @ inner @ along == pytest.approx(16.0, rel=0.15)
+    across = np.array([[0.8, -0.6, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(across @ inner @ across.T, np.eye(2), atol=0.05)
+    np.testing.assert_allclose(np.linalg.solve(SCALE, wider.mean - base.mean), 2 * along, atol=0.4)
+
+
+@pytest.mark.statistical
+def test_noise_leaves_the_base_alone(rng):
+    """Eigenvalues of 20 draws in 10 dimensions reach 2.5; the widest of 200 runs stays below."""
+    base = GaussianBase(np.zeros(10), np.full(10, 2.0))
+    kept = [expand_to_draws(base, base.draw(rng, 2000), n_effective=100) is base for _ in range(50)]
+    assert sum(kept) >= 48
+
+
+def test_narrow_draws_never_narrow(rng):
+    base = GaussianBase(np.zeros(3), SCALE)
+    draws = base.from_base(0.2 * rng.standard_normal((1000, 3)))
+    assert expand_to_draws(base, draws, 1000) is base
+
+
+def test_no_variance_and_no_number(rng):
+    """Winsorised, so that Cauchy draws have a finite scale; draws that are not finite are left."""
+    base = GaussianBase(np.zeros(2), np.ones(2))
+    draws = np.stack([rng.standard_cauchy(4000), rng.standard_normal(4000)], axis=1)
+    draws[:3] = np.nan
+    wide = expand_to_draws(base, draws, 4000)
+    assert 3.0 < wide.standard_deviation[0] < 100.0
+    assert wide.standard_deviation[1] == pytest.approx(1.0, abs=0.3)
+
+
+def test_one_dimension(rng):
+    base = GaussianBase(np.zeros(1), np.ones(1))
+    wide = expand_to_draws(base, 5.0 * rng.standard_normal((1000, 1)), 1000)
+    assert wide.standard_deviation[0] == pytest.approx(5.0, rel=0.15)

@@ -1,0 +1,93 @@
+"""The base of a model, and of the draws of an earlier run."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references.fit import base_from_draws, fit_base, fit_from_dispersed_starts
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    """Modes at -4 (weight 0.7) and 3, one further coordinate; log Z = 0."""
+    with pm.Model() as model:
+        w = np.array([0.7, 0.3])
+        parts = [pm.Normal.dist(-4.0, 0.5), pm.Normal.dist(3.0, 1.0)]
+        pm.Mixture("x", w, parts)
+        pm.Normal("y", 10.0, 2.0)
+    return model
+
+
+def test_covers_both_modes(bimodal, rng):
+    base, n_gradients = fit_from_dispersed_starts(bimodal.address, 2, np.zeros(2), rng)
+    w = bimodal.weight
+    exact = np.sqrt([0.225 + 0.1 + 49 * w * (1 - w), w * 0.64 + 0.016 + 9 * w * (1 - w)])
+    np.testing.assert_allclose(base.standard_deviation, exact, rtol=0.1)
+    assert not base.is_diagonal
+    assert abs(base.log_zeta - bimodal.log_z) < 0.1
+    assert n_gradients >= 7 * 7001
+
+
+def test_one_start_finds_one_mode(bimodal, rng):
+    base, _ = fit_from_dispersed_starts(bimodal.address, 2, bimodal.modes[1], rng, 1)
+    np.testing.assert_allclose(base.scale, bimodal.sds[1], rtol=0.15)
+
+
+def test_first_fit_stands_where_no_other_start_is_possible(edge, rng):
+    base, _ = fit_from_dispersed_starts(edge.address, 2, edge.start, rng, 7)
+    assert -0.3 < base.mean[0] < 1.6
+    with pytest.raises(BaseError, match="None of 1 local fits"):
+        fit_from_dispersed_starts(edge.address, 2, np.zeros(2), rng, 7)
+
+
+def test_fit_base_of_a_model(two_modes, seed):
+    base = fit_base(two_modes, random_seed=seed)
+    with two_modes:
+        again = fit_base(random_seed=seed)
+    assert base == again
+    order = compile_density(two_modes).points.names
+    x, y = order.index("x"), order.index("y")
+    exact = np.sqrt(0.7 * 0.25 + 0.3 + 49 * 0.21)
+    np.testing.assert_allclose(base.standard_deviation[[x, y]], [exact, 2.0], rtol=0.15)
+    np.testing.assert_allclose(base.mean[[x, y]], [-1.9, 10.0], atol=0.5)
+    assert abs(base.log_zeta) < 0.1
+
+
+def test_refuses_unknown_options(two_modes):
+    with pytest.raises(OptionError, match="'laplace' is unknown; valid methods are 'advi'"):
+        fit_base(two_modes, "laplace")
+    with pytest.raises(OptionError, match="n_starts is 0"):
+        fit_base(two_modes, n_starts=0)
+
+
+def test_refuses_discrete_models():
+    with pm.Model() as model:
+        pm.Poisson("k", 3.0)
+    with pytest.raises(ModelError):
+        fit_base(model)
+
+
+def test_base_from_draws_counts_effective_draws(rng):
+    """Draws that repeat 200 times are 20 draws, too few for a matrix in 30 dimensions."""
+    cov = 0.8 * np.ones((30, 30)) + 0.2 * np.eye(30)
+    independent = rng.multivariate_normal(np.zeros(30), cov, size=4000)
+    assert not base_from_draws(independent).is_diagonal
+    sticky = np.repeat(independent[:20], 200, axis=0)
+    assert base_from_draws(sticky).is_diagonal
+
+
+def test_base_from_draws_takes_chains_and_bounds(rng):
+    draws = rng.normal([1.0, -2.0], [0.5, 4.0], size=(4, 2000, 2))
+    base = base_from_draws(draws, min_scale=1.0)
+    np.testing.assert_allclose(base.mean, [1.0, -2.0], atol=0.4)
+    np.testing.assert_allclose(base.standard_deviation, [1.0, 4.0], rtol=0.1)
+    assert base.log_zeta is None
+    with pytest.raises(BaseError, match="shape"):
+        base_from_draws(np.zeros(3))
+
+
+def test_base_from_few_or_constant_draws(rng):
+    assert base_from_draws(rng.normal(size=(5, 2))).dim == 2
+    assert base_from_draws(np.ones((50, 2))).scale.min() > 0

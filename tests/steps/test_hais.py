@@ -1,0 +1,209 @@
+"""HAIS as a PyMC step: posterior draws, evidence, statistics, resuming, wrong input."""
+
+import pickle
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.errors import BaseError, DataError, ModelError, OptionError, ScheduleError
+from pymc_tempering.evidence.common import combine
+from pymc_tempering.evidence.hais import collect
+from pymc_tempering.steps.hais import HAIS, N_KNOTS
+
+NAMES = ("log_weight_forward", "log_weight_reverse", "accepted", "betas", "n_levels")
+
+
+@pytest.fixture(scope="module")
+def target():
+    return testing.asymmetric_bimodal()
+
+
+@pytest.fixture(scope="module")
+def model(target):
+    return target.model()
+
+
+def sample(model, draws=300, tune=100, chains=2, random_seed=1, discard=True, **options):
+    with model:
+        return pm.sample(
+            draws, tune=tune, step=HAIS(**options), chains=chains, cores=1,
+            random_seed=random_seed, progressbar=False, quiet=True,
+            discard_tuned_samples=discard,
+        )  # fmt: skip
+
+
+def statistics(idata):
+    return {name: idata["sample_stats"][name].values for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def run(model):
+    return sample(model, draws=800)
+
+
+@pytest.mark.statistical
+def test_draws_are_from_the_posterior(run, target):
+    """Weight of the modes and means within 5 standard errors at the run's ESS: 1e-6."""
+    x = run["posterior"]["x"].values.reshape(-1, target.dim)
+    for i in range(target.dim):
+        se = np.sqrt(target.cov[i, i] / 300)
+        assert abs(x[:, i].mean() - target.mean[i]) < 5 * se
+    weight = float(target.survival(0, 0.0))
+    assert (x[:, 0] > 0).mean() == pytest.approx(weight, abs=5 * 0.5 / np.sqrt(300))
+
+
+@pytest.mark.statistical
+def test_evidence_of_the_run(run, target):
+    """Within 5 reported errors (6e-7), and the error itself is small; bounds beside it."""
+    parts = collect(statistics(run))
+    estimate = combine(parts, "hais")
+    assert abs(estimate.log_z - target.log_z) < 5 * estimate.se
+    assert estimate.se < 0.1
+    # A bound is off by more than a nat with probability exp(-1) only for one particle.
+    assert parts.lower < target.log_z + 0.3
+    assert parts.upper > target.log_z - 0.3
+    assert not parts.warnings
+    assert parts.log_z.shape == (2,)
+    assert all(abs(influence.mean()) < 1e-6 for influence in parts.influences)
+
+
+def test_draws_of_tuning_are_refused_by_the_estimate(model):
+    tuned = sample(model, draws=5, tune=20, chains=1, discard=False)
+    warmup = {name: tuned["warmup_sample_stats"][name].values for name in NAMES}
+    with pytest.raises(DataError, match="after tuning"):
+        collect(warmup)
+
+
+def test_statistics_have_fixed_shapes(run):
+    stats = run["sample_stats"]
+    assert stats["log_weight_forward"].shape == (2, 800, 4)
+    assert stats["betas"].shape == (2, 800, N_KNOTS)
+    n_levels = stats["n_levels"].values
+    assert (n_levels == n_levels[:, :1]).all()
+    betas = stats["betas"].values[0, 0]
+    used = betas[np.isfinite(betas)]
+    assert used[0] == 0.0
+    assert used[-1] == 1.0
+    assert (stats["n_gradients"].values > 0).all()
+
+
+def test_model_logp_is_that_of_the_draw(run, target):
+    x = run["posterior"]["x"].values
+    name = "lp" if "lp" in run["sample_stats"] else "model_logp"
+    lp = run["sample_stats"][name].values
+    assert np.allclose(lp, target.log_density(x), atol=1e-8)
+
+
+def test_same_seed_same_draws(model):
+    first, second, other = (
+        sample(model, draws=20, tune=20, random_seed=s)["posterior"]["x"].values for s in (5, 5, 6)
+    )
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("n_before", [3, 13, 30])
+def test_resumes_exactly(model, n_before):
+    """In the pilot, in the rounds of annealing, after tuning."""
+    with model:
+        step = HAIS()
+    point = model.initial_point()
+
+    def steps(step, point, first, last):
+        out = []
+        for i in range(first, last):
+            if i == 25:
+                step.stop_tuning()
+            point, stats = step.step(point)
+            out.append((point["x"], stats[0]["log_weight_forward"]))
+        return point, out
+
+    step.setup_chain(np.random.default_rng(3), tune=25, draws=20)
+    point, _ = steps(step, point, 0, n_before)
+    state = step.sampling_state
+    _, expected = steps(step, point, n_before, 40)
+    with model:
+        fresh = HAIS()
+    fresh.setup_chain(np.random.default_rng(99), tune=25, draws=20)
+    fresh.sampling_state = state
+    _, found = steps(fresh, point, n_before, 40)
+    for (x, w), (y, v) in zip(expected, found, strict=True):
+        assert np.array_equal(x, y)
+        assert np.array_equal(w, v, equal_nan=True)
+
+
+def test_pickles(model):
+    import cloudpickle
+
+    with model:
+        step = HAIS(n_levels=20)
+    copy = pickle.loads(cloudpickle.dumps(step))
+    assert copy.scans_per_draw == step.scans_per_draw
+    for s in (step, copy):
+        s.setup_chain(np.random.default_rng(1), tune=0, draws=2)
+    point = model.initial_point()
+    assert np.array_equal(step.step(point)[0]["x"], copy.step(point)[0]["x"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"betas": np.linspace(0, 1, 40)},
+        {"n_levels": 30, "schedule": "ess"},
+        {"n_levels": 30, "schedule": "sigmoidal", "transitions": "fresh_momentum"},
+        {"n_levels": 60, "transitions": "random_walk"},
+        {"n_leapfrog": 3, "short_steps": False},
+    ],
+)
+def test_options_give_the_same_evidence(model, target, options):
+    """Within 6 reported errors (2e-9) or 0.15 nats, for weights of few levels."""
+    idata = sample(model, draws=200, tune=60, chains=2, **options)
+    estimate = combine(collect(statistics(idata)), "hais")
+    assert abs(estimate.log_z - target.log_z) < max(6 * estimate.se, 0.15)
+
+
+def test_hard_edge(seed):
+    """Within 6 reported errors; the reverse bound is corrected by the base's mass inside."""
+    target = testing.hard_edge_gaussian()
+    idata = sample(target.model(), draws=200, tune=60, random_seed=seed)
+    parts = collect(statistics(idata))
+    estimate = combine(parts, "hais")
+    assert abs(estimate.log_z - target.log_z) < 6 * estimate.se
+    assert abs(parts.upper - target.log_z) < 0.15
+    assert "zero on part of the base" in " ".join(parts.warnings)
+
+
+def test_without_tuning_it_still_runs(model):
+    idata = sample(model, draws=10, tune=0, chains=1)
+    assert np.isfinite(idata["posterior"]["x"].values).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"n_levels": 1}, ScheduleError, "at least 2"),
+        ({"betas": [0.1, 1.0]}, ScheduleError, "from 0"),
+        ({"betas": [0.0, 1.0], "n_levels": 2}, ScheduleError, "leave `n_levels` away"),
+        ({"schedule": "cubic"}, OptionError, "barrier"),
+        ({"transitions": "nuts"}, OptionError, "random_walk"),
+        ({"n_leapfrog": 0}, OptionError, "whole number"),
+        ({"scans_per_draw": 1.5}, OptionError, "whole number"),
+        ({"target_accept": 1.0}, OptionError, r"\(0, 1\)"),
+        ({"base": "laplace"}, OptionError, "GaussianBase"),
+        ({"n_particles": 3}, OptionError, "n_particles"),
+    ],
+)
+def test_wrong_input_is_refused(model, options, error, match):
+    with model, pytest.raises(error, match=match):
+        HAIS(**options)
+
+
+def test_wrong_base_and_missing_model_are_refused(model):
+    from pymc_tempering.engine.path.gaussian import GaussianBase
+
+    with model, pytest.raises(BaseError, match="dimensions"):
+        HAIS(base=GaussianBase(np.zeros(7), np.ones(7)))
+    with pytest.raises(ModelError, match="without a model"):
+        HAIS()

@@ -1,0 +1,178 @@
+"""What the progress bar shows of each step, where it may be shown, and that it changes nothing."""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.progress_bar import rich_progress
+from rich.console import Console
+
+import pymc_tempering as pm_temper
+from pymc_tempering import testing
+from pymc_tempering.steps.gibbs_continuous import GibbsCT
+from pymc_tempering.steps.hais import HAIS
+from pymc_tempering.steps.parallel import ParallelTempering
+from pymc_tempering.steps.progress import Totals, progress_update
+from pymc_tempering.steps.simulated import SimulatedTempering
+
+STEPS = {
+    "pt": (ParallelTempering, {"scans_per_draw": 16}, "Round trips"),
+    "gibbs_ct": (GibbsCT, {"scans_per_draw": 16}, "Round trips"),
+    "st": (SimulatedTempering, {"scans_per_draw": 16}, "Round trips"),
+    "hais": (HAIS, {}, "Restarts"),
+}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return testing.asymmetric_bimodal()
+
+
+def sample(target, name, seed, progressbar=False, **options):
+    cls, settings, _ = STEPS[name]
+    with target.model():
+        run = {"draws": 120, "tune": 60, "chains": 2, "cores": 1} | options
+        return pm.sample(
+            step=cls(**settings), random_seed=seed, progressbar=progressbar, quiet=not progressbar,
+            compute_convergence_checks=False, **run,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """What PyMC's bar writes to a console of a given kind."""
+    written = io.StringIO()
+
+    def make(**options):
+        monkeypatch.setattr(
+            rich_progress,
+            "Console",
+            lambda **k: Console(**(k | {"file": written, "width": 150} | options)),
+        )
+        return written
+
+    return make
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", STEPS)
+def test_log_z_so_far_is_right(name, target, seed):
+    """Each chain within 6 of its errors, which batch means make uncertain by a fifth: 1e-5."""
+    stats = sample(target, name, seed, draws=300, tune=100).sample_stats
+    log_z, se = (stats[n].values[:, -1] for n in ("log_z_so_far", "log_z_se_so_far"))
+    assert (se > 0.0).all()
+    assert (se < 0.2).all()
+    assert (np.abs(log_z - target.log_z) < 6 * se).all()
+    np.testing.assert_array_equal(
+        stats["divergences"].values, np.cumsum(stats["diverging"].values, axis=1)
+    )
+    assert (stats["perf_counter_diff"].values > 0.0).all()
+    assert np.isfinite(stats["global_barrier"].values).all()
+
+
+@pytest.mark.parametrize("name", ["pt", "st", "gibbs_ct"])
+def test_totals_are_sums(name, target, seed):
+    stats = sample(target, name, seed).sample_stats
+    for total, each in (
+        ("round_trips_so_far", "n_round_trips"),
+        ("restarts_so_far", "n_tempered_restarts"),
+    ):
+        np.testing.assert_array_equal(stats[total].values, stats[each].values.cumsum(axis=1))
+
+
+def test_nothing_is_counted_in_tuning(target, seed):
+    warmup = sample(target, "pt", seed, discard_tuned_samples=False)["warmup_sample_stats"]
+    assert np.isnan(warmup["log_z_so_far"].values).all()
+    assert not warmup["round_trips_so_far"].values.any()
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("kind", ["file", "terminal"])
+def test_bar_shows_the_columns(name, kind, target, seed, screen):
+    written = screen(force_terminal=kind == "terminal")
+    sample(target, name, seed, progressbar=True, draws=40, tune=20)
+    text = written.getvalue()
+    for header in ("Draw", "log Z", "Λ", "Divergences", "Speed", "Elapsed", "Remaining"):
+        assert header in text, header
+    for word in STEPS[name][2].split():
+        assert word in text
+    rows = [line for line in text.splitlines() if "±" in line and "━" in line]
+    assert len(rows) >= 2
+    assert "-1." in rows[-1] or "-2." in rows[-1]
+    if kind == "file":
+        # one table at the end, and no codes that a file cannot show
+        assert len(rows) == 2
+        assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_quiet(name, target, seed, screen, capfd, caplog):
+    written = screen(force_terminal=True)
+    with caplog.at_level(logging.INFO, logger="pymc"):
+        sample(target, name, seed, draws=5, tune=10)
+    assert written.getvalue() == ""
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("progressbar", ["combined", "combined+stats", "split", "split+stats"])
+def test_other_kinds_of_bars(progressbar, target, seed, screen):
+    written = screen()
+    sample(target, "pt", seed, progressbar=progressbar, draws=40, tune=20)
+    assert ("±" in written.getvalue()) == ("stats" in progressbar)
+
+
+def test_bar_does_not_change_draws(target, seed, screen):
+    screen(force_terminal=True)
+    shown = sample(target, "pt", seed, progressbar=True)
+    np.testing.assert_array_equal(shown.posterior["x"], sample(target, "pt", seed).posterior["x"])
+
+
+def test_divergences_turn_the_bar_red():
+    totals = Totals()
+    totals.count(diverging=False, round_trips=3)
+    statistics = totals.statistics() | {"global_barrier": np.nan}
+    shown = progress_update(statistics, "round_trips")
+    assert shown == {
+        "log_z": "-", "barrier": "-", "round_trips": 3, "divergences": 0, "failing": False,
+    }  # fmt: skip
+    totals.count(diverging=True)
+    shown = progress_update(totals.statistics() | {"global_barrier": 1.23}, "round_trips")
+    assert (shown["divergences"], shown["failing"], shown["barrier"]) == (1, True, "1.2")
+
+
+def test_log_file_of_a_script(tmp_path):
+    """Chains in other processes, output in a file: a table per run, no codes."""
+    script = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import pymc_tempering as t\n"
+        "from pymc_tempering.testing import asymmetric_bimodal\n"
+        "if __name__ == '__main__':\n"
+        "    t.estimate_logz(asymmetric_bimodal().model(), draws=30, tune=20, chains=2, cores=2,\n"
+        "                    scans_per_draw=8, random_seed=1, compute_convergence_checks=False)\n"
+    )
+    (tmp_path / "run.py").write_text(script)
+    log = tmp_path / "log.txt"
+    with log.open("w") as out:
+        subprocess.run(
+            [sys.executable, str(tmp_path / "run.py")], stdout=out, stderr=out, check=True,
+            env=os.environ | {"COLUMNS": "130"},
+        )  # fmt: skip
+    text = log.read_text()
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert sum("±" in line for line in text.splitlines()) == 2
+
+
+def test_public_calls_pass_progressbar_on(target, seed, screen):
+    written = screen()
+    pm_temper.sample(
+        target.model(), draws=30, tune=20, chains=2, cores=1, random_seed=seed, scans_per_draw=16,
+        compute_convergence_checks=False,
+    )  # fmt: skip
+    assert "log Z" in written.getvalue()

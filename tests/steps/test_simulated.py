@@ -1,0 +1,218 @@
+"""SimulatedTempering as a PyMC step: posterior draws, log Z, seeds, states, refusals."""
+
+import copy
+import pickle
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import DataError, OptionError, ScheduleError
+from pymc_tempering.evidence.common import combine
+from pymc_tempering.evidence.st import collect
+from pymc_tempering.steps.simulated import SimulatedTempering
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
+
+
+def sample(target, seed, draws=400, tune=100, chains=2, **options):
+    # whether local fits find every mode from one starting point is another test
+    options.setdefault("base", GaussianBase.from_moments(target.mean, 1.5 * target.cov))
+    with target.model():
+        step = SimulatedTempering(**options)
+        return pm.sample(draws, tune=tune, step=step, chains=chains, random_seed=seed, **QUIET)
+
+
+def statistics_of(idata):
+    return {name: values.values for name, values in idata.sample_stats.items()}
+
+
+@pytest.mark.parametrize("name", ["asymmetric_bimodal", "hard_edge_gaussian"])
+def test_draws_and_log_z_are_right(name, seed):
+    """Within 4.5 reported errors (false alarm 1e-5 each); modes by their exact weights."""
+    target = testing.TARGETS[name]()
+    idata = sample(target, seed)
+    parts = collect(statistics_of(idata))
+    estimate = combine(parts, "st")
+    assert estimate.se < 0.05
+    assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
+    z = idata.posterior["x"].values
+    ess = z.shape[0] * z.shape[1] / 4
+    for threshold in (0.0, float(target.mean[0])):
+        exact = float(target.survival(0, threshold))
+        error = np.sqrt(max(exact * (1 - exact), 1e-3) / ess)
+        assert (z[..., 0] > threshold).mean() == pytest.approx(exact, abs=4.5 * error)
+    assert (parts.arrays["n_tempered_restarts"] > 100).all()
+    if name == "hard_edge_gaussian":
+        assert any("zero on part of the base" in w for w in parts.warnings)
+        assert (parts.arrays["support_mass"] < 0.99).all()
+
+
+def test_levels_share_the_time_after_tuning(seed):
+    """No level has less than a third or more than three times its share."""
+    idata = sample(testing.asymmetric_bimodal(), seed, draws=600, tune=200)
+    parts = collect(statistics_of(idata))
+    share = parts.arrays["level_probability"]
+    relative = share / np.nanmean(share, axis=1, keepdims=True)
+    assert np.nanmin(relative) > 1 / 3
+    assert np.nanmax(relative) < 3.0
+    s = statistics_of(idata)
+    for name in ("log_level_weights", "betas", "step_size"):
+        used = s[name][:, :, np.isfinite(s[name][0, 0])]
+        assert np.ptp(used, axis=1).max() == 0.0
+
+
+def test_every_level_has_its_own_log_z(seed):
+    """RTS at each level of a fixed schedule against quadrature, 5 reported errors."""
+    target = testing.trimodal_1d()
+    base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
+    betas = [0.0, 0.1, 0.3, 0.6, 1.0]
+    idata = sample(target, seed, betas=betas, base=base, adapt_base=False)
+    arrays = collect(statistics_of(idata)).arrays
+    exact = target.log_z_path(betas, base)
+    # eq. 15 and 16: the bias is far below the error, and the error is honest
+    assert np.abs(arrays["log_z_bias"]).max() < 0.01
+    z_scores = (arrays["log_z_levels"] - exact)[:, 1:] / np.sqrt(arrays["log_z_variance"][:, 1:])
+    assert np.abs(z_scores).max() < 5.0
+    assert arrays["log_z_variance"].max() < 0.05**2
+
+
+@pytest.mark.parametrize("level_update", ["independent", "neighbour"])
+def test_both_level_updates_are_right(level_update, seed):
+    target = testing.asymmetric_bimodal()
+    idata = sample(target, seed, level_update=level_update)
+    estimate = combine(collect(statistics_of(idata)), "st")
+    assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
+    level = statistics_of(idata)["current_level"]
+    steps = np.abs(np.diff(level.reshape(2, -1)))
+    assert (steps.max() == 1) == (level_update == "neighbour") or level.max() == 1
+
+
+def test_weights_start_from_nothing_without_a_pilot_run(seed):
+    """Fixed betas and adapt_base=False: initial iterations of section 2.4 alone, log Z = -300."""
+    target = testing.trimodal_1d(log_z=-300.0)
+    base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
+    idata = sample(target, seed, betas=[0.0, 0.1, 0.4, 1.0], base=base, adapt_base=False)
+    s = statistics_of(idata)
+    assert -s["log_level_weights"][:, 0, -1] == pytest.approx(-300.0, abs=1.5)
+    estimate = combine(collect(s), "st")
+    assert abs(estimate.log_z + 300.0) < 4.5 * estimate.se
+
+
+def test_fixed_weights_stay(seed):
+    target = testing.trimodal_1d()
+    weights = [0.0, -0.5, -0.6]
+    idata = sample(
+        target, seed, draws=20, betas=[0.0, 0.3, 1.0], log_level_weights=weights, scans_per_draw=4
+    )
+    assert (statistics_of(idata)["log_level_weights"] == np.array(weights)).all()
+
+
+def test_same_seed_same_draws(seed):
+    target = testing.trimodal_1d()
+    first, second, other = (
+        sample(target, s, draws=10, tune=20, scans_per_draw=4) for s in (seed, seed, seed + 1)
+    )
+    assert (first.posterior["x"].values == second.posterior["x"].values).all()
+    assert (first.sample_stats["delta"].values == second.sample_stats["delta"].values).all()
+    assert not np.array_equal(first.posterior["x"].values, other.posterior["x"].values)
+
+
+def fresh_step(target, seed, n_tune, **options):
+    with target.model() as model:
+        step = SimulatedTempering(scans_per_draw=4, **options)
+        point = model.initial_point()
+    step.setup_chain(np.random.default_rng(seed), tune=n_tune, draws=100)
+    return step, point
+
+
+@pytest.mark.parametrize(
+    "options", [{"betas": [0.0, 1.5]}, {"n_levels": 1}, {"n_levels": 2, "betas": [0, 0.5, 1]}]
+)
+def test_wrong_schedules_are_refused(options):
+    with testing.trimodal_1d().model(), pytest.raises(ScheduleError):
+        SimulatedTempering(**options)
+
+
+@pytest.mark.parametrize("stop_at", [0, 5, 12, 25])
+def test_a_stored_state_continues_exactly(stop_at, seed):
+    """Stopped before the first step, in the pilot run, while the bias adapts, and after tuning."""
+    target = testing.trimodal_1d()
+    n_tune = 20
+
+    def advance(step, point, begin, end):
+        for i in range(begin, end):
+            if i == n_tune:
+                step.stop_tuning()
+            point, (statistics,) = step.step(point)
+            assert statistics.pop("perf_counter_diff") > 0.0  # not the same twice
+        return point, statistics
+
+    step, point = fresh_step(target, seed, n_tune)
+    if stop_at:
+        point, _ = advance(step, point, 0, stop_at)
+    stored = pickle.loads(pickle.dumps((step.sampling_state, step.rng, point)))
+    expected, expected_statistics = advance(step, copy.deepcopy(point), stop_at, 30)
+    resumed, _ = fresh_step(target, seed + 5, n_tune)
+    resumed.sampling_state = stored[0]
+    resumed.rng = stored[1]
+    found, found_statistics = advance(resumed, stored[2], stop_at, 30)
+    assert (found["x"] == expected["x"]).all()
+    for name, value in expected_statistics.items():
+        np.testing.assert_array_equal(found_statistics[name], value)
+
+
+def test_step_survives_pickling(seed):
+    step, point = fresh_step(testing.trimodal_1d(), seed, 10)
+    other = cloudpickle.loads(cloudpickle.dumps(step))
+    other.setup_chain(np.random.default_rng(seed), tune=10, draws=10)
+    for _ in range(12):
+        a, b = step.step(point)[0], other.step(point)[0]
+        assert (a["x"] == b["x"]).all()
+
+
+def test_statistics_are_as_announced(seed):
+    """Dtype and shape of every statistic, in the pilot run and after it, are those of the table."""
+    step, point = fresh_step(testing.trimodal_1d(), seed, 10)
+    for _ in range(10):
+        _, (statistics,) = step.step(point)
+        assert set(statistics) == set(step.stats_dtypes_shapes)
+        for name, (dtype, shape) in step.stats_dtypes_shapes.items():
+            assert np.shape(statistics[name]) == tuple(shape), name
+            assert np.can_cast(np.asarray(statistics[name]).dtype, np.dtype(dtype).base), name
+
+
+def test_without_tuning_nothing_adapts_and_draws_are_made(seed):
+    idata = sample(testing.trimodal_1d(), seed, draws=5, tune=0, scans_per_draw=4)
+    assert np.isfinite(idata.sample_stats["delta"].values).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"level_update": "global"}, "level_update"),
+        ({"log_level_weights": [0.0, 1.0]}, "together with `betas`"),
+        ({"log_level_weights": [0.0, 1.0], "betas": [0.0, 0.5, 1.0]}, "3 finite"),
+        ({"log_level_weights": "flat"}, "log_level_weights"),
+        ({"scans_per_draw": 0}, "scans_per_draw"),
+        ({"target_accept": 1.0}, "target_accept"),
+        ({"trajectory_length": -1.0}, "trajectory_length"),
+        ({"max_steps": 1.5}, "max_steps"),
+        ({"temperature": 1.0}, "temperature"),
+        ({"base": "prior belief"}, "base"),
+    ],
+)
+def test_wrong_options_are_refused(options, said):
+    with testing.trimodal_1d().model(), pytest.raises(OptionError, match=said):
+        SimulatedTempering(**options)
+
+
+def test_draws_of_tuning_are_refused_by_the_estimate(seed):
+    s = statistics_of(sample(testing.trimodal_1d(), seed, draws=5, tune=20, scans_per_draw=4))
+    s["betas"] = s["betas"].copy()
+    s["betas"][0, 1, 1] += 0.01
+    with pytest.raises(DataError, match="mixes tuning"):
+        collect(s)
