@@ -82,7 +82,7 @@ def check_run(
     tune: int | None,
     chains: int,
     cores: int | None,
-    random_seed: Any,
+    random_seed: Any = None,
     target_se: float | None = None,
 ) -> None:
     """Refuse a run that cannot start.

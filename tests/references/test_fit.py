@@ -56,9 +56,9 @@ def test_fit_base_of_a_model(two_modes, seed):
 
 
 def test_refuses_unknown_options(two_modes):
-    with pytest.raises(OptionError, match="'laplace' is unknown; valid methods are 'advi'"):
+    with pytest.raises(OptionError, match=r"Unknown method 'laplace'.*\['advi'\]"):
         fit_base(two_modes, "laplace")
-    with pytest.raises(OptionError, match="n_starts is 0"):
+    with pytest.raises(OptionError, match="`n_starts` is 0"):
         fit_base(two_modes, n_starts=0)
 
 
