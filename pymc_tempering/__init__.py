@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         plot_report,
     )
     from pymc_tempering.plots.report import report
-    from pymc_tempering.references.fit import fit_base
+    from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.results.modes import Modes
     from pymc_tempering.sampling import sample
@@ -94,7 +94,7 @@ _HOMES = {
     "compare": "pymc_tempering.comparison.table",
     "concat_chains": "pymc_tempering.results.datatree",
     "estimate_logz": "pymc_tempering.evidence.estimate",
-    "fit_base": "pymc_tempering.references.fit",
+    "fit_base": "pymc_tempering.references.prepare",
     "modes": "pymc_tempering.diagnostics.modes",
     "plot_barrier": "pymc_tempering.plots",
     "plot_beta_occupancy": "pymc_tempering.plots",

@@ -22,7 +22,7 @@ from pymc_tempering.options import (
     did_you_mean,
     resolve_model,
 )
-from pymc_tempering.progress.phases import compiling
+from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import plan, say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
@@ -132,8 +132,16 @@ def build_step(method: str, model: pm.Model, options: dict[str, Any]) -> Any:
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 
 
-def prepare_step(method: str, model: pm.Model, options: dict[str, Any], run: dict[str, Any]) -> Any:
-    """Build the step of a method, and say what the run will do unless it is to be quiet.
+def prepare_step(
+    method: str,
+    model: pm.Model,
+    options: dict[str, Any],
+    run: dict[str, Any],
+    random_seed: Any,
+) -> Any:
+    """Build the step of a method, say what the run will do, and fit the modes for all chains.
+
+    Nothing is said where the run is to be quiet.
 
     Parameters
     ----------
@@ -141,6 +149,8 @@ def prepare_step(method: str, model: pm.Model, options: dict[str, Any], run: dic
         As for :func:`build_step`.
     run : dict
         ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run.
+    random_seed
+        Of the run.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
     started = perf_counter()
@@ -149,6 +159,8 @@ def prepare_step(method: str, model: pm.Model, options: dict[str, Any], run: dic
     if show:
         settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
         say(plan(step, **settings, compiled=perf_counter() - started))
+    with phases(show) as work:
+        step.prepare(random_seed, work.report)
     return step
 
 
@@ -282,7 +294,7 @@ def sample(
     if method == "joint_ct":
         estimate = run_joint(model, **run, **kwargs)
     else:
-        step = prepare_step(method, model, kwargs, run)
+        step = prepare_step(method, model, kwargs, run, run["random_seed"])
         estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
     estimate = with_notes(
         estimate,

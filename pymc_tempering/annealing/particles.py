@@ -284,7 +284,7 @@ def _set_up(
     step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:
     """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
-    density, options, rng = step._density, step._tuner_options, step.rng
+    options, rng = step._tuner_options, step.rng
     betas = options.betas
     if tune == 0 and step._given_base is not None:
         betas = make_schedule(options.schedule, n_levels) if betas is None else betas
@@ -292,7 +292,7 @@ def _set_up(
         assert sizes is not None
         path = step._path(step._given_base)
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
-    base, anchor, modes = step._first_base(density.start, work.report)
+    base, anchor, modes = step._first_base(work.report)
     pilot = Pilot(
         step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
         anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,

@@ -180,7 +180,7 @@ def _sample_and_estimate(
             )
         estimate = run_joint(model, random_seed=random_seed, **run, **options)
         return with_notes(estimate, model_doubts(model, estimate.idata))
-    step = prepare_step(method, model, options, run)
+    step = prepare_step(method, model, options, run, random_seed)
     seeds = round_seeds(random_seed)
     idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
     estimate = estimate_from_idata(idata)

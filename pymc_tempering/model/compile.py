@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -24,7 +25,7 @@ from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.freeze import check_finite, freeze, starting_points
+from pymc_tempering.model.freeze import check_finite, freeze, shared_digest, starting_points
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.model.verify import verify_density
@@ -113,7 +114,8 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
 
     Data and dims are frozen into a copy; the model itself is not changed. Compiled with PyMC's
     rewrites, so that invalid parameters give ``-inf`` and not an exception, and without liberties
-    in floating point, so that values are the same to the last bit in every process.
+    in floating point, so that values are the same to the last bit in every process. A model that
+    was compiled before in this process, and has not changed since, is not compiled again.
 
     Parameters
     ----------
@@ -145,6 +147,10 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     >>> round(value, 4), round(float(grad[0]), 4)
     (-2.1121, -0.5)
     """
+    known = _compiled.get(model)
+    content = _content(model)
+    if known is not None and _same(known[0], content):
+        return known[1]
     frozen = freeze(model)
     points = PointMap.from_model(frozen)
     if points.dim == 0:
@@ -152,7 +158,32 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
             f"The free variables {list(points.names)} have no entries, so there is nothing to "
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
-    return _compile(model, frozen, points, frozen.logp(), random_seed)
+    density = _compile(model, frozen, points, frozen.logp(), random_seed)
+    _compiled[model] = content, density
+    return density
+
+
+_compiled: WeakKeyDictionary[pm.Model, tuple[list[Any], CompiledDensity]] = WeakKeyDictionary()
+"""Densities of models that are still there, by what they were made of."""
+
+
+def _content(model: pm.Model) -> list[Any]:
+    """Everything that a model's density depends on; the objects themselves, to be compared."""
+    flags = pytensor.config
+    return [
+        *model.basic_RVs,
+        *model.potentials,
+        *model.rvs_to_values.values(),
+        *model.rvs_to_transforms.values(),
+        *model.rvs_to_initial_values.values(),
+        (shared_digest(model), model.check_bounds, flags.floatX, flags.numba__cache),
+    ]
+
+
+def _same(first: list[Any], second: list[Any]) -> bool:
+    return len(first) == len(second) and all(
+        a is b or (isinstance(a, tuple) and a == b) for a, b in zip(first, second, strict=True)
+    )
 
 
 def compile_prior(density: CompiledDensity) -> CompiledDensity:

@@ -1,15 +1,12 @@
-"""The base of a model: fitted from dispersed starts, or taken from the draws of a run."""
+"""Local fits from dispersed starts, and bases from the draws of a run."""
 
 import contextlib
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
-from pymc_tempering.options import check_choice, check_positive, check_random_seed, resolve_model
 from pymc_tempering.references.elbo import has_finite_density
 from pymc_tempering.references.full_rank import fit_full_rank
 from pymc_tempering.references.local import (
@@ -23,134 +20,18 @@ from pymc_tempering.references.local import (
 from pymc_tempering.references.watch import Report, Tally, unwatched
 from pymc_tempering.types import FloatArray
 
-if TYPE_CHECKING:
-    import pymc as pm
-
 __all__ = [
     "base_from_draws",
     "combine_local_bases",
     "dispersed_starts",
-    "fit_base",
-    "fit_from_dispersed_starts",
     "fit_local_bases",
+    "local_fits",
 ]
-
-METHODS = ("advi",)
-
 
 _SEARCH_SCALES = (1.0, 2.0, 5.0, 10.0)
 
 MOST_FULL_RANK_FITS = 8
 """With more modes than these, their places decide the base and not their shapes."""
-
-
-def fit_base(
-    model: "pm.Model | None" = None,
-    method: str = "advi",
-    *,
-    n_starts: int = 7,
-    n_iterations: int = 3000,
-    random_seed: int | np.random.Generator | None = None,
-) -> GaussianBase:
-    """Fit a Gaussian base to a model.
-
-    1. Mean-field ADVI from the model's initial point.
-    2. The same from ``n_starts - 1`` points in mirrored pairs around it, at 1, 2 and 5 times the
-       larger of 1 and the standard deviation of the first fit.
-    3. Duplicates are dropped, the rest combined (:func:`combine_local_bases`).
-
-    Parameters
-    ----------
-    model : pymc.Model, optional
-        By default the model of the current context.
-    method : str, default "advi"
-        How each local fit is found. Valid: "advi".
-    n_starts : int, default 7
-        Number of local fits: one from the initial point and three mirrored pairs, one pair per
-        scale of the jitter. One fit finds one mode; seven missed the lighter of two modes (weight
-        0.3, 10 dimensions) in 1 % of runs. 1 for targets known to be unimodal.
-    n_iterations : int, default 3000
-        As for :func:`pymc_tempering.references.advi.fit_advi`.
-    random_seed : int or numpy.random.Generator, optional
-        Seed of starts and fits.
-
-    Returns
-    -------
-    GaussianBase
-        With ``log_zeta`` the log sum of the local ELBOs, in nats.
-
-    Raises
-    ------
-    OptionError
-        If the method is unknown or ``n_starts`` is below 1.
-    BaseError
-        If no fit succeeded.
-    ModelError
-        If the model cannot be compiled.
-
-    References
-    ----------
-    Graham & Storkey, Continuously tempered Hamiltonian Monte Carlo, UAI 2017, section 6, eq. 26.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> with pm.Model():
-    ...     x = pm.Normal("x", 3.0, 2.0)
-    ...     base = fit_base(random_seed=1)
-    >>> bool(abs(base.mean[0] - 3.0) < 0.3), bool(abs(base.scale[0] - 2.0) < 0.3)
-    (True, True)
-    """
-    model = resolve_model(model, "fit_base")
-    check_choice("method", method, METHODS)
-    check_positive("n_starts", n_starts, integer=True)
-    check_positive("n_iterations", n_iterations, integer=True)
-    check_random_seed(random_seed)
-
-    from pymc_tempering.model.compile import compile_density
-
-    density = compile_density(model)
-    rng = np.random.default_rng(random_seed)
-    base, _ = fit_from_dispersed_starts(
-        density, density.start, rng, n_starts, n_iterations=n_iterations
-    )
-    return base
-
-
-@density_guard()
-def fit_from_dispersed_starts(
-    density: Density,
-    start: FloatArray,
-    rng: np.random.Generator,
-    n_starts: int = 7,
-    *,
-    n_iterations: int = 3000,
-) -> tuple[GaussianBase, int]:
-    """Fit a base to a compiled density; the algorithm of :func:`fit_base`.
-
-    Parameters
-    ----------
-    density, start, rng, n_iterations
-        As for :func:`pymc_tempering.references.advi.fit_advi`.
-    n_starts : int, default 7
-        Number of local fits, that from ``start`` included.
-
-    Returns
-    -------
-    base : GaussianBase
-        Combined base.
-    n_gradients : int
-        Evaluations of the density, all fits together.
-
-    Raises
-    ------
-    BaseError
-        If no fit succeeded.
-    """
-    fits, n_gradients = local_fits(
-        density, start, rng, n_starts, full_rank=False, n_iterations=n_iterations
-    )
-    return combine_local_bases(fits), n_gradients
 
 
 def local_fits(

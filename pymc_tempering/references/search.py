@@ -65,6 +65,7 @@ def find_modes(
     start: FloatArray,
     rng: np.random.Generator,
     prior_points: FloatArray | None = None,
+    n_starts: int | None = None,
     report: Report = unwatched,
 ) -> tuple[list[GaussianBase], GaussianBase]:
     """Fit every mode that can be found, and combine the fits into one Gaussian.
@@ -75,6 +76,9 @@ def find_modes(
         As for :func:`pymc_tempering.references.advi.fit_advi`.
     prior_points : array of shape (n, D), optional
         Draws of the prior, further starts; with none of them there are more jittered ones.
+    n_starts : int, optional
+        Number of starts that are no draws of the prior. By default 19, or 31 without a prior, and
+        up to 61 while new modes are found.
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
@@ -93,8 +97,8 @@ def find_modes(
     """
     has_prior = prior_points is not None and len(prior_points) > 0
     fits, _ = local_fits(
-        density, start, rng, N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR,
-        most_starts=MOST_STARTS, prior_points=prior_points, report=report,
+        density, start, rng, n_starts or (N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR),
+        most_starts=n_starts or MOST_STARTS, prior_points=prior_points, report=report,
     )  # fmt: skip
     fits = _within_window(fits)
     anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)

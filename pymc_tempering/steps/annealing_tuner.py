@@ -77,6 +77,8 @@ class AnnealingTuner(Stateful):
     widen : bool
         Whether the base is made over-dispersed: a base that was fitted leaves out modes.
     rng : numpy.random.Generator
+    places : ndarray of shape (m, D), optional
+        Where replicas start; by default the modes.
     """
 
     _changing = ("pilot_counts", "lengths", "round", "done", "gaps", "knots")
@@ -91,6 +93,7 @@ class AnnealingTuner(Stateful):
         n_steps: int,
         widen: bool,
         rng: np.random.Generator,
+        places: FloatArray | None = None,
     ) -> None:
         self.options = options
         if widen:
@@ -101,7 +104,7 @@ class AnnealingTuner(Stateful):
         self.pilot_counts = counts_by_name(new_counts())
         self.pilot = Pilot(
             path, anchor, modes, betas=None, adapt_base=options.adapt_base,
-            n_steps=n_pilot, settings=PILOT_SETTINGS, rng=rng,
+            n_steps=n_pilot, settings=PILOT_SETTINGS, rng=rng, places=places,
         )  # fmt: skip
         self._start_rounds()
         if n_steps == 0:

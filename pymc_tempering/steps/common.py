@@ -12,7 +12,6 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from rich.progress import ProgressColumn
-from threadpoolctl import threadpool_limits
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
@@ -21,21 +20,17 @@ from pymc_tempering.engine.path.tempered import Reference, TemperedPath
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
-from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.board import Board
 from pymc_tempering.steps.progress import TOTALS, progress_columns, progress_update
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
-
-N_PRIOR_STARTS = 12
-"""Starts of the local fits that are drawn from the prior, where it can be drawn from."""
 
 DIVERGING_SHARE = 0.1
 """Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
@@ -107,6 +102,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.rng = get_random_generator(rng)
         self.tune = True
         self._missing = None
+        self._fits: Prepared | None = None
+        self._prepared_for: str | None = None
 
     @property
     def density(self) -> CompiledDensity:
@@ -167,24 +164,47 @@ class TemperedStep(ProgressHooks, BlockedStep):
         # PyMC's trace reads the values by position, in the order of the point that it passes
         return {name: position[name] for name in point}, [statistics]
 
+    def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
+        """Fit the modes of the model, once for all chains that are sampled with this step.
+
+        Otherwise the first chain of a run does it, from the seed of the run; chains in other
+        processes then have to do it again, with the same result.
+
+        Parameters
+        ----------
+        random_seed : int, Generator, sequence of int or None
+            As for ``pm.sample``.
+        report : callable, optional
+            See :data:`pymc_tempering.references.watch.Report`.
+        """
+        rng = get_random_generator(random_seed)
+        self._fits = self._prepare_from(rng, report)
+        self._prepared_for = None
+
+    def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
+        report = report or self._board.report
+        return prepare(self._density, self._density.start, shared_generator(rng), report=report)
+
     def _first_base(
-        self, start: FloatArray, report: Report | None = None
+        self, report: Report | None = None
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Base to start from, the combined local fits, and their means, shape (n, D).
 
         Local fits are made also where a base was given: they show whether it leaves out a mode.
         """
-        report = report or self._board.report
-        report("starting points", 0, 0)
-        # sums of several BLAS threads depend on their number, and draws must not
-        with threadpool_limits(limits=1, user_api="blas"):
-            prior = prior_points(self._density, self.rng, N_PRIOR_STARTS)
-            fits, anchor = find_modes(
-                self._density, start, self.rng, prior_points=prior, report=report
-            )
-        report("first draw", 0, 0)
-        modes = np.stack([fit.mean for fit in fits])
-        return self._given_base or anchor, anchor, modes
+        identity = repr(shared_generator(self.rng).bit_generator.state)
+        if self._fits is None or self._prepared_for not in (None, identity):
+            self._fits = self._prepare_from(self.rng, report)
+            self._prepared_for = identity
+        return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
+
+    def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
+        """Where replicas start, shape (n, D): the modes, and a start that the user gave."""
+        start = self._density.points.ravel(point)
+        given = not np.array_equal(start, self._density.start)
+        if given and np.isfinite(self._density.value_and_grad(start)[0]):
+            return np.vstack([modes, start])
+        return modes
 
     def _path(self, base: GaussianBase) -> TemperedPath:
         """Path to the model from the step's reference, in the coordinates of a Gaussian."""

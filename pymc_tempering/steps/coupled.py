@@ -125,8 +125,7 @@ class CoupledStep(TemperedStep):
         self._totals = Totals()
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
-        start = self._density.points.ravel(point)
-        base, anchor, modes = self._first_base(start)
+        base, anchor, modes = self._first_base()
         if self._given_base is None:
             base = overdisperse(base, len(modes))
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
@@ -134,10 +133,12 @@ class CoupledStep(TemperedStep):
             self._pilot = Pilot(
                 self._path(base), anchor, modes,
                 betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
-                settings=self._settings, rng=self.rng,
+                settings=self._settings, rng=self.rng, places=self._places(modes, point),
             )  # fmt: skip
             return
-        inside = [m for m in modes if np.isfinite(self._density.value_and_grad(m)[0])] or [start]
+        places = self._places(modes, point)
+        inside = [z for z in places if np.isfinite(self._density.value_and_grad(z)[0])]
+        inside = inside or [self._density.points.ravel(point)]
         path = self._path(base)
         self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
 

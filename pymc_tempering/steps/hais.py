@@ -193,7 +193,7 @@ class HAIS(TemperedStep):
         self._totals = Totals()
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
-        base, anchor, modes = self._first_base(self._density.points.ravel(point))
+        base, anchor, modes = self._first_base()
         self._tuner = AnnealingTuner(
             self._path(base),
             anchor,
@@ -202,6 +202,7 @@ class HAIS(TemperedStep):
             n_steps=self._n_tune if self.tune else 0,
             widen=self._given_base is None,
             rng=self.rng,
+            places=self._places(modes, point),
         )
 
     @density_guard()

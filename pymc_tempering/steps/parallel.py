@@ -211,7 +211,7 @@ class ParallelTempering(TemperedStep):
         self._run = None
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> "_Run":
-        base, anchor, modes = self._first_base(self._density.points.ravel(point))
+        base, anchor, modes = self._first_base()
         distance = np.linalg.norm(base.to_base(modes), axis=1)
         out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
         if self._given_base is None:
@@ -224,7 +224,7 @@ class ParallelTempering(TemperedStep):
         else:
             betas = self._fixed_betas
         ladder = Ladder(
-            self._path(base), betas, modes, self.rng,
+            self._path(base), betas, self._places(modes, point), self.rng,
             settings=self._settings, swap_scheme=self._swap_scheme,
         )  # fmt: skip
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))

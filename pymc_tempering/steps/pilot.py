@@ -80,6 +80,8 @@ class Pilot(Stateful):
         The combined local fits.
     modes : ndarray of shape (n, D)
         Means of the local fits.
+    places : ndarray of shape (m, D), optional
+        Where replicas start; by default the modes.
     betas : ndarray, optional
         A schedule that is kept; by default it adapts.
     adapt_base : bool
@@ -102,9 +104,11 @@ class Pilot(Stateful):
         n_steps: int,
         settings: ExplorerSettings,
         rng: np.random.Generator,
+        places: FloatArray | None = None,
     ) -> None:
         first = make_schedule("geometric", _FIRST_N_LEVELS) if betas is None else betas
-        self.ladder = Ladder(path, first, modes, rng, settings=settings)
+        places = modes if places is None else places
+        self.ladder = Ladder(path, first, places, rng, settings=settings)
         self.tuner = RoundTuner(
             n_steps,
             max(MAX_LEVELS, first.size),

@@ -15,7 +15,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.progress.phases import Phases
-from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
@@ -180,5 +180,5 @@ def fit_modes(
     modes : ndarray of shape (n_modes, D)
         Their means.
     """
-    fits, anchor = find_modes(density, density.start, rng, report=report)
-    return anchor, np.stack([fit.mean for fit in fits])
+    found = prepare(density, density.start, shared_generator(rng), report=report)
+    return found.anchor, found.modes
