@@ -1,4 +1,4 @@
-"""Do seeded runs give the same draws, statistics and log Z, to the last bit, as they did before?
+"""Compare seeded runs with those of an earlier commit, to the last bit.
 
 For changes that only move code: ``python benchmarks/digests.py --write`` before, and without the
 option after. Every method on six models, with short runs; a line for each that differs, and the
@@ -121,10 +121,11 @@ def main():
                 print(f"{key:30s} kept", flush=True)
                 continue
             before = kept.get(key, {})
-            names = sorted(before.keys() | found.keys())
-            different = [name for name in names if before.get(name) != found.get(name)]
-            n_different += bool(different)
-            print(f"{key:30s} {'same' if not different else 'DIFFERENT: '}", *different[:6])
+            different = [name for name in sorted(before) if before[name] != found.get(name)]
+            added = [f"+{name}" for name in sorted(found.keys() - before.keys())]
+            n_different += bool(different) or not before
+            verdict = "same" if before and not different else "DIFFERENT:"
+            print(f"{key:30s} {verdict}", *different[:6], *added)
             sys.stdout.flush()
     if arguments.write:
         FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
