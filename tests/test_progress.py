@@ -5,8 +5,8 @@ import pytest
 
 from pymc_tempering import progress, testing
 from pymc_tempering.annealing import anneal
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.bidirectional import bidirectional_check
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.evidence.joint_ct import run
 from pymc_tempering.progress import phases
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.base.moments import match_moments, widen
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 
 COV = np.array([[1.0, 1.2, 0.0], [1.2, 4.0, -3.0], [0.0, -3.0, 9.0]])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_tempering.kernels.beta import (
+from pymc_tempering.engine.ensembles.beta import (
     draw_beta,
     draw_level,
     exchange_probability,
