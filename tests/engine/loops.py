@@ -45,7 +45,7 @@ def _each_ladder(scans, arguments, rows, scales, draws, states, rng):
 
 def many_draws(path, n, n_scans, rng):
     """Draws of a reference that kernels cannot draw from, shape (n, n_scans, D), else (.., 0)."""
-    return path.draws_beforehand(n * n_scans, rng).reshape(n, n_scans, -1) if n_scans else None
+    return path.draws_beforehand(n * n_scans, rng).reshape(n, n_scans, -1)
 
 
 def ladder_kernel(

@@ -1,8 +1,7 @@
 """Planted errors: compiled functions with some of those that they call replaced by wrong ones.
 
-And loops that apply a kernel to many states. They call it by its address, as kernels call
-densities, so that one small loop serves the package's kernel, which is compiled once and kept on
-disk, and every wrong one.
+Loops over many states call a kernel by its address, as kernels call densities: one small loop then
+serves the package's kernel, which is compiled once and kept on disk, and every wrong one.
 """
 
 import types
@@ -18,14 +17,14 @@ _PACKAGE = "pymc_tempering."
 def with_planted(function, wrong):
     """Copy of a compiled function in which some of those that it calls are replaced.
 
+    Only what leads to a replaced function is compiled again.
+
     Parameters
     ----------
     function : numba dispatcher
     wrong : dict of dispatcher to function
         Plain functions by the compiled function of the package that each stands for, however
         indirectly that is called. They may call the right one.
-
-    Only what leads to a replaced function is compiled again.
     """
     built = {right: numba.njit(replacement) for right, replacement in wrong.items()}
     reached = set()
@@ -67,28 +66,22 @@ def address_of(kernel, *args):
     return compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
 
 
-def _caller(result):
-    @intrinsic
-    def call(typingctx, address, arguments):
-        signature = result(address, arguments)
+@intrinsic
+def call_kernel(typingctx, address, arguments):
+    """Call the function at an address, in compiled code; for kernels that return nothing."""
+    signature = numba.types.none(address, arguments)
 
-        def codegen(context, builder, sig, args):
-            types_inside = list(sig.args[1])
-            convention = context.call_conv
-            function_type = convention.get_function_type(sig.return_type, types_inside)
-            function = builder.inttoptr(args[0], function_type.as_pointer())
-            status, value = convention.call_function(
-                builder, function, sig.return_type, types_inside,
-                cgutils.unpack_tuple(builder, args[1]),
-            )  # fmt: skip
-            with cgutils.if_unlikely(builder, status.is_error):
-                convention.return_status_propagate(builder, status)
-            return value
+    def codegen(context, builder, sig, args):
+        argument_types = list(sig.args[1])
+        convention = context.call_conv
+        function_type = convention.get_function_type(sig.return_type, argument_types)
+        function = builder.inttoptr(args[0], function_type.as_pointer())
+        status, value = convention.call_function(
+            builder, function, sig.return_type, argument_types,
+            cgutils.unpack_tuple(builder, args[1]),
+        )  # fmt: skip
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return value
 
-        return signature, codegen
-
-    return call
-
-
-call_kernel = _caller(numba.types.none)
-"""``call_kernel(address, arguments)`` in compiled code, of a kernel that returns nothing."""
+    return signature, codegen
