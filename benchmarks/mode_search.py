@@ -37,7 +37,7 @@ def n_found(density, n_searches):
     found = 0
     for seed in range(n_searches):
         rng = np.random.default_rng(seed)
-        fits, _ = search.find_modes(density.address, density.dim, density.start, rng)
+        fits, _ = search.find_modes(density, density.start, rng)
         means = np.array([fit.mean[0] for fit in fits])
         found += any(abs(means) < 1.0) and any(abs(means - DISTANCE) < 1.0)
     return found, (time.process_time() - started) / n_searches
@@ -52,7 +52,7 @@ def main():
     for dim in DIMENSIONS:
         density = problem(dim)
         both, seconds = n_found(density, arguments.searches)
-        search.search_beyond = lambda address, fits, anchor, rng: list(fits)
+        search.search_beyond = lambda density, fits, anchor, rng: list(fits)
         starts, seconds_starts = n_found(density, arguments.searches)
         search.search_beyond = beyond
         rows.append([dim, both, starts, f"{seconds:.3f}", f"{seconds_starts:.3f}"])

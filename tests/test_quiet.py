@@ -39,7 +39,7 @@ def test_no_warnings_of_others(build, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         density = compile_density(model)
-        find_modes(density.address, density.dim, density.start, np.random.default_rng(seed))
+        find_modes(density, density.start, np.random.default_rng(seed))
 
 
 def test_notice_on_gps_is_silenced_for_us_alone():

@@ -21,7 +21,7 @@ def two_modes():
 
 
 def test_covers_both_modes(bimodal, rng):
-    base, n_gradients = fit_from_dispersed_starts(bimodal.address, 2, np.zeros(2), rng)
+    base, n_gradients = fit_from_dispersed_starts(bimodal, np.zeros(2), rng)
     w = bimodal.weight
     exact = np.sqrt([0.225 + 0.1 + 49 * w * (1 - w), w * 0.64 + 0.016 + 9 * w * (1 - w)])
     np.testing.assert_allclose(base.standard_deviation, exact, rtol=0.1)
@@ -31,15 +31,15 @@ def test_covers_both_modes(bimodal, rng):
 
 
 def test_one_start_finds_one_mode(bimodal, rng):
-    base, _ = fit_from_dispersed_starts(bimodal.address, 2, bimodal.modes[1], rng, 1)
+    base, _ = fit_from_dispersed_starts(bimodal, bimodal.modes[1], rng, 1)
     np.testing.assert_allclose(base.scale, bimodal.sds[1], rtol=0.15)
 
 
 def test_first_fit_stands_where_no_other_start_is_possible(edge, rng):
-    base, _ = fit_from_dispersed_starts(edge.address, 2, edge.start, rng, 7)
+    base, _ = fit_from_dispersed_starts(edge, edge.start, rng, 7)
     assert -0.3 < base.mean[0] < 1.6
     with pytest.raises(BaseError, match="None of 1 local fits"):
-        fit_from_dispersed_starts(edge.address, 2, np.zeros(2), rng, 7)
+        fit_from_dispersed_starts(edge, np.zeros(2), rng, 7)
 
 
 def test_fit_base_of_a_model(two_modes, seed):

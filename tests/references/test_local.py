@@ -17,26 +17,26 @@ from pymc_tempering.references.local import (
 
 def test_starts_come_in_mirrored_pairs_at_every_scale(gaussian, rng):
     centre = np.array([1.0, 2.0, 3.0])
-    starts = dispersed_starts(gaussian.address, centre, rng, 600, units=np.array([1.0, 1.0, 10.0]))
+    starts = dispersed_starts(gaussian, centre, rng, 600, units=np.array([1.0, 1.0, 10.0]))
     jitter = starts - centre
     np.testing.assert_allclose(jitter[::2], -jitter[1::2], rtol=1e-10)
     for i, scale in enumerate((1.0, 2.0, 5.0)):
         # 100 pairs: 7 % each, five of them a false alarm in 1e5 runs of nine.
         sd = np.sqrt((jitter[::2][i::3] ** 2).mean(axis=0))
         np.testing.assert_allclose(sd, scale * np.array([1.0, 1.0, 10.0]), rtol=0.4)
-    assert len(dispersed_starts(gaussian.address, centre, rng, 7)) == 7
+    assert len(dispersed_starts(gaussian, centre, rng, 7)) == 7
 
 
 def test_starts_lie_inside_the_support(edge, rng):
-    starts = dispersed_starts(edge.address, edge.start, rng, 30)
+    starts = dispersed_starts(edge, edge.start, rng, 30)
     assert len(starts) == 30
     assert np.all(starts[:, 0] > 0.5)
-    assert dispersed_starts(edge.address, np.zeros(2), rng, 4, (0.001,)).shape == (0, 2)
+    assert dispersed_starts(edge, np.zeros(2), rng, 4, (0.001,)).shape == (0, 2)
 
 
 def test_both_modes_once_each(bimodal, rng):
     starts = np.repeat(bimodal.modes, 3, axis=0) + 0.3 * rng.normal(size=(6, 2))
-    bases, n_gradients = fit_local_bases(bimodal.address, 2, starts, rng)
+    bases, n_gradients = fit_local_bases(bimodal, starts, rng)
     assert len(bases) == 2
     np.testing.assert_allclose([b.mean for b in bases], bimodal.modes, atol=0.2)
     assert bases[0].log_zeta > bases[1].log_zeta
@@ -44,10 +44,10 @@ def test_both_modes_once_each(bimodal, rng):
 
 
 def test_one_failing_start_is_left_out_and_all_failing_raise(edge, rng):
-    bases, _ = fit_local_bases(edge.address, 2, [np.zeros(2), edge.start], rng)
+    bases, _ = fit_local_bases(edge, [np.zeros(2), edge.start], rng)
     assert len(bases) == 1
     with pytest.raises(BaseError, match=r"None of 2 local fits succeeded. .*not finite"):
-        fit_local_bases(edge.address, 2, np.zeros((2, 2)), rng)
+        fit_local_bases(edge, np.zeros((2, 2)), rng)
 
 
 def test_duplicates_by_distance():
@@ -62,17 +62,17 @@ def test_duplicates_on_one_ridge_and_across_a_barrier(gaussian, bimodal):
     """Narrow fits many of their own standard deviations apart on one slope are one mode."""
     fits = [GaussianBase(gaussian.mean + s, np.full(3, 0.01), -s) for s in (0.0, 0.5, 1.0)]
     assert drop_duplicates(fits) == fits
-    assert drop_duplicates(fits, address=gaussian.address) == fits[:1]
+    assert drop_duplicates(fits, density=gaussian) == fits[:1]
     modes = [GaussianBase(m, [1.0, 1.0], 0.0) for m in bimodal.modes]
-    assert drop_duplicates(modes, address=bimodal.address) == modes
+    assert drop_duplicates(modes, density=bimodal) == modes
 
 
 def test_fits_that_still_move_are_dropped_unless_best(bimodal):
     good, bad = (GaussianBase(m, [0.5, 0.5], -2.0 - 3 * i) for i, m in enumerate(bimodal.modes))
     fits = [AdviFit(good, 1, True), AdviFit(bad, 1, False)]
-    assert select_fits(bimodal.address, fits) == [good]
+    assert select_fits(bimodal, fits) == [good]
     fits = [AdviFit(good, 1, False), AdviFit(bad, 1, True)]
-    assert select_fits(bimodal.address, fits) == [good, bad]
+    assert select_fits(bimodal, fits) == [good, bad]
 
 
 def test_combination_matches_moments_of_close_elbos():

@@ -49,9 +49,9 @@ WIDE = GaussianBase(np.zeros(DIM), np.ones(DIM), 0.0)
 @pytest.mark.statistical
 def test_annealing_ends_in_a_narrow_mode_far_away(target, rng):
     """Ten times the default number of particles: none within reach in 1 run of 1e6 or so."""
-    ends = anneal_from_afar(target.address, WIDE, rng, n_particles=10_240)
+    ends = anneal_from_afar(target, WIDE, rng, n_particles=10_240)
     assert ends.shape == (10_240, DIM)
-    apart = points_apart(target.address, ends, WIDE.mean[None])
+    apart = points_apart(target, ends, WIDE.mean[None])
     assert len(apart) >= 1
     assert np.abs(apart[:, 0] - FAR).min() < 1.5
     # few steps at every temperature: most are draws of the wide mode all the same
@@ -67,7 +67,7 @@ def test_modes_that_starts_miss_are_found(target, rng):
     """
     found = 0
     for _ in range(12):
-        fits, anchor = find_modes(target.address, DIM, np.zeros(DIM), rng)
+        fits, anchor = find_modes(target, np.zeros(DIM), rng)
         means = sorted(float(fit.mean[0]) for fit in fits)
         found += len(fits) == 2 and abs(means[0]) < 0.5 and abs(means[1] - FAR) < 0.5
         if len(fits) == 2:
@@ -78,23 +78,23 @@ def test_modes_that_starts_miss_are_found(target, rng):
 def test_nothing_new_leaves_fits_and_stream_alone(gaussian, seed):
     fit = GaussianBase.from_moments(gaussian.mean, gaussian.cov, gaussian.log_z)
     rng = np.random.default_rng(seed)
-    assert search_beyond(gaussian.address, [fit], fit, rng) == [fit]
+    assert search_beyond(gaussian, [fit], fit, rng) == [fit]
     many = [fit] * (MOST_FITS + 1)
-    assert search_beyond(gaussian.address, many, fit, rng) == many
+    assert search_beyond(gaussian, many, fit, rng) == many
 
 
 def test_starts_outside_the_support_are_left_out(edge, rng):
     anchor = GaussianBase(edge.start, np.ones(2), 0.0)
-    ends = anneal_from_afar(edge.address, anchor, rng, n_particles=200)
+    ends = anneal_from_afar(edge, anchor, rng, n_particles=200)
     assert 20 < len(ends) < 180
     assert np.isfinite(ends).all()
-    assert len(points_apart(edge.address, ends, edge.start[None])) == 0
+    assert len(points_apart(edge, ends, edge.start[None])) == 0
 
 
 def test_points_apart_takes_one_point_of_each_group(target):
     narrow = np.zeros((3, DIM))
     narrow[:, 0] = [5.9, 6.0, 6.1]
     points = np.vstack([np.full((2, DIM), 0.2), narrow])
-    apart = points_apart(target.address, points, WIDE.mean[None])
+    apart = points_apart(target, points, WIDE.mean[None])
     np.testing.assert_array_equal(apart, narrow[:1])
-    assert points_apart(target.address, points, points).shape == (0, DIM)
+    assert points_apart(target, points, points).shape == (0, DIM)

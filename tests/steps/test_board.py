@@ -114,7 +114,7 @@ def test_reports_do_not_change_fits(seed):
     density = compile_density(testing.asymmetric_bimodal().model())
     said = []
     searches = [
-        find_modes(density.address, density.dim, density.start, np.random.default_rng(seed), **more)
+        find_modes(density, density.start, np.random.default_rng(seed), **more)
         for more in ({}, {"report": lambda *state: said.append(state)})
     ]
     for first, second in zip(searches[0][0], searches[1][0], strict=True):

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from pymc_tempering.steps.replicas import Replicas, replica_levels
 
 from pymc_tempering import testing
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse, round_lengths
 
-OPTIONS = {"trajectory_length": 1.5, "max_steps": 16, "target_accept": 0.8}
+SETTINGS = Hamiltonian(max_steps=16)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 50, 128, 1000])
@@ -43,56 +45,57 @@ def chain(name, rng, betas=(0.0, 0.3, 1.0), scale=2.0, start=None):
     target = testing.TARGETS[name]()
     base = GaussianBase.from_moments(target.mean, scale * target.cov)
     start = target.start if start is None else start
-    return target, Replicas(target.address, base, np.array(betas), start, rng, **OPTIONS)
+    path = TemperedPath.from_base(target, base)
+    return target, Ladder(path, np.array(betas), start, rng, settings=SETTINGS)
 
 
-def tune(replicas, tuner, rng, scans=16):
+def tune(ladder, tuner, rng, scans=16):
     while not tuner.finished:
-        record = replicas.run(scans, rng, adapt=True, keep_positions=tuner.base_may_change)
-        tuner.update(replicas, record)
+        record = ladder.run(scans, rng, adapt=True, keep_positions=tuner.base_may_change)
+        tuner.update(ladder, record)
 
 
 @pytest.mark.statistical
 def test_tuning_equalises_rejection_and_finds_the_number_of_levels(rng):
     """Rates from 4000 scans of a barrier of about 1.5; spread far above the noise of 0.02."""
-    target, replicas = chain("skewed_gamma", rng, np.linspace(0, 1, 12), scale=9.0)
-    tuner = RoundTuner(200, 12, replicas.base, 1, adapt_schedule=True, adapt_base=False)
-    base = replicas.base
-    tune(replicas, tuner, rng)
-    assert replicas.base == base
-    replicas.stop_adaptation()
-    record = replicas.run(4000, rng)
+    target, ladder = chain("skewed_gamma", rng, np.linspace(0, 1, 12), scale=9.0)
+    tuner = RoundTuner(200, 12, ladder.base, 1, adapt_schedule=True, adapt_base=False)
+    base = ladder.base
+    tune(ladder, tuner, rng)
+    assert ladder.base == base
+    ladder.stop_adaptation()
+    record = ladder.run(4000, rng)
     barrier = target.global_barrier(base)
     rejection = 1.0 - record.swap_acceptance_rate
     assert rejection.sum() == pytest.approx(barrier, rel=0.15)
-    assert replicas.n_levels == pytest.approx(2 * barrier + 1.5, abs=1)
+    assert ladder.n_levels == pytest.approx(2 * barrier + 1.5, abs=1)
     assert np.ptp(rejection) < 0.15
     assert record.acceptance_rate[1:] == pytest.approx(0.8, abs=0.12)
 
 
 def test_schedule_and_base_stay_where_told(rng):
-    _, replicas = chain("skewed_gamma", rng)
-    base, betas = replicas.base, replicas.betas.copy()
+    _, ladder = chain("skewed_gamma", rng)
+    base, betas = ladder.base, ladder.betas.copy()
     tuner = RoundTuner(60, 3, base, 1, adapt_schedule=False, adapt_base=False)
-    tune(replicas, tuner, rng)
-    assert replicas.base == base
-    np.testing.assert_array_equal(replicas.betas, betas)
+    tune(ladder, tuner, rng)
+    assert ladder.base == base
+    np.testing.assert_array_equal(ladder.betas, betas)
 
 
 @pytest.mark.statistical
 def test_base_moves_to_the_target_and_not_in_the_last_round(rng):
     target = testing.skewed_gamma()
     far = GaussianBase(target.mean + 3.0, np.full(2, 4.0))
-    replicas = Replicas(
-        target.address, far, np.array([0.0, 0.02, 0.1, 0.4, 1.0]), target.start, rng, **OPTIONS
-    )
+    betas = np.array([0.0, 0.02, 0.1, 0.4, 1.0])
+    path = TemperedPath.from_base(target, far)
+    ladder = Ladder(path, betas, target.start, rng, settings=SETTINGS)
     tuner = RoundTuner(200, 10, far, 1, adapt_schedule=True, adapt_base=True)
     bases = []
     while not tuner.finished:
         changes = tuner.base_may_change
-        record = replicas.run(16, rng, adapt=True, keep_positions=changes)
-        tuner.update(replicas, record)
-        bases.append(replicas.base)
+        record = ladder.run(16, rng, adapt=True, keep_positions=changes)
+        tuner.update(ladder, record)
+        bases.append(ladder.base)
     assert bases[-1] == bases[-tuner.lengths[-1] - 1]
     assert bases[-1] != far
     assert np.abs(bases[-1].mean - target.mean).max() < 1.0
@@ -100,12 +103,12 @@ def test_base_moves_to_the_target_and_not_in_the_last_round(rng):
 
 
 def test_tuner_state_round_trip(rng):
-    _, replicas = chain("skewed_gamma", rng)
-    tuner = RoundTuner(20, 5, replicas.base, 2, adapt_schedule=True, adapt_base=True)
+    _, ladder = chain("skewed_gamma", rng)
+    tuner = RoundTuner(20, 5, ladder.base, 2, adapt_schedule=True, adapt_base=True)
     for _ in range(9):
-        tuner.update(replicas, replicas.run(4, rng, adapt=True, keep_positions=True))
+        tuner.update(ladder, ladder.run(4, rng, adapt=True, keep_positions=True))
     state = tuner.state()
-    other = RoundTuner(0, 5, replicas.base, 1, adapt_schedule=True, adapt_base=True)
+    other = RoundTuner(0, 5, ladder.base, 1, adapt_schedule=True, adapt_base=True)
     other.set_state(state)
     assert other.n_modes == 2
     again = other.state()
@@ -115,45 +118,44 @@ def test_tuner_state_round_trip(rng):
 
 
 def test_replicas_keep_their_places_under_another_base(rng):
-    target, replicas = chain("asymmetric_bimodal", rng)
-    replicas.run(20, rng)
-    z = replicas.base.from_base(replicas.u[replicas.replica_at])
+    target, ladder = chain("asymmetric_bimodal", rng)
+    ladder.run(20, rng)
+    z = ladder.base.from_base(ladder.u[ladder.replica_at])
     other = GaussianBase(np.array([1.0, -1.0]), np.array([[3.0, 0.0], [1.0, 0.5]]))
-    replicas.change_base(other)
-    np.testing.assert_allclose(other.from_base(replicas.u[replicas.replica_at]), z, rtol=1e-9)
+    ladder.change_base(other)
+    np.testing.assert_allclose(other.from_base(ladder.u[ladder.replica_at]), z, rtol=1e-9)
     np.testing.assert_allclose(
-        replicas.delta[replicas.replica_at], target.delta(z, other), rtol=1e-9
+        ladder.replicas.delta[ladder.replica_at], target.delta(z, other), rtol=1e-9
     )
 
 
 def test_new_levels_start_at_the_nearest_old_ones(rng):
-    target, replicas = chain("hard_edge_gaussian", rng)
-    replicas.run(20, rng)
-    z = replicas.base.from_base(replicas.u[replicas.replica_at])
-    replicas.change_schedule(np.array([0.0, 0.01, 0.1, 0.25, 0.7, 1.0]))
-    now = replicas.base.from_base(replicas.u[replicas.replica_at])
+    target, ladder = chain("hard_edge_gaussian", rng)
+    ladder.run(20, rng)
+    z = ladder.base.from_base(ladder.u[ladder.replica_at])
+    ladder.change_schedule(np.array([0.0, 0.01, 0.1, 0.25, 0.7, 1.0]))
+    now = ladder.base.from_base(ladder.u[ladder.replica_at])
     # never the base's own replica above it: it may sit where the target has no density
     np.testing.assert_allclose(now[[1, 2, 3, 4, 5]], z[[1, 1, 1, 2, 2]])
     assert np.isfinite(target.log_density(now[1:])).all()
-    assert (replicas.step_sizes > 0).all()
-    record = replicas.run(10, rng)
+    assert (ladder.scales > 0).all()
+    record = ladder.run(10, rng)
     assert record.delta.shape == (10, 6)
 
 
 def test_target_far_out_is_rescued_and_others_are_left(rng):
-    target, replicas = chain("asymmetric_bimodal", rng)
-    replicas.run(20, rng)
-    before = replicas.u.copy()
-    assert not replicas.rescue_target()
-    np.testing.assert_array_equal(replicas.u, before)
-    lost = replicas.replica_at[-1]
-    replicas.u[lost] = 60.0
-    replicas._evaluate(lost)
-    best = np.argmax(replicas.log_target)
-    assert replicas.rescue_target()
-    np.testing.assert_array_equal(replicas.u[lost], before[best])
-    assert replicas.target_log_density == pytest.approx(
-        float(target.log_density(replicas.target_position))
+    target, ladder = chain("asymmetric_bimodal", rng)
+    ladder.run(20, rng)
+    before = ladder.u.copy()
+    assert not ladder.rescue_target()
+    np.testing.assert_array_equal(ladder.u, before)
+    lost = ladder.replica_at[-1]
+    ladder._put(lost, np.full(2, 60.0))
+    best = np.argmax(ladder.replicas.log_target)
+    assert ladder.rescue_target()
+    np.testing.assert_array_equal(ladder.u[lost], before[best])
+    assert ladder.target_log_density == pytest.approx(
+        float(target.log_density(ladder.target_position))
     )
 
 
@@ -161,24 +163,20 @@ def test_replicas_start_where_the_density_is_finite(rng):
     """A base all of whose draws lie beyond the edge."""
     target = testing.hard_edge_gaussian()
     base = GaussianBase(np.array([-200.0, 0.0, 0.0]), np.ones(3))
-    replicas = Replicas(
-        target.address, base, np.array([0.0, 0.4, 1.0]), target.start, rng, **OPTIONS
-    )
-    assert np.isfinite(replicas.log_target[1:]).all()
-    np.testing.assert_allclose(replicas.target_position, target.start, atol=1e-10)
-
-
-def test_levels_of_replicas():
-    assert replica_levels(np.array([2, 0, 1])).tolist() == [1, 2, 0]
+    path = TemperedPath.from_base(target, base)
+    ladder = Ladder(path, np.array([0.0, 0.4, 1.0]), target.start, rng, settings=SETTINGS)
+    assert np.isfinite(ladder.replicas.log_target[1:]).all()
+    np.testing.assert_allclose(ladder.target_position, target.start, atol=1e-10)
 
 
 def test_replicas_continue_from_their_state(rng):
-    target, replicas = chain("skewed_gamma", rng)
-    replicas.run(7, rng, adapt=True)
-    other = Replicas.from_state(replicas.state(), target.address, **OPTIONS)
+    _, ladder = chain("skewed_gamma", rng)
+    ladder.run(7, rng, adapt=True)
+    fixed = {"path": ladder.path, "settings": SETTINGS, "swap_scheme": 0}
+    other = Ladder.restored(ladder.state(), **fixed)
     streams = [np.random.default_rng(5), np.random.default_rng(5)]
     for adapt in (True, False):
         first, second = (
-            r.run(5, s, adapt=adapt) for r, s in zip((replicas, other), streams, strict=True)
+            r.run(5, s, adapt=adapt) for r, s in zip((ladder, other), streams, strict=True)
         )
         np.testing.assert_array_equal(first.delta, second.delta)

@@ -18,12 +18,12 @@ from pymc_tempering.engine.ensembles.pair_moves import (
     EXCHANGE,
     MOVE,
     REFERENCE_DRAW,
-    TARGET_MOVE,
     Bias,
     Pair,
     PairLog,
     exchange,
     move,
+    move_target,
     scale_at,
     visit_reference,
 )
@@ -33,8 +33,71 @@ from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
 from pymc_tempering.engine.tally import count_reference_draw
 from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
 
-__all__ = ["continuous_scans"]
+__all__ = ["continuous_scans", "exchange_marginally", "redraw_beta", "try_reference"]
+
+
+@compiled
+def exchange_marginally(
+    bias: Bias,
+    pair: Pair,
+    delta: FloatArray,
+    log_masses: FloatArray,
+    log: PairLog,
+    rng: np.random.Generator,
+) -> None:
+    """Exchange z and y with beta integrated out, or leave them."""
+    z, y = pair.holder[0], pair.holder[1]
+    target_total = piece_masses(delta[y], bias.betas, bias.bias, log_masses)
+    total = piece_masses(delta[z], bias.betas, bias.bias, log_masses)
+    probability = exchange_probability(delta[z], total, delta[y], target_total)
+    log.sums[EXCHANGE] += probability
+    if rng.random() < probability:
+        exchange(pair, log.counts)
+
+
+@compiled
+def try_reference(
+    path: Path,
+    bias: Bias,
+    pair: Pair,
+    replicas: Replicas,
+    draw: FloatArray,
+    log_masses: FloatArray,
+    log: PairLog,
+    rng: np.random.Generator,
+) -> None:
+    """Replace z by a draw from the reference, or leave it."""
+    holder, delta = pair.holder, replicas.delta
+    spare = holder[2]
+    bad_gradient = draw_from_reference(path, replicas, spare, draw, rng)
+    count_reference_draw(log.counts, delta[spare], bad_gradient)
+    total = piece_masses(delta[holder[0]], bias.betas, bias.bias, log_masses)
+    log_ratio = piece_masses(delta[spare], bias.betas, bias.bias, log_masses) - total
+    probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
+    log.sums[REFERENCE_DRAW] += probability
+    if rng.random() < probability:
+        holder[0], holder[2] = spare, holder[0]
+        pair.last_end[spare] = pair.last_end[holder[2]]
+        visit_reference(pair, spare, log.counts)
+
+
+@compiled
+def redraw_beta(
+    bias: Bias,
+    pair: Pair,
+    delta: FloatArray,
+    log_masses: FloatArray,
+    log: PairLog,
+    rng: np.random.Generator,
+) -> None:
+    """Draw beta given z exactly; below the first grid point z counts as at the reference."""
+    z = pair.holder[0]
+    total = piece_masses(delta[z], bias.betas, bias.bias, log_masses)
+    pair.beta[0] = draw_beta(delta[z], bias.betas, bias.bias, log_masses, total, rng)
+    if pair.beta[0] < bias.grid[1]:
+        visit_reference(pair, z, log.counts)
 
 
 @compiled
@@ -64,44 +127,19 @@ def continuous_scans(
     log : PairLog
     rng : numpy.random.Generator
     """
-    knots, c, grid = bias.betas, bias.bias, bias.grid
-    holder, beta, delta, sums = pair.holder, pair.beta, replicas.delta, log.sums
-    last = grid.shape[0] - 1
-    log_masses = np.empty(knots.shape[0] - 1)
+    grid, delta = bias.grid, replicas.delta
+    holder, beta = pair.holder, pair.beta
+    log_masses = np.empty(bias.betas.shape[0] - 1)
     for scan in range(log.delta.shape[0]):
-        z, y, spare = holder[0], holder[1], holder[2]
         scale, nearest = scale_at(beta[0], grid, adaptation.scales)
-        sums[MOVE] += move(
-            path, explorer, (beta[0], scale, nearest), replicas, z, adaptation, log.counts, rng
+        at_beta = (beta[0], scale, nearest)
+        log.sums[MOVE] += move(
+            path, explorer, at_beta, replicas, holder[0], adaptation, log.counts, rng
         )
-        at_target = (1.0, adaptation.scales[last], last)
-        sums[TARGET_MOVE] += move(
-            path, explorer, at_target, replicas, y, adaptation, log.counts, rng
-        )
-
-        target_total = piece_masses(delta[y], knots, c, log_masses)
-        total = piece_masses(delta[z], knots, c, log_masses)
-        probability = exchange_probability(delta[z], total, delta[y], target_total)
-        sums[EXCHANGE] += probability
-        if rng.random() < probability:
-            exchange(pair, log.counts)
-            total = target_total
-
-        bad_gradient = draw_from_reference(path, replicas, spare, log.reference_draws[scan], rng)
-        count_reference_draw(log.counts, delta[spare], bad_gradient)
-        log_ratio = piece_masses(delta[spare], knots, c, log_masses) - total
-        probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
-        sums[REFERENCE_DRAW] += probability
-        if rng.random() < probability:
-            holder[0], holder[2] = spare, holder[0]
-            pair.last_end[spare] = pair.last_end[holder[2]]
-            visit_reference(pair, spare, log.counts)
-
-        z = holder[0]
-        total = piece_masses(delta[z], knots, c, log_masses)
-        beta[0] = draw_beta(delta[z], knots, c, log_masses, total, rng)
-        if beta[0] < grid[1]:
-            visit_reference(pair, z, log.counts)
-        log.delta[scan] = delta[z]
+        move_target(path, explorer, pair, replicas, adaptation, log, rng)
+        exchange_marginally(bias, pair, delta, log_masses, log, rng)
+        try_reference(path, bias, pair, replicas, log.reference_draws[scan], log_masses, log, rng)
+        redraw_beta(bias, pair, delta, log_masses, log, rng)
+        log.delta[scan] = delta[holder[0]]
         log.target_delta[scan] = delta[holder[1]]
         log.beta[scan] = beta[0]

@@ -27,6 +27,7 @@ __all__ = [
     "PairLog",
     "exchange",
     "move",
+    "move_target",
     "scale_at",
     "visit_reference",
 ]
@@ -161,6 +162,24 @@ def move(
     count_move(counts, outcome, beta == 1.0)
     adapt_scale(adaptation, k, outcome.signal, explorer.aim)
     return outcome.acceptance_rate
+
+
+@compiled
+def move_target(
+    path: Path,
+    explorer: Explorer,
+    pair: Pair,
+    replicas: Replicas,
+    adaptation: Adaptation,
+    log: PairLog,
+    rng: np.random.Generator,
+) -> None:
+    """Move y at beta = 1, with the scale of the last grid point; see :func:`move`."""
+    last = adaptation.scales.shape[0] - 1
+    at_target = (1.0, adaptation.scales[last], last)
+    log.sums[TARGET_MOVE] += move(
+        path, explorer, at_target, replicas, pair.holder[1], adaptation, log.counts, rng
+    )
 
 
 @compiled

@@ -22,12 +22,12 @@ from pymc_tempering.engine.ensembles.beta import (
 )
 from pymc_tempering.engine.ensembles.pair_moves import (
     EXCHANGE,
-    TARGET_MOVE,
     Bias,
     Pair,
     PairLog,
     exchange,
     move,
+    move_target,
     visit_reference,
 )
 from pymc_tempering.engine.ensembles.swap import swap_probability
@@ -37,13 +37,54 @@ from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
 from pymc_tempering.engine.tally import count_reference_draw
 from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
 
-__all__ = ["LEVEL_UPDATES", "simulated_scans"]
+__all__ = ["LEVEL_UPDATES", "exchange_at_levels", "redraw_level", "simulated_scans"]
 
 LEVEL_UPDATES = ("independent", "neighbour")
 """How the level is drawn given the position."""
 
 _INDEPENDENT = 0
+
+
+@compiled
+def exchange_at_levels(
+    betas: FloatArray,
+    log_level_weights: FloatArray,
+    pair: Pair,
+    delta: FloatArray,
+    log_masses: FloatArray,
+    log: PairLog,
+    rng: np.random.Generator,
+) -> None:
+    """Exchange z and y or leave them: with the level integrated out, or given the level."""
+    z, y = pair.holder[0], pair.holder[1]
+    if pair.level_update == _INDEPENDENT:
+        target_total = level_masses(delta[y], betas, log_level_weights, log_masses)
+        total = level_masses(delta[z], betas, log_level_weights, log_masses)
+        probability = exchange_probability(delta[z], total, delta[y], target_total)
+    else:
+        probability = swap_probability(1.0 - betas[pair.level[0]], delta[z], delta[y])
+    log.sums[EXCHANGE] += probability
+    if rng.random() < probability:
+        exchange(pair, log.counts)
+
+
+@compiled
+def redraw_level(
+    betas: FloatArray,
+    log_level_weights: FloatArray,
+    pair: Pair,
+    delta: FloatArray,
+    log_masses: FloatArray,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the level given z, or step to a neighbouring one."""
+    total = level_masses(delta[pair.holder[0]], betas, log_level_weights, log_masses)
+    if pair.level_update == _INDEPENDENT:
+        pair.level[0] = draw_level(log_masses, total, rng)
+    else:
+        pair.level[0] = neighbour_level(pair.level[0], log_masses, rng)
 
 
 @compiled
@@ -74,11 +115,10 @@ def simulated_scans(
     rng : numpy.random.Generator
     """
     betas, log_level_weights = bias.betas, -bias.bias
-    holder, level, delta, sums = pair.holder, pair.level, replicas.delta, log.sums
-    last = betas.shape[0] - 1
+    holder, level, delta = pair.holder, pair.level, replicas.delta
     log_masses = np.empty(betas.shape[0])
     for scan in range(log.delta.shape[0]):
-        z, y, k = holder[0], holder[1], level[0]
+        z, k = holder[0], level[0]
         log.visits[k] += 1
         if k == 0:
             bad_gradient = draw_from_reference(path, replicas, z, log.reference_draws[scan], rng)
@@ -90,27 +130,9 @@ def simulated_scans(
             log.acceptance_sums[k] += move(
                 path, explorer, at_level, replicas, z, adaptation, log.counts, rng
             )
-        at_target = (1.0, adaptation.scales[last], last)
-        sums[TARGET_MOVE] += move(
-            path, explorer, at_target, replicas, y, adaptation, log.counts, rng
-        )
-
-        if pair.level_update == _INDEPENDENT:
-            target_total = level_masses(delta[y], betas, log_level_weights, log_masses)
-            total = level_masses(delta[z], betas, log_level_weights, log_masses)
-            probability = exchange_probability(delta[z], total, delta[y], target_total)
-        else:
-            probability = swap_probability(1.0 - betas[k], delta[z], delta[y])
-        sums[EXCHANGE] += probability
-        if rng.random() < probability:
-            exchange(pair, log.counts)
-
-        z = holder[0]
-        total = level_masses(delta[z], betas, log_level_weights, log_masses)
-        if pair.level_update == _INDEPENDENT:
-            level[0] = draw_level(log_masses, total, rng)
-        else:
-            level[0] = neighbour_level(k, log_masses, rng)
-        log.delta[scan] = delta[z]
+        move_target(path, explorer, pair, replicas, adaptation, log, rng)
+        exchange_at_levels(betas, log_level_weights, pair, delta, log_masses, log, rng)
+        redraw_level(betas, log_level_weights, pair, delta, log_masses, rng)
+        log.delta[scan] = delta[holder[0]]
         log.target_delta[scan] = delta[holder[1]]
         log.level[scan] = level[0]

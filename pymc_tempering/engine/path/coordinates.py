@@ -64,14 +64,16 @@ class Coordinates:
     @classmethod
     def from_rows(cls, mean: FloatArray, rows: FloatArray) -> "Coordinates":
         """Rebuild from the mean and the rows."""
+        # in one order, so that a restored chain rounds alike and kernels are compiled once
+        rows = np.array(rows, order="C")
         n_rows, dim = rows.shape
         if n_rows == 1:
-            return cls(GaussianBase(mean, rows[0]), np.array(rows))
+            return cls(GaussianBase(mean, rows[0]), rows)
         if n_rows == dim:
-            return cls(GaussianBase(mean, rows), np.array(rows))
+            return cls(GaussianBase(mean, rows), rows)
         v, cv = np.split(rows[1:], 2)
         root = rows[0][:, None] * (np.eye(dim) + v.T @ cv)
-        return cls(GaussianBase.from_moments(mean, root @ root.T), np.array(rows))
+        return cls(GaussianBase.from_moments(mean, root @ root.T), rows)
 
     @property
     def rank(self) -> int:

@@ -28,7 +28,10 @@ class Density(Protocol):
 
 
 class Reference(Density, Protocol):
-    """A normalised density that can be drawn from."""
+    """A normalised density that can be drawn from, positive wherever the target is.
+
+    What it does not cover is missing from log Z.
+    """
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z``, shape (n, D)."""

@@ -1,16 +1,20 @@
 """Densities by address, in base coordinates."""
 
 import math
+from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
-from pymc_tempering.kernels.density import call_density, evaluate
-from pymc_tempering.kernels.hmc import log_base
+from laws import ExactReference
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import log_normal
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
 
 SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 
@@ -31,11 +35,13 @@ def awkward(z_pointer, grad_pointer):
     return 5.0
 
 
-def at(address, base, u):
-    grad = np.full(base.dim, 99.0)
-    target = Coordinates.of(base).target(address)
-    value = evaluate(target, np.asarray(u, dtype=float), grad, np.empty((2, base.dim)))
-    return value, grad
+AWKWARD = SimpleNamespace(address=awkward.address, dim=2)
+
+
+def at(density, base, u):
+    path = TemperedPath.from_base(density, base)
+    replicas = new_replicas(path.view, np.atleast_2d(np.asarray(u, dtype=float)))
+    return replicas.log_target[0], replicas.grad[0], replicas.delta[0]
 
 
 @numba.njit
@@ -63,21 +69,21 @@ def test_base_coordinates_against_numpy(scale, rng):
     matrix = np.diag(scale) if scale.ndim == 1 else scale
     for u in rng.normal(size=(5, 3)):
         z = base.mean + matrix @ u
-        value, grad = at(target.address, base, u)
+        value, grad, delta = at(target, base, u)
         expected, grad_z = target.value_and_grad(z)
         assert value == pytest.approx(expected + np.log(np.diag(matrix)).sum(), rel=1e-12)
         np.testing.assert_allclose(grad, matrix.T @ grad_z, rtol=1e-10)
         # delta does not depend on coordinates
-        assert value - log_base(u) == pytest.approx(float(target.delta(z, base)), rel=1e-10)
+        assert delta == pytest.approx(float(target.delta(z, base)), rel=1e-10)
 
 
 @pytest.mark.parametrize("scale", [np.ones(2), np.eye(2)], ids=["diagonal", "dense"])
 @pytest.mark.parametrize("first", [3.5, 2.5, 1.5, 0.5])
 def test_no_density_where_value_or_gradient_is_not_a_number(first, scale):
-    value, grad = at(awkward.address, GaussianBase(np.zeros(2), scale), [first, 0.0])
+    value, grad, _ = at(AWKWARD, GaussianBase(np.zeros(2), scale), [first, 0.0])
     assert value == -math.inf
     assert grad.tolist() == [0.0, 0.0]
-    value, grad = at(awkward.address, GaussianBase(np.zeros(2), scale), [-1.0, 0.0])
+    value, grad, _ = at(AWKWARD, GaussianBase(np.zeros(2), scale), [-1.0, 0.0])
     assert (value, grad.tolist()) == (5.0, [1.0, 2.0])
 
 
@@ -94,11 +100,46 @@ def test_low_rank_coordinates_against_numpy(rng):
     np.testing.assert_allclose(coordinates.base.covariance, matrix @ matrix.T, rtol=1e-8)
     target = testing.scaled_normal(dim=dim, sd=0.7)
     u = rng.normal(size=dim)
-    grad = np.empty(dim)
-    value = evaluate(coordinates.target(target.address), u, grad, np.empty((2, dim)))
+    value, grad, _ = at(target, coordinates, u)
     z = mean + matrix @ u
     np.testing.assert_allclose(coordinates.from_base(u), z, rtol=1e-10)
     np.testing.assert_allclose(coordinates.to_base(z), u, rtol=1e-8, atol=1e-10)
     expected, grad_z = target.value_and_grad(z)
     assert value == pytest.approx(expected + np.linalg.slogdet(matrix)[1], rel=1e-10)
     np.testing.assert_allclose(grad, matrix.T @ grad_z, rtol=1e-8, atol=1e-10)
+
+
+def test_log_normal(rng):
+    u = rng.normal(size=4)
+    assert log_normal(u) == pytest.approx(-0.5 * u @ u - 2.0 * math.log(2.0 * math.pi))
+
+
+@pytest.mark.parametrize("scale", [np.array([0.5, 2.0]), np.array([[0.5, 0.0], [-0.7, 2.0]])],
+                         ids=["diagonal", "dense"])  # fmt: skip
+def test_reference_that_is_not_gaussian_against_numpy(scale, rng):
+    """Value with the Jacobian, and its gradient but for the part that a rotation accounts for."""
+    target, law = testing.skewed_gamma(), testing.banana(log_z=0.0)
+    base = GaussianBase(np.array([0.3, -0.8]), scale)
+    path = TemperedPath(target, Coordinates.of(base), ExactReference(law))
+    matrix = np.diag(scale) if scale.ndim == 1 else scale
+    u = rng.normal(size=(5, 2))
+    replicas = new_replicas(path.view, u)
+    for row in range(5):
+        z = base.mean + matrix @ u[row]
+        value, grad_z = law.value_and_grad(z)
+        log_det = np.log(np.diag(matrix)).sum()
+        assert replicas.log_reference[row] == pytest.approx(value + log_det, rel=1e-12)
+        np.testing.assert_allclose(replicas.residual[row], matrix.T @ grad_z + u[row], rtol=1e-10)
+        exact = float(target.log_density(z) - law.log_density(z))
+        assert replicas.delta[row] == pytest.approx(exact, rel=1e-10)
+    # a Gaussian one leaves nothing
+    assert new_replicas(TemperedPath.from_base(target, base).view, u).residual.shape == (5, 0)
+
+
+def test_no_reference_density_where_it_is_not_a_number():
+    base = GaussianBase(np.zeros(2), np.ones(2))
+    path = TemperedPath(testing.banana(), Coordinates.of(base), AWKWARD)
+    replicas = new_replicas(path.view, np.array([[3.5, 0.0], [2.5, 0.0], [-1.0, 2.0]]))
+    assert replicas.log_reference.tolist() == [-math.inf, -math.inf, 5.0]
+    assert replicas.residual.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.0, 4.0]]
+    assert replicas.delta[0] == math.inf

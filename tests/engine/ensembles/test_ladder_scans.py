@@ -7,24 +7,27 @@ the test rejects and a shift exceeds the one that it finds with probability 0.99
 import itertools
 import math
 from functools import cache
-from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
-from pymc_tempering.kernels import parallel, swap
-from pymc_tempering.kernels.adaptation import new_dual_averaging
-from pymc_tempering.kernels.density import evaluate
-from pymc_tempering.kernels.hmc import log_base
-from pymc_tempering.kernels.swap import DEO, SWAP_SCHEMES
-from pymc_tempering.steps.replicas import Replicas
+from laws import ExactPath, ExactReference
+from loops import ladder_kernel
+from planted import with_planted
 
 from pymc_tempering import testing
-from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
+from pymc_tempering.engine.ensembles.swap import DEO, SWAP_SCHEMES, swap_probability
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.explorers.integrator import _energy
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.estimators.bar import bar_ladder
 
 BETAS = np.array([0.0, 0.15, 0.5, 1.0])
-OPTIONS = {"trajectory_length": 1.5, "max_steps": 8, "target_accept": 0.8}
+SETTINGS = Hamiltonian(max_steps=8)
 
 
 @cache
@@ -38,29 +41,33 @@ def setting(name):
     return target, base, testing.delta_statistics(target, base, BETAS.size)
 
 
-def scans(base, address, *, n_scans=2, scheme=DEO, adapt=False, step_size=0.6):
-    """Kernel on one state (n_levels, D): `n_scans` scans by the class that every step uses."""
+def scans(base, density, *, n_scans=2, scheme=DEO):
+    """Kernel on states (n, n_levels, D): `n_scans` scans by the class that every step uses."""
+    path = TemperedPath.from_base(density, base)
 
     def kernel(states, rng):
-        chain = Replicas(
-            address, base, BETAS, base.from_base(np.zeros((1, base.dim))), rng,
-            swap_scheme=scheme, **OPTIONS,
+        chain = Ladder(
+            path, BETAS, base.from_base(np.zeros((1, base.dim))), rng, settings=SETTINGS,
+            swap_scheme=scheme,
         )  # fmt: skip
-        step_sizes = np.full(BETAS.size, step_size)
         positions = base.to_base(states)
         for u in positions:
-            chain.u[:] = u
+            chain.u = u
             chain.replica_at[:] = np.arange(BETAS.size)
-            for level in range(BETAS.size):
-                chain._evaluate(level)
             chain.scan = 0
-            chain.step_sizes = step_sizes.copy()
-            chain.restart_adaptation()
-            chain.run(n_scans, rng, adapt=adapt)
+            chain.scales = np.full(BETAS.size, 0.6)
+            chain.run(n_scans, rng)
             u[:] = chain.u[chain.replica_at]
         return base.from_base(positions)
 
     return kernel
+
+
+def compiled_scans(base, density, *, step_size=0.6, max_steps=8, **options):
+    """As :func:`scans`, for so many states that a call from Python for each would be slow."""
+    path = TemperedPath.from_base(density, base)
+    steps = np.full(BETAS.size, step_size)
+    return ladder_kernel(path, BETAS, steps, settings=Hamiltonian(max_steps=max_steps), **options)
 
 
 def check(kernel, name, statistics, rng, n=10_000):
@@ -91,7 +98,7 @@ TARGETS = ["asymmetric_bimodal", "hard_edge_gaussian", "skewed_gamma"]
 def test_scans_leave_every_level_invariant(name, rng):
     """False alarm 2e-3 per target."""
     target, base, deltas = setting(name)
-    kernel = scans(base, target.address)
+    kernel = scans(base, target)
     for statistics in (None, deltas):
         result = check(kernel, name, statistics, rng)
         assert not result.rejected, result
@@ -102,78 +109,9 @@ def test_scans_leave_every_level_invariant(name, rng):
 def test_every_swap_scheme_is_invariant(scheme, rng):
     """False alarm 1e-3 per scheme."""
     target, base, deltas = setting("asymmetric_bimodal")
-    kernel = scans(base, target.address, n_scans=3, scheme=SWAP_SCHEMES.index(scheme))
+    kernel = compiled_scans(base, target, n_scans=3, scheme=SWAP_SCHEMES.index(scheme))
     result = check(kernel, "asymmetric_bimodal", deltas, rng)
     assert not result.rejected, result
-
-
-def source_of(module, *changes):
-    text = Path(module.__file__).read_text(encoding="utf-8")
-    # what is not in a file cannot be kept on disk
-    text = text.replace(
-        "from pymc_tempering.jit import compiled", "import numba\ncompiled = numba.njit"
-    )
-    for old, new in changes:
-        assert text.count(old) == 1, f"{old!r} is not in {module.__name__} once: mend this test"
-        text = text.replace(old, new)
-    return text
-
-
-@cache
-def wrong_scans(old, new):
-    """`parallel_scans`, compiled from its source with one change to the swap probability."""
-    swaps = {"__name__": "wrong_swap"}
-    exec(source_of(swap, (old, new)), swaps)
-    scan = {"__name__": "wrong_scan"}
-    exec(source_of(parallel), scan)
-    scan.update(swap_probability=swaps["swap_probability"], attempt_swap=swaps["attempt_swap"])
-    return scan["parallel_scans"]
-
-
-RIGHT_EXPONENT = "d_beta * (delta_lower - delta_upper)"
-RIGHT_DECISION = "1.0 if exponent >= 0.0 else np.exp(exponent)"
-WRONG_SWAPS = {
-    "transposed ratio": (RIGHT_EXPONENT, "d_beta * (delta_upper - delta_lower)", 10_000),
-    "rate 5 % too high": (RIGHT_DECISION, "min(1.0, 1.05 * np.exp(exponent))", 200_000),
-}
-
-
-@numba.njit
-def scan_each(scan, target, step_sizes, row, max_steps, n_scans, states, rng):
-    """Apply `n_scans` scans to each state, adapting from `row` afresh if it has entries."""
-    n, n_levels, dim = states.shape
-    u, grad = np.empty((n_levels, dim)), np.empty((n_levels, dim))
-    log_target, delta = np.empty(n_levels), np.empty(n_levels)
-    last_end, counts = np.zeros(n_levels, np.int64), np.zeros(6, np.int64)
-    work, recorded = np.empty((5, dim)), np.empty((n_scans, n_levels))
-    swaps, acceptance = np.zeros(n_levels - 1), np.zeros(n_levels)
-    for s in range(n):
-        replica_at = np.arange(n_levels)
-        for k in range(n_levels):
-            u[k] = states[s, k]
-            log_target[k] = evaluate(target, u[k], grad[k], work)
-            delta[k] = log_target[k] - log_base(u[k])
-        scan(
-            target, BETAS, step_sizes.copy(), 1.5, max_steps, 0, 0, u, grad, log_target, delta,
-            replica_at, last_end, work, recorded, swaps, acceptance,
-            counts, row.copy(), 0.8, np.empty((0, dim)), rng,
-        )  # fmt: skip
-        for k in range(n_levels):
-            states[s, k] = u[replica_at[k]]
-
-
-def compiled_scans(scan, base, address, *, n_scans, adapt=False, step_size=0.6, max_steps=8):
-    """As :func:`scans`, for so many states that a call from Python for each would be slow."""
-    step_sizes = np.full(BETAS.size, step_size)
-    row = new_dual_averaging(step_sizes) if adapt else np.empty((0, 4))
-
-    def kernel(states, rng):
-        u = np.ascontiguousarray(base.to_base(states))
-        target = Coordinates.of(base).target(address)
-        scan_each(scan, target, step_sizes, row, max_steps, n_scans, u, rng)
-        return base.from_base(u)
-
-    return kernel
 
 
 def sharp_statistics(name):
@@ -190,17 +128,32 @@ def sharp_statistics(name):
 def test_right_scans_pass_where_wrong_swaps_fail(rng):
     """False alarm 1e-3."""
     target, base, _ = setting("asymmetric_bimodal")
-    kernel = compiled_scans(parallel.parallel_scans, base, target.address, n_scans=6)
+    kernel = compiled_scans(base, target, n_scans=6)
     statistics = sharp_statistics("asymmetric_bimodal")
     result = check(kernel, "asymmetric_bimodal", statistics, rng, 200_000)
     assert not result.rejected, result
 
 
+def transposed(d_beta, delta_lower, delta_upper):
+    return swap_probability(d_beta, delta_upper, delta_lower)
+
+
+def five_per_cent_too_high(d_beta, delta_lower, delta_upper):
+    return min(1.0, 1.05 * swap_probability(d_beta, delta_lower, delta_upper))
+
+
+WRONG_SWAPS = {
+    "transposed ratio": (transposed, 10_000),
+    "rate 5 % too high": (five_per_cent_too_high, 200_000),
+}
+
+
 @pytest.mark.parametrize("wrong", list(WRONG_SWAPS))
 def test_wrong_swaps_are_found(wrong, rng):
-    old, new, n = WRONG_SWAPS[wrong]
+    function, n = WRONG_SWAPS[wrong]
     target, base, _ = setting("asymmetric_bimodal")
-    kernel = compiled_scans(wrong_scans(old, new), base, target.address, n_scans=6)
+    planted = with_planted(ladder_scans, {swap_probability: function})
+    kernel = compiled_scans(base, target, n_scans=6, scans=planted)
     statistics = sharp_statistics("asymmetric_bimodal")
     assert_found(check(kernel, "asymmetric_bimodal", statistics, rng, n))
 
@@ -219,7 +172,8 @@ def gamma_without_jacobian(z_pointer, grad_pointer):
 
 def test_missing_jacobian_is_found(rng):
     _, base, _ = setting("skewed_gamma")
-    kernel = scans(base, gamma_without_jacobian.address)
+    density = SimpleNamespace(address=gamma_without_jacobian.address, dim=2)
+    kernel = compiled_scans(base, density, n_scans=2)
     assert_found(check(kernel, "skewed_gamma", None, rng))
 
 
@@ -228,10 +182,7 @@ def test_missing_jacobian_is_found(rng):
 def test_kernel_that_keeps_tuning_is_found(adapt, rng):
     """False alarm 1e-3 for the same kernel without tuning."""
     target, base, _ = setting("hard_edge_gaussian")
-    kernel = compiled_scans(
-        parallel.parallel_scans, base, target.address,
-        n_scans=24, adapt=adapt, step_size=1.5, max_steps=1,
-    )  # fmt: skip
+    kernel = compiled_scans(base, target, n_scans=24, adapt=adapt, step_size=1.5, max_steps=1)
     result = check(
         kernel, "hard_edge_gaussian", sharp_statistics("hard_edge_gaussian"), rng, 60_000
     )
@@ -244,7 +195,8 @@ def test_kernel_that_keeps_tuning_is_found(adapt, rng):
 def test_recorded_deltas_are_those_of_the_densities(rng):
     """Log z depends on the constants that invariance cannot see, the base's Jacobian among them."""
     target, base, _ = setting("skewed_gamma")
-    chain = Replicas(target.address, base, BETAS, target.start, rng, **OPTIONS)
+    path = TemperedPath.from_base(target, base)
+    chain = Ladder(path, BETAS, target.start, rng, settings=SETTINGS)
     record = chain.run(5, rng)
     z = base.from_base(chain.u[chain.replica_at])
     np.testing.assert_allclose(record.delta[-1], target.delta(z, base), rtol=1e-10)
@@ -255,7 +207,8 @@ def test_recorded_deltas_are_those_of_the_densities(rng):
 def test_swap_rates_are_the_exact_ones(rng):
     """False alarm 1e-4: four standard errors from batches, three pairs."""
     target, base, _ = setting("skewed_gamma")
-    chain = Replicas(target.address, base, BETAS, target.start, rng, **OPTIONS)
+    path = TemperedPath.from_base(target, base)
+    chain = Ladder(path, BETAS, target.start, rng, settings=SETTINGS)
     chain.run(200, rng)
     rates = np.array([chain.run(200, rng).swap_acceptance_rate for _ in range(100)])
     exact = target.swap_acceptance_rates(BETAS, base)
@@ -267,13 +220,13 @@ def places(scheme, n_scans, rng):
     """Replica at each level after each scan where the base is the target: all swaps succeed."""
     target = testing.correlated_gaussian()
     base = GaussianBase(target.mean, np.linalg.cholesky(target.cov))
-    chain = Replicas(
-        target.address, base, BETAS, target.start, rng,
-        swap_scheme=SWAP_SCHEMES.index(scheme), **OPTIONS,
+    chain = Ladder(
+        TemperedPath.from_base(target, base), BETAS, target.start, rng, settings=SETTINGS,
+        swap_scheme=SWAP_SCHEMES.index(scheme),
     )  # fmt: skip
     rows, trips = [], 0
     for _ in range(n_scans):
-        trips += chain.run(1, rng).n_round_trips
+        trips += chain.run(1, rng).counts["n_round_trips"]
         rows.append(chain.replica_at.tolist())
     return rows, trips
 
@@ -293,3 +246,71 @@ def test_pairs_that_meet(rng):
         assert after in ([b, a, d, c], [a, c, b, d])
         even += after == [b, a, d, c]
     assert 60 < even < 140
+
+
+BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+"""Neither end is Gaussian, nor symmetric."""
+BENT_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
+
+
+def bent_statistics():
+    """Delta by level, which swaps decide on, and the coordinates."""
+    deltas = {f"delta[{k}]": lambda s, k=k: np.clip(BENT.delta(s[:, k]), -30.0, 10.0)
+              for k in range(BETAS.size)}  # fmt: skip
+    places = {f"z[{k}, {i}]": lambda s, k=k, i=i: s[:, k, i]
+              for k in range(BETAS.size) for i in range(2)}  # fmt: skip
+    return deltas | places
+
+
+def forgets_the_reference(beta, u, momentum, log_target, log_reference, gaussian):
+    """Energy of a Gaussian reference in place of the given one."""
+    return _energy(beta, u, momentum, log_target, log_reference, True)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "wrong", [None] + [pytest.param(w, marks=pytest.mark.slow) for w in ("energy", "swap")]
+)
+def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
+    """False alarm 1e-3; an energy without the reference, or transposed swaps, are found."""
+    path = BENT.in_coordinates(BENT_COORDINATES)
+    planted = {
+        None: {}, "energy": {_energy: forgets_the_reference}, "swap": {swap_probability: transposed}
+    }[wrong]  # fmt: skip
+    scans = with_planted(ladder_scans, planted)
+    steps = np.array([1.0, 0.5, 0.5, 0.5])
+    kernel = ladder_kernel(path, BETAS, steps, settings=SETTINGS, n_scans=3, scans=scans)
+    result = testing.invariance_test(
+        kernel, lambda rng, n: BENT.draw_levels(rng, n, BETAS), bent_statistics(), n=50_000,
+        rng=rng, vectorized=True,
+    )  # fmt: skip
+    assert result.rejected == (wrong is not None), result
+    if wrong is None:
+        moves = kernel.record.acceptance_sums / kernel.record.acceptance_sums[0]
+        assert (moves > 0.5).all()
+
+
+@pytest.mark.statistical
+def test_log_z_and_moments_from_a_reference_that_is_not_gaussian(rng):
+    """Log Z by BAR and means at both ends, from 50 blocks: |t| > 5.5 at 1.4e-6 each, five."""
+    target, reference = BENT.target, BENT.reference
+    chain = Ladder(
+        BENT.in_coordinates(BENT_COORDINATES), BETAS, target.start, rng, settings=SETTINGS
+    )
+    chain.run(500, rng, adapt=True)
+    chain.stop_adaptation()
+    log_z, means = [], []
+    for _ in range(50):
+        record = chain.run(400, rng, keep_positions=True)
+        log_z.append(bar_ladder(record.delta, BETAS).log_z[-1])
+        places = [record.target_positions.mean(axis=0)]
+        places.append([record.delta[:, 0].clip(-30.0, 10.0).mean()])
+        means.append(np.concatenate(places))
+    assert record.counts["n_base_draws"] == 400
+    at_reference = BENT.delta(reference.draw(400_000, rng)).clip(-30.0, 10.0)
+    exact = np.array([target.log_z, *target.mean, at_reference.mean()])
+    found = np.column_stack([log_z, means])
+    error = found.std(axis=0, ddof=1) / np.sqrt(50)
+    error[-1] = np.hypot(error[-1], at_reference.std() / np.sqrt(at_reference.size))
+    assert (np.abs(found.mean(axis=0) - exact) < 5.5 * error).all()
+    assert (error < [0.03, 0.1, 0.1, 0.1]).all()

@@ -5,7 +5,9 @@ from decimal import Decimal, localcontext
 import numba
 import numpy as np
 import pytest
-from pymc_tempering.kernels.beta import (
+from scipy import stats
+
+from pymc_tempering.engine.ensembles.beta import (
     draw_beta,
     draw_level,
     exchange_probability,
@@ -13,7 +15,6 @@ from pymc_tempering.kernels.beta import (
     neighbour_level,
     piece_masses,
 )
-from scipy import stats
 
 N = 20_000
 ALPHA = 1e-5

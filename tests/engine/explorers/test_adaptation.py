@@ -1,36 +1,19 @@
 """Dual averaging finds the step size of a wanted acceptance rate."""
 
-import numba
 import numpy as np
 import pytest
-from pymc_tempering.kernels.adaptation import (
+
+from pymc_tempering import testing
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.adaptation import (
     averaged_step_sizes,
     new_dual_averaging,
     update_dual_averaging,
 )
-from pymc_tempering.kernels.density import TargetInBase, evaluate
-from pymc_tempering.kernels.hmc import MAX_STEP_SIZE, draw_trajectory, hmc_transition
-
-from pymc_tempering import testing
-
-
-@numba.njit
-def chain(address, scale, beta, step_size, row, target_accept, n, rng):
-    dim = scale.shape[1]
-    mean, u, grad = np.zeros(dim), np.zeros(dim), np.empty(dim)
-    work = np.empty((5, dim))
-    target = TargetInBase(address, mean, scale, 0.0)
-    log_target = evaluate(target, u, grad, work)
-    total = 0.0
-    for _ in range(n):
-        jittered, n_steps = draw_trajectory(step_size, 1.5, 64, rng)
-        log_target, rate, _, _ = hmc_transition(
-            target, beta, jittered, n_steps, u, grad, log_target, work, rng
-        )
-        total += rate
-        if row.shape[0] > 0:
-            step_size = update_dual_averaging(row, rate, target_accept)
-    return total / n
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 
 
 @pytest.mark.statistical
@@ -39,13 +22,23 @@ def chain(address, scale, beta, step_size, row, target_accept, n, rng):
 def test_reaches_the_wanted_acceptance(start, target_accept, rng):
     """Within 0.05, more than 5 standard errors of the tuned step's rate."""
     target = testing.scaled_normal(dim=20, sd=0.4)
-    scale = np.linspace(0.8, 1.2, 20)[None]
-    state = new_dual_averaging(np.array([start, start]))
-    chain(target.address, scale, 1.0, start, state[1], target_accept, 4000, rng)
-    tuned = np.exp(state[1, 2])
-    rate = chain(target.address, scale, 1.0, tuned, np.empty(0), 0.0, 20_000, rng)
+    base = GaussianBase(np.zeros(20), np.linspace(0.8, 1.2, 20))
+    ladder = Ladder(
+        TemperedPath.from_base(target, base), np.array([0.0, 1.0]), np.zeros(20), rng,
+        settings=Hamiltonian(aim=target_accept),
+    )  # fmt: skip
+    ladder.scales = np.full(2, start)
+    ladder.restart_adaptation()
+    ladder.run(4000, rng, adapt=True)
+    # independent draws have no scale
+    untouched = new_dual_averaging(np.array([start]))[0]
+    assert ladder.dual_averaging[0].tolist() == untouched.tolist()
+    ladder.stop_adaptation()
+    assert ladder.scales[1] == np.exp(ladder.dual_averaging[1, 2])
+    before = ladder.scales.copy()
+    rate = ladder.run(20_000, rng).acceptance_rate[1]
     assert rate == pytest.approx(target_accept, abs=0.05)
-    assert state[0].tolist() == new_dual_averaging(np.array([start]))[0].tolist()
+    assert ladder.scales.tolist() == before.tolist()
 
 
 def test_steps_stay_in_bounds():

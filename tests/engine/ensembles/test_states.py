@@ -1,0 +1,84 @@
+"""Ensembles continue from their state as if they had not been interrupted, whatever the path."""
+
+import pickle
+
+import numpy as np
+import pytest
+from laws import ExactReference
+
+from pymc_tempering import testing
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairStart, SimulatedPair
+from pymc_tempering.engine.ensembles.pair_moves import Bias
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+
+BETAS = np.array([0.0, 0.2, 1.0])
+BIAS = Bias(BETAS, np.array([0.0, 0.4, 0.7]), BETAS)
+SCALES = np.array([1.0, 0.5, 0.4])
+SETTINGS = Hamiltonian(max_steps=4)
+
+
+def low_rank():
+    """Coordinates with few directions, in 40 dimensions and more."""
+    covariance = 0.85 * np.eye(45) + 0.15
+    base = GaussianBase.from_moments(np.full(45, 0.1), covariance)
+    path = TemperedPath.from_base(testing.scaled_normal(dim=45, sd=0.7), base)
+    assert path.coordinates.rank == 1
+    return path
+
+
+def other_reference():
+    base = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
+    reference = ExactReference(testing.banana(log_z=0.0))
+    return TemperedPath(testing.skewed_gamma(), Coordinates.of(base), reference)
+
+
+def ladder(path, rng):
+    chain = Ladder(path, BETAS, path.target.start, rng, settings=SETTINGS)
+    return chain, {"path": path, "settings": SETTINGS, "swap_scheme": 0}
+
+
+def continuous(path, rng):
+    start = PairStart(BIAS, SCALES, path.target.start, path.target.start)
+    chain = ContinuousPair(path, start, settings=SETTINGS)
+    return chain, {"path": path, "settings": SETTINGS, "level_update": 0}
+
+
+def simulated(path, rng):
+    start = PairStart(BIAS, SCALES, path.target.start, path.target.start)
+    chain = SimulatedPair(path, start, settings=SETTINGS, level_update=1)
+    return chain, {"path": path, "settings": SETTINGS, "level_update": 1}
+
+
+def annealed(path, rng):
+    settings = AnnealingSettings(0, 2, True, 0.8, SETTINGS)
+    chain = Annealer(path, BETAS, SCALES, settings)
+    chain.place(path.target.start, rng)
+    return chain, {"path": path, "settings": settings}
+
+
+@pytest.mark.parametrize("make_path", [low_rank, other_reference])
+@pytest.mark.parametrize("make", [ladder, continuous, simulated, annealed])
+def test_continues_to_the_last_bit(make, make_path, rng):
+    path = make_path()
+    chain, fixed = make(path, rng)
+    chain.run(40, rng, adapt=True)
+    stored = pickle.dumps(chain.state())
+    # the path of the run that is continued need not have been in these coordinates
+    elsewhere = fixed["path"].moved(GaussianBase(np.zeros(path.dim), np.ones(path.dim)))
+    other = type(chain).restored(pickle.loads(stored), **fixed | {"path": elsewhere})
+    streams = np.random.default_rng(5), np.random.default_rng(5)
+    for adapt in (True, False):
+        records = [c.run(15, s, adapt=adapt) for c, s in zip((chain, other), streams, strict=True)]
+        for first, second in zip(*records, strict=True):
+            np.testing.assert_equal(second, first)
+        if not adapt:
+            break
+        chain.stop_adaptation()
+        other.stop_adaptation()
+    np.testing.assert_array_equal(other.target_position, chain.target_position)
+    assert other.target_log_density == chain.target_log_density

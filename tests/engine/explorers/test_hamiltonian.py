@@ -1,0 +1,164 @@
+"""Hamiltonian moves leave their density invariant, and their trajectories are jittered."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+from laws import ExactPath, ExactReference
+from loops import move_kernel
+
+from pymc_tempering import testing
+from pymc_tempering.engine.explorers.explore import explore
+from pymc_tempering.engine.explorers.hamiltonian import (
+    LOG_SHORTEST_STEP,
+    Hamiltonian,
+    draw_trajectory,
+)
+from pymc_tempering.engine.explorers.integrator import MAX_ENERGY_ERROR
+from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSITY
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
+
+
+def base_of(target, kind):
+    sd = np.sqrt(np.diag(target.cov))
+    factor = np.diag(1.5 * sd)
+    factor[-1, 0] = 0.5 * sd[-1]
+    return GaussianBase(target.mean + 0.3 * sd, 1.5 * sd if kind == "diagonal" else factor)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["diagonal", "dense"])
+@pytest.mark.parametrize("beta", [0.3, 1.0])
+@pytest.mark.parametrize("name", ["hard_edge_gaussian", "skewed_gamma", "banana"])
+def test_invariant(name, beta, kind, rng):
+    """False alarm 1e-3 each."""
+    target = testing.TARGETS[name]()
+    base = base_of(target, kind)
+
+    kernel = move_kernel(TemperedPath.from_base(target, base), beta, 0.7)
+    result = testing.invariance_test(
+        kernel,
+        lambda rng, n: target.draw_path(rng, n, beta, base),
+        n=20_000,
+        rng=rng,
+        n_steps=2,
+        vectorized=True,
+    )
+    assert 0.1 < kernel.record.acceptance_sums[1] / 40_000 < 0.995
+    assert not result.rejected, result
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+def test_invariant_with_a_reference_that_is_not_gaussian(beta, rng):
+    """False alarm 1e-3 each."""
+    path = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+    coordinates = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
+    kernel = move_kernel(path.in_coordinates(coordinates), beta, 0.5)
+    result = testing.invariance_test(
+        kernel, lambda rng, n: path.draw(rng, n, beta), n=50_000, rng=rng, n_steps=2,
+        vectorized=True,
+    )  # fmt: skip
+    assert 0.1 < kernel.record.acceptance_sums[1] / 100_000 < 0.995
+    assert not result.rejected, result
+
+
+def test_draws_at_another_beta_are_found(rng):
+    """The same test with a kernel for beta = 0.36 instead of 0.3: power above 0.99."""
+    target = testing.skewed_gamma()
+    base = base_of(target, "dense")
+
+    kernel = move_kernel(TemperedPath.from_base(target, base), 0.36, 0.7)
+    result = testing.invariance_test(
+        kernel,
+        lambda rng, n: target.draw_path(rng, n, 0.3, base),
+        n=50_000,
+        rng=rng,
+        n_steps=3,
+        vectorized=True,
+    )
+    assert result.rejected, result
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_every_step_is_exact_without_kicks(beta, rng):
+    """At beta = 0, and for a base that equals the target, any step size is accepted."""
+    target = testing.correlated_gaussian()
+    base = GaussianBase(target.mean, np.linalg.cholesky(target.cov))
+    if beta == 0.0:
+        base = GaussianBase(np.array([9.0, 9.0, 9.0]), np.full(3, 2.0))
+    kernel = move_kernel(TemperedPath.from_base(target, base), beta, 1.3)
+    states = base.from_base(rng.normal(size=(50, 3)))
+    assert (kernel(states, rng) != states).all()
+    assert kernel.record.acceptance_sums[1] == pytest.approx(50.0, abs=5e-8)
+
+
+def moves(density, base, start, beta, scale, n, rng, **options):
+    """Outcomes of moves in succession, with the positions before and after each."""
+    view = TemperedPath.from_base(density, base).view
+    explorer = Hamiltonian(**options).packed()
+    replicas = new_replicas(view, np.atleast_2d(start))
+    for _ in range(n):
+        before = replicas.u[0].copy(), replicas.log_target[0]
+        outcome = explore(view, explorer, beta, scale, replicas, 0, rng)
+        yield outcome, before, (replicas.u[0].copy(), replicas.log_target[0])
+
+
+def test_zero_density_rejects_and_divergence_is_told_apart(rng):
+    target = testing.hard_edge_gaussian()
+    base = GaussianBase(target.start, np.ones(3))
+    seen = set()
+    for outcome, before, after in moves(
+        target, base, np.zeros(3), 1.0, 1.5, 200, rng, trajectory_length=6.0, max_steps=4
+    ):
+        seen.add(outcome.status)
+        assert 1 <= outcome.n_evaluations <= 4
+        assert np.isfinite(after[1])
+        if outcome.status == ZERO_DENSITY:
+            assert outcome.acceptance_rate == 0.0
+        if outcome.status == ACCEPTED:
+            assert (after[0] != before[0]).all()
+        else:
+            assert after[1] == before[1]
+            np.testing.assert_array_equal(after[0], before[0])
+        assert outcome.signal == outcome.acceptance_rate
+    assert {ACCEPTED, ZERO_DENSITY} <= seen <= {ACCEPTED, REJECTED, ZERO_DENSITY}
+    narrow = testing.scaled_normal(dim=2, sd=1e-4)
+    far = GaussianBase(np.zeros(2), np.ones(2))
+    start = np.full(2, 1e-4)
+    [(outcome, before, after)] = moves(narrow, far, start, 1.0, 1.0, 1, rng)
+    assert (outcome.status, outcome.acceptance_rate) == (DIVERGENT, 0.0)
+    assert (after[1], after[0].tolist()) == (before[1], [1e-4, 1e-4])
+    assert MAX_ENERGY_ERROR == 1000.0
+
+
+@numba.njit
+def trajectories(step_size, length, max_steps, n, rng):
+    steps, numbers = np.empty(n), np.empty(n, np.int64)
+    for i in range(n):
+        steps[i], numbers[i] = draw_trajectory(step_size, length, max_steps, rng)
+    return steps, numbers
+
+
+@pytest.mark.statistical
+def test_trajectories_are_jittered_and_one_in_five_is_short(rng):
+    """Frequencies within five standard errors."""
+    n = 100_000
+    steps, numbers = trajectories(0.3, 1.5, 64, n, rng)
+    short = steps < 0.8 * 0.3
+    assert steps.max() <= 1.2 * 0.3
+    assert steps.min() >= 0.8 * 0.3 * math.exp(-LOG_SHORTEST_STEP)
+    # jitter alone is never below 0.8 of the step; a short step stays above it only when barely cut
+    assert 0.15 < short.mean() < 0.2 + 5 * math.sqrt(0.16 / n)
+    counts = np.bincount(numbers[~short], minlength=11)
+    assert counts[0] == 0
+    assert numbers.max() == 10
+    assert (counts[1:6] > 0.14 * (~short).sum()).all()
+    # a number of steps that depended on the jittered step would not be reversible
+    plain = ~short
+    assert abs(np.corrcoef(steps[plain], numbers[plain])[0, 1]) < 0.05
+    assert trajectories(1e-3, 1.5, 8, 1000, rng)[1].max() == 8
+    assert trajectories(1.5, 1.0, 8, 1000, rng)[1].max() <= 2

@@ -1,0 +1,57 @@
+"""Counters: what each outcome adds to."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSITY
+from pymc_tempering.engine.tally import (
+    COUNTERS,
+    count_move,
+    count_reference_draw,
+    counts_by_name,
+    new_counts,
+)
+
+
+def added(function, *arguments):
+    counts = new_counts()
+    function(counts, *arguments)
+    return {name: n for name, n in counts_by_name(counts).items() if n}
+
+
+@pytest.mark.parametrize("at_target", [False, True])
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (ACCEPTED, {}),
+        (REJECTED, {}),
+        (DIVERGENT, {"n_divergences": 1}),
+        (ZERO_DENSITY, {"n_zero_density": 1}),
+    ],
+)
+def test_moves(status, expected, at_target):
+    expected = {"n_gradients": 5, **expected}
+    if status == DIVERGENT and at_target:
+        expected["n_target_divergences"] = 1
+    assert added(count_move, status, 5, at_target) == expected
+
+
+def test_reference_draws():
+    inside = {"n_gradients": 1, "n_base_draws": 1, "n_base_support": 1}
+    assert added(count_reference_draw, -3.0) == inside
+    assert added(count_reference_draw, np.inf) == inside
+    assert added(count_reference_draw, -np.inf) == {"n_gradients": 1, "n_base_draws": 1}
+
+
+def test_counters_add_up_and_keep_their_order():
+    counts = new_counts()
+    assert counts.dtype == np.int64
+    assert not counts.any()
+    for _ in range(3):
+        count_move(counts, DIVERGENT, 7, True)
+    count_reference_draw(counts, 0.0)
+    assert counts.tolist() == [0, 0, 22, 3, 3, 0, 0, 1, 1]
+    named = counts_by_name(counts)
+    assert list(named) == [f"n_{name}" for name in COUNTERS]
+    assert all(type(n) is int for n in named.values())
+    assert len(set(COUNTERS)) == len(COUNTERS) == 9
