@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSITY
+from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSITY, Move
 from pymc_tempering.engine.tally import (
     COUNTERS,
     count_move,
@@ -30,17 +30,18 @@ def added(function, *arguments):
     ],
 )
 def test_moves(status, expected, at_target):
-    expected = {"n_gradients": 5, **expected}
+    expected = {"n_gradients": 5, "n_bad_gradients": 2, **expected}
     if status == DIVERGENT and at_target:
         expected["n_target_divergences"] = 1
-    assert added(count_move, status, 5, at_target) == expected
+    assert added(count_move, Move(0.3, 0.3, status, 5, 2), at_target) == expected
 
 
 def test_reference_draws():
     inside = {"n_gradients": 1, "n_base_draws": 1, "n_base_support": 1}
-    assert added(count_reference_draw, -3.0) == inside
-    assert added(count_reference_draw, np.inf) == inside
-    assert added(count_reference_draw, -np.inf) == {"n_gradients": 1, "n_base_draws": 1}
+    assert added(count_reference_draw, -3.0, False) == inside
+    assert added(count_reference_draw, np.inf, False) == inside
+    assert added(count_reference_draw, -3.0, True) == {**inside, "n_bad_gradients": 1}
+    assert added(count_reference_draw, -np.inf, False) == {"n_gradients": 1, "n_base_draws": 1}
 
 
 def test_counters_add_up_and_keep_their_order():
@@ -48,9 +49,9 @@ def test_counters_add_up_and_keep_their_order():
     assert counts.dtype == np.int64
     assert not counts.any()
     for _ in range(3):
-        count_move(counts, DIVERGENT, 7, True)
-    count_reference_draw(counts, 0.0)
-    assert counts.tolist() == [0, 0, 22, 3, 3, 0, 0, 1, 1]
+        count_move(counts, Move(0.0, 0.0, DIVERGENT, 7, 1), True)
+    count_reference_draw(counts, 0.0, False)
+    assert counts.tolist() == [0, 0, 22, 3, 3, 0, 3, 1, 1]
     named = counts_by_name(counts)
     assert list(named) == [f"n_{name}" for name in COUNTERS]
     assert all(type(n) is int for n in named.values())
