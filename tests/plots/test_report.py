@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering import reporting
 from pymc_tempering.errors import DataError, OptionError, OutputError
 from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.plots import report as reporting
 from pymc_tempering.plots.report import report
 
 mpl.use("Agg")
