@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 import pymc_tempering as pm_temper
-from pymc_tempering.base import advi, elbo, full_rank
 from pymc_tempering.engine.ensembles import ladder
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references import advi, elbo, full_rank
 
 CASES = ("bimodal_gmm", "label_switching", "bmr_0", "radon")
 

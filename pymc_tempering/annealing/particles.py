@@ -10,17 +10,20 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.annealing.pool import run_particles
-from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.annealing.setup import (
+    N_SUPPORT_DRAWS,
+    check_draws,
+    check_step_size,
+    check_untuned,
+    set_up,
+    support_mass,
+)
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
-from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import (
-    as_numbers,
     check_choice,
     check_positive,
     check_random_seed,
@@ -29,22 +32,15 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.progress.phases import Phases, compiling, phases
 from pymc_tempering.progress.plan import plan_of_particles, say
-from pymc_tempering.schedule.annealing import annealing_schedule
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
+from pymc_tempering.schedule.grid import check_betas, check_n_levels
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.pilot import Pilot
 from pymc_tempering.steps.progress import format_log_z
-from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealingResult", "anneal"]
 
 DIRECTIONS = ("forward", "reverse", "both")
-_N_STEP_SIZE_RUNS = 40
-_THIN = 4
 _MOVES_BETWEEN_DRAWS = 10
-_N_SUPPORT_DRAWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +192,9 @@ def anneal(
     check_random_seed(random_seed)
     model = resolve_model(model, "anneal")
     n = check_n_levels(n_levels) if betas is None else check_betas(betas).size
-    _check_step_size(step_size, n)
+    check_step_size(step_size, n)
     if tune == 0:
-        _check_untuned(betas is not None, schedule, step_size, direction, draws)
+        check_untuned(betas is not None, schedule, step_size, direction, draws)
     with compiling(progressbar):
         step = HAIS(
             n_levels=None if betas is not None else n, betas=betas,
@@ -206,7 +202,7 @@ def anneal(
             n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
             model=model,
         )  # fmt: skip
-    starts = _check_draws(draws, step._density)
+    starts = check_draws(draws, step._density)
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0
@@ -222,7 +218,7 @@ def anneal(
             )
         )  # fmt: skip
     with density_guard(), phases(progressbar) as work:
-        annealer, pilot_draws = _set_up(step, n_levels, step_size, tune, n_draws, work)
+        annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
             starts = pilot_draws if starts is None else starts
             origins = _origins(starts, n_particles)
@@ -252,7 +248,7 @@ def anneal(
         base=annealer.base,
         n_gradients=n_gradients,
         estimate=ensemble_estimate(
-            forward, reverse, _support_mass(annealer, setup_rng), _N_SUPPORT_DRAWS, origins
+            forward, reverse, support_mass(annealer, setup_rng), N_SUPPORT_DRAWS, origins
         ),
     )
 
@@ -278,102 +274,3 @@ def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[
         phase.advance(log_weights.size, f"log Z {format_log_z(sign * estimate.log_z, se)}")
 
     return on_portion
-
-
-def _set_up(
-    step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
-) -> tuple[Annealer, FloatArray]:
-    """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
-    options, rng = step._tuner_options, step.rng
-    betas = options.betas
-    if tune == 0 and step._given_base is not None:
-        betas = make_schedule(options.schedule, n_levels) if betas is None else betas
-        sizes = _check_step_size(step_size, betas.size)
-        assert sizes is not None
-        path = step._path(step._given_base)
-        return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
-    base, anchor, modes = step._first_base(work.report)
-    pilot = Pilot(
-        step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
-        anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
-        settings=PILOT_SETTINGS, rng=rng,
-    )  # fmt: skip
-    phase = work.add("Pilot run", tune)
-    for _ in range(tune):
-        pilot.run(PILOT_SCANS, rng)
-        phase.advance()
-    ladder = pilot.ladder
-    ladder.stop_adaptation()
-    if betas is None and tune > 0:
-        result = pilot.result()
-        betas = annealing_schedule(
-            options.schedule, n_levels, result.betas, result.rejection_rates,
-            np.concatenate(pilot.deltas),
-        )  # fmt: skip
-    elif betas is None:
-        betas = make_schedule(options.schedule, n_levels)
-    sizes = _check_step_size(step_size, betas.size)
-    is_tuned = sizes is None
-    if sizes is None:
-        sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
-    annealer = Annealer(ladder.path, betas, sizes, options.moves, ladder.scales[-1])
-    if is_tuned:
-        annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
-        annealer.stop_adaptation()
-    positions = np.empty((0, step.dim))
-    if n_draws:
-        ladder.run(tune * PILOT_SCANS // 2, rng)
-        record = ladder.run(_THIN * n_draws, rng, keep_positions=True)
-        positions = record.target_positions[::_THIN]
-    return annealer, positions
-
-
-def _support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
-    """Share of draws from the base where the target has any density."""
-    ends = np.array([0.0, 1.0])
-    short = Annealer(annealer.path, ends, np.ones(2), annealer.settings)
-    record = short.ensemble(rng, n_particles=_N_SUPPORT_DRAWS)
-    return float(np.mean(np.isfinite(record.log_weight_forward)))
-
-
-def _check_untuned(
-    has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
-) -> None:
-    if not has_betas and schedule in ("barrier", "ess"):
-        raise ScheduleError(
-            f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
-            "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
-        )
-    if step_size is None:
-        raise OptionError("tune=0 tunes no step sizes. Pass `step_size`, or a positive `tune`.")
-    if direction != "forward" and draws is None:
-        raise OptionError(
-            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves away the "
-            "pilot run that they would come from. Pass `draws`, or a positive `tune`."
-        )
-
-
-def _check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
-    if step_size is None:
-        return None
-    sizes = as_numbers("step_size", step_size)
-    if sizes.shape not in ((), (n_levels,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise OptionError(
-            f"`step_size` has shape {sizes.shape}; expected a positive number or ({n_levels},) "
-            "positive numbers, one for each level."
-        )
-    return np.broadcast_to(sizes, (n_levels,)).copy()
-
-
-def _check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
-    if draws is None:
-        return None
-    if isinstance(draws, xr.DataTree):
-        return unconstrained_draws(draws, density)
-    array = np.atleast_2d(as_numbers("draws", draws))
-    if array.ndim != 2 or array.shape[1] != density.dim or not np.isfinite(array).all():
-        raise OptionError(
-            f"`draws` has shape {array.shape}; expected finite flat unconstrained vectors of shape "
-            f"(n, {density.dim}), or a DataTree with posterior draws of this model."
-        )
-    return array

@@ -83,8 +83,8 @@ def test_trajectory_is_the_split_integrator_and_its_metropolis_probability(kind,
     base = COORDINATES[shape]
     flow = Trajectory(path_of(kind, base), base, beta)
     n_uncertain = 0
-    for _ in range(10):
-        u, p = rng.normal(size=2), rng.normal(size=2)
+    for _ in range(100):
+        u, p = 0.7 * rng.normal(size=2), rng.normal(size=2)
         proposal, end, p_end = flow(u, p, 0.2, 3)
         expected, p_expected = flow.by_formula(u, p, 0.2, 3)
         np.testing.assert_allclose(end, expected, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,154 @@
+"""What annealing starts from: its options checked, an annealer tuned, draws of the target."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.unconstrain import unconstrained_draws
+from pymc_tempering.options import (
+    as_numbers,
+)
+from pymc_tempering.progress.phases import Phases
+from pymc_tempering.schedule.annealing import annealing_schedule
+from pymc_tempering.schedule.grid import make_schedule
+from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
+from pymc_tempering.steps.hais import HAIS
+from pymc_tempering.steps.pilot import Pilot
+from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.types import FloatArray
+
+__all__ = [
+    "N_SUPPORT_DRAWS",
+    "check_draws",
+    "check_step_size",
+    "check_untuned",
+    "set_up",
+    "support_mass",
+]
+
+N_SUPPORT_DRAWS = 2000
+"""Draws of the reference that say on which share of it the target has any density."""
+
+_N_STEP_SIZE_RUNS = 40
+_THIN = 4
+
+
+def set_up(
+    step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
+) -> tuple[Annealer, FloatArray]:
+    """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
+    options, rng = step._tuner_options, step.rng
+    betas = options.betas
+    if tune == 0 and step._given_base is not None:
+        betas = make_schedule(options.schedule, n_levels) if betas is None else betas
+        sizes = check_step_size(step_size, betas.size)
+        assert sizes is not None
+        path = step._path(step._given_base)
+        return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
+    base, anchor, modes = step._first_base(work.report)
+    pilot = Pilot(
+        step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
+        anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
+        settings=PILOT_SETTINGS, rng=rng,
+    )  # fmt: skip
+    phase = work.add("Pilot run", tune)
+    for _ in range(tune):
+        pilot.run(PILOT_SCANS, rng)
+        phase.advance()
+    ladder = pilot.ladder
+    ladder.stop_adaptation()
+    if betas is None and tune > 0:
+        result = pilot.result()
+        betas = annealing_schedule(
+            options.schedule, n_levels, result.betas, result.rejection_rates,
+            np.concatenate(pilot.deltas),
+        )  # fmt: skip
+    elif betas is None:
+        betas = make_schedule(options.schedule, n_levels)
+    sizes = check_step_size(step_size, betas.size)
+    is_tuned = sizes is None
+    if sizes is None:
+        sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
+    annealer = Annealer(ladder.path, betas, sizes, options.moves, ladder.scales[-1])
+    if is_tuned:
+        annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
+        annealer.stop_adaptation()
+    positions = np.empty((0, step.dim))
+    if n_draws:
+        ladder.run(tune * PILOT_SCANS // 2, rng)
+        record = ladder.run(_THIN * n_draws, rng, keep_positions=True)
+        positions = record.target_positions[::_THIN]
+    return annealer, positions
+
+
+def support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
+    """Share of draws from the base where the target has any density."""
+    ends = np.array([0.0, 1.0])
+    short = Annealer(annealer.path, ends, np.ones(2), annealer.settings)
+    record = short.ensemble(rng, n_particles=N_SUPPORT_DRAWS)
+    return float(np.mean(np.isfinite(record.log_weight_forward)))
+
+
+def check_untuned(
+    has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
+) -> None:
+    """Refuse options that need the pilot run which ``tune=0`` leaves away.
+
+    Raises
+    ------
+    ScheduleError, OptionError
+    """
+    if not has_betas and schedule in ("barrier", "ess"):
+        raise ScheduleError(
+            f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
+            "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
+        )
+    if step_size is None:
+        raise OptionError("tune=0 tunes no step sizes. Pass `step_size`, or a positive `tune`.")
+    if direction != "forward" and draws is None:
+        raise OptionError(
+            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves away the "
+            "pilot run that they would come from. Pass `draws`, or a positive `tune`."
+        )
+
+
+def check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
+    """Step sizes by level, shape (n_levels,), or None where they are to be tuned.
+
+    Raises
+    ------
+    OptionError
+    """
+    if step_size is None:
+        return None
+    sizes = as_numbers("step_size", step_size)
+    if sizes.shape not in ((), (n_levels,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise OptionError(
+            f"`step_size` has shape {sizes.shape}; expected a positive number or ({n_levels},) "
+            "positive numbers, one for each level."
+        )
+    return np.broadcast_to(sizes, (n_levels,)).copy()
+
+
+def check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
+    """Draws ``z`` of the posterior, shape (n, D), or None where the pilot run has to make them.
+
+    Raises
+    ------
+    OptionError, DataError
+    """
+    if draws is None:
+        return None
+    if isinstance(draws, xr.DataTree):
+        return unconstrained_draws(draws, density)
+    array = np.atleast_2d(as_numbers("draws", draws))
+    if array.ndim != 2 or array.shape[1] != density.dim or not np.isfinite(array).all():
+        raise OptionError(
+            f"`draws` has shape {array.shape}; expected finite flat unconstrained vectors of shape "
+            f"(n, {density.dim}), or a DataTree with posterior draws of this model."
+        )
+    return array
