@@ -134,7 +134,7 @@ CALLS = [
     ("fit_base(model, 'laplace')", OptionError, "Unknown method 'laplace'"),
     ("fit_base(model, n_starts=0)", OptionError, "`n_starts` is 0"),
     ("fit_base(model, n_starts=1.5)", OptionError, "`n_starts` is 1.5"),
-    ("fit_base(model, n_iterations=0)", OptionError, "`n_iterations` is 0"),
+    ("fit_base(model, n_starts=True)", OptionError, "`n_starts` is True"),
     ("fit_base(model, random_seed='x')", OptionError, "`random_seed` is 'x'"),
     ("fit_base(discrete)", ModelError, "discrete"),
     ("fit_base(flat)", ModelError, "flat"),
