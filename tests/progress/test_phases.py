@@ -3,12 +3,13 @@
 import pymc as pm
 import pytest
 
-from pymc_tempering import progress, testing
+from pymc_tempering import testing
 from pymc_tempering.annealing.bidirectional import bidirectional_check
 from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.evidence.joint_ct import run
-from pymc_tempering.progress import phases
+from pymc_tempering.progress import phases as module
+from pymc_tempering.progress.phases import phases
 
 
 @pytest.fixture
@@ -20,8 +21,13 @@ def test_annealing_shows_log_z(model, capsys):
     options = {"n_particles": 30, "n_levels": 20, "tune": 20, "random_seed": 1}
     shown = anneal(model, direction="both", **options)
     text = capsys.readouterr().out
-    parts = [line.split()[0] for line in text.splitlines() if line.strip()]
-    assert parts == ["Pilot", "Forward", "Reverse"]
+    plan, *_ = lines = text.splitlines()
+    assert "30 forward and reverse particles" in plan
+    bars = [line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in lines[2:]]
+    assert bars == [
+        "Local fits", "Shapes of modes", "Search for modes", "Pilot run", "Forward particles",
+        "Reverse particles",
+    ]  # fmt: skip
     assert text.count("30/30") == 2
     assert text.count("log Z") == 2
     quiet = anneal(model, direction="both", **options, progressbar=False)
@@ -57,8 +63,8 @@ def test_joint_tempering_shows_its_pilot(model, capsys):
 
 
 def test_lines_move_in_a_terminal_and_stop_on_errors(monkeypatch, capsys):
-    console = progress.Console
-    monkeypatch.setattr(progress, "Console", lambda: console(force_terminal=True, width=100))
+    console = module.Console
+    monkeypatch.setattr(module, "Console", lambda: console(force_terminal=True, width=100))
 
     def work_that_fails():
         with phases(show=True) as work:
