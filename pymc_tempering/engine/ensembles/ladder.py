@@ -195,8 +195,9 @@ class Ladder(Stateful):
         )  # fmt: skip
         rungs = Rungs(self.betas, self.replica_at, self.last_end, self.swap_scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
-        explorer = self.settings.packed()
-        ladder_scans(self.path.view, explorer, rungs, self.replicas, adaptation, record, rng)
+        ladder_scans(
+            self.path.view, self.settings.packed, rungs, self.replicas, adaptation, record, rng
+        )
         self.scan += n_scans
         positions = record.target_positions
         return ScanRecord(

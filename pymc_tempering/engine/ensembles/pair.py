@@ -185,7 +185,7 @@ class TemperedPair(Stateful):
         )  # fmt: skip
         self._scans(
             self.path.view,
-            self.settings.packed(),
+            self.settings.packed,
             Bias(self.betas, self.bias, self.grid),
             Pair(self.holder, self.last_end, self.beta, self.level, self.level_update),
             self.replicas,

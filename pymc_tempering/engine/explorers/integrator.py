@@ -59,7 +59,7 @@ class Proposal(NamedTuple):
     n_bad_gradients: int
 
 
-@compiled
+@compiled(inline="always")
 def _kick(
     momentum: FloatArray,
     strength: float,
@@ -76,7 +76,7 @@ def _kick(
         momentum[i] += towards_reference * residual[i]
 
 
-@compiled
+@compiled(inline="always")
 def _energy(
     beta: float,
     u: FloatArray,
@@ -159,7 +159,7 @@ def follow(
     return Proposal(log_target, log_reference, acceptance_rate, REJECTED, n_steps, n_bad)
 
 
-@compiled
+@compiled(inline="always")
 def accept(path: Path, proposal: Proposal, replicas: Replicas, row: int) -> None:
     """Move a replica to the end of the trajectory that was followed last."""
     work = replicas.work
