@@ -5,14 +5,12 @@ fit. Potentials count as likelihood, since what they mean is not known; a prior 
 variables say.
 """
 
-from typing import Any
-
 import numpy as np
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import reseed_rngs
 
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_prior
+from pymc_tempering.private import reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorReference"]
@@ -66,13 +64,8 @@ class PriorReference:
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z`` from the prior, shape (n, D)."""
-        generators: Any = [v for v in self._draw.get_shared() if _is_generator(v)]
-        reseed_rngs(generators, int(rng.integers(2**63)))
+        reseed(self._draw, int(rng.integers(2**63)))
         draws = np.empty((n, self.dim))
         for row in range(n):
             draws[row] = self._points.ravel(dict(zip(self._names, self._draw(), strict=True)))
         return draws
-
-
-def _is_generator(variable: Any) -> bool:
-    return isinstance(variable.get_value(borrow=True), np.random.Generator)
