@@ -10,7 +10,7 @@ from pymc.pytensorf import compile as pymc_compile
 
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_prior
-from pymc_tempering.private import reseed
+from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorReference"]
@@ -34,6 +34,13 @@ class PriorReference:
 
     def __init__(self, density: CompiledDensity) -> None:
         model = density.model
+        improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
+        if improper:
+            raise BaseError(
+                f"The prior of this model cannot serve as `base`: {improper} are flat, and nothing "
+                "can be drawn from them. Give them proper priors, or leave `base` away for a "
+                "Gaussian that is fitted to the posterior."
+            )
         self._points = density.points
         self.dim = density.dim
         try:
@@ -48,8 +55,8 @@ class PriorReference:
             densities = [self._density.value_and_grad(z)[0] for z in draws]
         except (NotImplementedError, ModelError, TypeError, ValueError) as error:
             raise BaseError(
-                f"The prior of this model cannot serve as `base`: {error} Leave `base` away for a "
-                "Gaussian that is fitted to the posterior."
+                f"The prior of this model cannot serve as `base`: {str(error).strip()} "
+                "Leave `base` away for a Gaussian that is fitted to the posterior."
             ) from error
         if not np.isfinite(densities).all():
             raise BaseError(
