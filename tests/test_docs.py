@@ -76,6 +76,43 @@ def test_page_of_public_names_is_that_of_the_docstrings(api_page):
     assert len(re.findall(r"^`pm_temper\.", written, re.MULTILINE)) == len(entries())
 
 
+@pytest.fixture
+def import_order(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    monkeypatch.delitem(sys.modules, "import_order", raising=False)
+    import import_order
+
+    return import_order
+
+
+def test_picture_of_the_folders_is_that_of_the_source(import_order):
+    assert f"<dc:description>{import_order.description()}<" in import_order.PICTURE.read_text(), (
+        "run `make api`"
+    )
+
+
+def test_order_of_folders(import_order):
+    edges = {"a": {"b", "c"}, "b": {"c"}, "c": set(), "d": {"e", "c"}, "e": {"d"}}
+    assert import_order.rows(edges) == [[("c",)], [("b",), ("d", "e")], [("a",)]]
+    shown = import_order.arrows(edges)
+    assert set(shown) == {(("a",), ("b",)), (("b",), ("c",)), (("d", "e"), ("c",))}
+
+
+def test_engine_knows_nothing_of_pymc(import_order):
+    assert import_order.imports()["engine"] == set()
+    code = (
+        "import importlib, pathlib, sys, pymc_tempering as p\n"
+        "root = pathlib.Path(p.__path__[0])\n"
+        "for f in sorted((root / 'engine').rglob('*.py')):\n"
+        "    name = '.'.join(f.relative_to(root.parent).with_suffix('').parts)\n"
+        "    importlib.import_module(name.removesuffix('.__init__'))\n"
+        "found = sorted({'pymc', 'pytensor', 'arviz'} & set(sys.modules))\n"
+        "sys.exit(str(found) if found else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "start"),
     [
