@@ -16,14 +16,14 @@ import numba
 import numpy as np
 import pymc as pm
 from bench import load_cases
-from pymc_tempering.kernels.density import call_density
 from rich.console import Console
 from rich.table import Table
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.ensembles import ladder
+from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references import advi, elbo, full_rank
-from pymc_tempering.steps import replicas
 
 CASES = ("bimodal_gmm", "label_switching", "bmr_0", "radon")
 
@@ -65,7 +65,7 @@ def profile(case, draws, chains):
         return timed
 
     compiled = [
-        (replicas, "parallel_scans", "seconds"),
+        (ladder, "ladder_scans", "seconds"),
         (advi, "_run_adam", "fits"),
         (elbo, "_delta_at", "fits"),
         (full_rank, "_gradients", "fits"),
@@ -110,7 +110,7 @@ def main():
         draws = 1000 if name == "bimodal_gmm" else 250
         total, compiled, fits, gradients, step = profile(case, draws, 4)
         density = compile_density(case.model)
-        run = step._run.replicas
+        run = step._run.ladder
         record = run.run(200, step.rng, keep_positions=True)
         bare = bare_gradient_seconds(density, np.ascontiguousarray(record.target_positions))
         each = compiled / gradients

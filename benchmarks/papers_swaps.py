@@ -12,11 +12,13 @@ import argparse
 import numba
 import numpy as np
 from figures import COLOURS, console, finding, plain_log, pyplot, save, table
-from pymc_tempering.kernels.parallel import _swap_sweep
-from pymc_tempering.kernels.swap import SWAP_SCHEMES, track_trips
-from pymc_tempering.steps.replicas import Replicas
 
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES, swap_sweep, track_trips
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.tally import ROUND_TRIPS, new_counts
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, round_trip_rate
 from pymc_tempering.testing import correlated_gaussian, scaled_normal
 
@@ -33,22 +35,22 @@ LOOK = {
 
 
 @numba.njit
-def independent_draws(n_scans, scheme, betas, sds, base_sd, target_sd, dim, rng):
+def independent_draws(n_scans, scheme, betas, sds, sd_ends, dim, counts, rng):
     """Round trips with exact draws at every level before each sweep."""
     n = betas.size
     delta = np.empty(n)
     replica_at = np.arange(n)
     last_end = np.zeros(n, dtype=np.int64)
-    counts = np.zeros(2, dtype=np.int64)
+    base_sd, target_sd = sd_ends
     slope = 0.5 / base_sd**2 - 0.5 / target_sd**2
     for scan in range(-N_BURN_IN, n_scans):
         if scan == 0:
             counts[:] = 0
         for level in range(n):
             delta[replica_at[level]] = slope * sds[level] ** 2 * rng.chisquare(dim)
-        _swap_sweep(scheme, scan, betas, delta, replica_at, rng)
+        swap_sweep(scheme, scan, betas, delta, replica_at, rng)
         track_trips(replica_at, last_end, counts)
-    return counts[0]
+    return counts[ROUND_TRIPS]
 
 
 def schedule(target, base, n_levels):
@@ -76,7 +78,7 @@ def with_independent_draws(n_scans, seed):
         }
         for scheme, name in enumerate(SWAP_SCHEMES):
             trips = [
-                independent_draws(n_scans, scheme, betas, sds, 2.0, 0.2, 12, rng)
+                independent_draws(n_scans, scheme, betas, sds, (2.0, 0.2), 12, new_counts(), rng)
                 for rng in np.random.default_rng([seed, n_levels, scheme]).spawn(8)
             ]
             row[name] = np.mean(trips) / n_scans
@@ -94,21 +96,21 @@ def with_hmc(n_scans, seed):
         row = {"n": n_levels}
         for scheme, name in enumerate(SWAP_SCHEMES):
             rng = np.random.default_rng(seed + scheme)
-            replicas = Replicas(
-                target.address, base, np.linspace(0.0, 1.0, n_levels) ** 3, target.start[None, :],
-                rng, trajectory_length=1.5, max_steps=64, target_accept=0.8, swap_scheme=scheme,
+            ladder = Ladder(
+                TemperedPath.from_base(target, base), np.linspace(0.0, 1.0, n_levels) ** 3,
+                target.start, rng, settings=Hamiltonian(), swap_scheme=scheme,
             )  # fmt: skip
             for _ in range(3):
-                record = replicas.run(500, rng, adapt=True)
-                replicas.change_schedule(
+                record = ladder.run(500, rng, adapt=True)
+                ladder.change_schedule(
                     equal_barrier_schedule(
-                        replicas.betas, 1.0 - record.swap_acceptance_rate, n_levels
+                        ladder.betas, 1.0 - record.swap_acceptance_rate, n_levels
                     )
                 )
-            replicas.run(300, rng, adapt=True)
-            replicas.stop_adaptation()
-            record = replicas.run(n_scans, rng)
-            row[name] = record.n_round_trips / n_scans
+            ladder.run(300, rng, adapt=True)
+            ladder.stop_adaptation()
+            record = ladder.run(n_scans, rng)
+            row[name] = record.counts["n_round_trips"] / n_scans
             if name == "deo":
                 rejection = 1.0 - record.swap_acceptance_rate
                 odds = float(np.sum(rejection / (1.0 - rejection)))
