@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.distributions.transforms import Ordered
-from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
+from pymc_tempering.private import has_total_size, is_ordered
 from pymc_tempering.types import FloatArray
 
 __all__ = ["model_doubts", "order_doubts", "power_doubts"]
@@ -68,7 +67,7 @@ def power_doubts(model: pm.Model) -> list[str]:
 
 def _power(rv: Any) -> float:
     """Factor of the log likelihood of an observed variable."""
-    if not isinstance(rv.owner.op, MinibatchRandomVariable):
+    if not has_total_size(rv):
         return 1.0
     inner, *sizes = rv.owner.inputs
     shape = inner.shape.eval()
@@ -89,7 +88,7 @@ def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     idata : xarray.DataTree
         Posterior draws of the model.
     """
-    ordered = [rv for rv in model.free_RVs if isinstance(model.rvs_to_transforms.get(rv), Ordered)]
+    ordered = [rv for rv in model.free_RVs if is_ordered(model.rvs_to_transforms.get(rv))]
     if not ordered:
         return []
     names = [rv.name for rv in ordered]

@@ -56,10 +56,12 @@ class GibbsCT(CoupledStep):
     ----------
     vars : list, optional
         All free variables of the model, the default; anything less is refused.
-    base : GaussianBase, DataTree or "advi", optional
-        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
-        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
-        moment matching (eq. 26).
+    base : GaussianBase, DataTree, "prior" or "advi", optional
+        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
+        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
+        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
+        starts and from draws of the prior, a search by annealed particles for modes beyond them,
+        and one Gaussian with the moments of all that were found (eq. 26).
     log_zeta : float or "adapt"
         A number of nats fixes the slope of the published method, for instance an ELBO. Default
         "adapt": an error of a few nats in one slope leaves beta at one end.
@@ -71,8 +73,9 @@ class GibbsCT(CoupledStep):
         `log_zeta` and False there is no pilot run, only step sizes adapt.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer : {"hamiltonian"} or ExplorerSettings
-        How a replica moves, default "hamiltonian".
+    explorer : {"hamiltonian", "slice"} or ExplorerSettings
+        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
+        than default values are in :mod:`pymc_tempering.engine.explorers`.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float

@@ -89,7 +89,7 @@ class HAIS(TemperedStep):
     schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
         Where levels are put, if `betas` is not given: equal communication barrier between
         neighbours (the default), constant conditional ESS, or a fixed shape.
-    base : GaussianBase, DataTree or "advi", optional
+    base : GaussianBase, DataTree, "prior" or "advi", optional
         As for :class:`pymc_tempering.ParallelTempering`.
     adapt_base : bool
         Refine the base during tuning. Default True.
