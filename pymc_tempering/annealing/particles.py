@@ -218,7 +218,7 @@ def anneal(
         say(
             plan_of_particles(
                 step.density, n_gradients=n_gradients, n_particles=n_particles,
-                direction=direction, tune=tune,
+                direction=direction, pilot_scans=PILOT_SCANS * tune,
             )
         )  # fmt: skip
     with density_guard(), phases(progressbar) as work:

@@ -17,9 +17,9 @@ from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.progress.phases import phases
 from pymc_tempering.references.fit import base_from_draws
+from pymc_tempering.results.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
-from pymc_tempering.transform.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
 from pymc_tempering.transform.pilot import fit_modes, run_pilot
 from pymc_tempering.transform.safe import finite_gradient
 from pymc_tempering.types import FloatArray
