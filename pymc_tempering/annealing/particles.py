@@ -21,6 +21,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import (
     as_numbers,
+    check_betas,
     check_choice,
     check_positive,
     check_random_seed,
@@ -30,7 +31,7 @@ from pymc_tempering.options import (
 from pymc_tempering.progress.phases import Phases, compiling, phases
 from pymc_tempering.progress.plan import plan_of_particles, say
 from pymc_tempering.schedule.annealing import annealing_schedule
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.pilot import Pilot

@@ -13,13 +13,13 @@ from pymc_tempering.estimators.stepping_stone import (
     support_mass,
 )
 from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect", "collect_bar"]
 
 MIN_ROUND_TRIPS = 1
 MIN_SWAP_RATE = 0.05
-MAX_PARETO_K = 0.7
 FULL_SUPPORT = 0.99
 
 

@@ -13,7 +13,7 @@ from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.methods import load
-from pymc_tempering.numerics import pareto_k, weight_ess
+from pymc_tempering.numerics import MAX_PARETO_K, pareto_k, weight_ess
 from pymc_tempering.results.compact import DELTA_DIGIT
 from pymc_tempering.types import FloatArray
 
@@ -22,8 +22,6 @@ __all__ = ["MIN_WEIGHTS", "Original", "Row", "from_draws", "from_ladder", "origi
 MIN_WEIGHTS = 20.0
 """Effective weights below which nothing is known of them, not even that their tail is light."""
 
-
-MAX_PARETO_K = 0.7
 HEAVY_PARETO_K = 0.5
 """Tail index beyond which weights have no variance, so that a standard error means little."""
 

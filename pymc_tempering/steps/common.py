@@ -18,7 +18,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
-from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
 from pymc_tempering.model.prior_points import prior_points
@@ -27,6 +27,7 @@ from pymc_tempering.options import resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
 from pymc_tempering.references import REFERENCES
+from pymc_tempering.references.given import check_gaussian
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.progress import progress_columns, progress_update
@@ -228,19 +229,7 @@ def _check_base(
         return None, REFERENCES[base](density)
     if isinstance(base, xr.DataTree):
         return GaussianBase.from_draws(unconstrained_draws(base, density)), None
-    if not isinstance(base, GaussianBase):
-        known = ", ".join(repr(name) for name in ("advi", *REFERENCES))
-        raise OptionError(
-            f"`base` is {base!r}; expected None, {known}, a GaussianBase (from "
-            "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
-        )
-    if base.dim != density.dim:
-        raise BaseError(
-            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
-            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
-            "the base with `pymc_tempering.fit_base(model)`."
-        )
-    return base, None
+    return check_gaussian(base, density, ("advi", *REFERENCES)), None
 
 
 def is_diverging(n_target_divergences: int, n_scans: int) -> bool:

@@ -16,6 +16,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.options import (
+    check_betas,
     check_choice,
     check_flag,
     check_positive,
@@ -23,7 +24,7 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
-from pymc_tempering.schedule.grid import check_betas, check_n_levels
+from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
 from pymc_tempering.steps.common import (
     TemperedStep,

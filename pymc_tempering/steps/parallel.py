@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.options import (
+    check_betas,
     check_choice,
     check_flag,
     check_positive,
@@ -22,7 +23,7 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.results.compact import round_delta
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.common import (
     TemperedStep,
     TemperedStepState,

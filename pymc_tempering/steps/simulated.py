@@ -13,9 +13,9 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.running_weights import level_log_weights
-from pymc_tempering.options import as_numbers, check_choice
+from pymc_tempering.options import as_numbers, check_betas, check_choice
 from pymc_tempering.schedule.adapt import n_levels_for
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.testing.interfaces import GaussianLike, TargetLike
 from pymc_tempering.types import FloatArray
 
 __all__ = ["base_log_density", "draw_path", "log_z_path", "path_gaussian"]
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 _REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
 _QUADRATURE_ERROR = 1e-6
 _MAX_ROUNDS = 10_000

@@ -9,10 +9,11 @@ import xarray as xr
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.methods import METHOD_CODE, METHODS
+from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.results.datatree import attach_estimate, read_draws
 from pymc_tempering.results.names import BETA, DELTA, OBSERVED, POSITION, PREFIX
 from pymc_tempering.transform.analysis import analyse
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import IntArray
 
 __all__ = ["untemper"]
 
@@ -93,7 +94,9 @@ def untemper(
     """
     run = analyse(idata)
     rng = np.random.default_rng(random_seed)
-    index = np.stack([_systematic(row, rng) for row in run.log_weights])
+    index = np.stack(
+        [systematic_indices(np.exp(w - w.max()), w.size, rng) for w in run.log_weights]
+    )
     posterior = idata["posterior"].to_dataset()
     own = [name for name in (POSITION, DELTA) if name in posterior]
     own.append(PREFIX + BETA if PREFIX + BETA in posterior else BETA)
@@ -120,14 +123,6 @@ def untemper(
         warnings.warn(text, TemperingWarning, stacklevel=2)
     arrays = run.arrays | {"tempered_draw": index}
     return attach_estimate(xr.DataTree.from_dict(groups), estimate, arrays)
-
-
-def _systematic(log_weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Indices drawn in proportion to weights, each within one of its expected number, sorted."""
-    weights = np.exp(log_weights - log_weights.max())
-    ends = np.cumsum(weights)
-    points = (np.arange(weights.size) + rng.uniform()) * (ends[-1] / weights.size)
-    return np.minimum(np.searchsorted(ends, points, side="right"), weights.size - 1)
 
 
 def _pick(dataset: xr.Dataset, dropped: list[str], index: IntArray) -> xr.Dataset:
