@@ -145,8 +145,12 @@ def test_generated_table_has_every_entry(markdown_table):
 
 
 def test_generated_table_follows_the_schema(markdown_table, monkeypatch):
-    monkeypatch.setitem(schema.SAMPLE_STATS, "fresh", schema.Entry(("knot",), "nats", "added now"))
-    assert "| `fresh` | chain, draw, knot | nats | added now |" in markdown_table("SAMPLE_STATS")
+    entry = schema.Entry(("knot",), "nats", "added now", ("st", "hais"))
+    monkeypatch.setitem(schema.SAMPLE_STATS, "fresh", entry)
+    table = markdown_table("SAMPLE_STATS").splitlines()
+    assert table[0] == "| name | dimensions | unit | methods | meaning |"
+    assert "| `fresh` | chain, draw, knot | nats | st, hais | added now |" in table
+    assert any(row.startswith("| `base_id` | chain, draw |  | all |") for row in table)
 
 
 def test_every_warning_is_explained():

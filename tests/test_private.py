@@ -263,9 +263,9 @@ def test_stock_locators():
 
 
 def test_locator_file():
-    from pymc_tempering.numerics import log1mexp
+    from pymc_tempering.numerics import log_exprel
 
-    locator = log1mexp._cache._impl.locator
+    locator = log_exprel._cache._impl.locator
     assert Path(private.locator_file(locator)).name == "numerics.py"
 
 

@@ -9,7 +9,9 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import OptionError, TemperingWarning
-from pymc_tempering.sampling import STEPS, build_step, check_run, resolve_method
+from pymc_tempering.methods import METHODS, resolve_method
+from pymc_tempering.results.statistics import STEP_METHODS
+from pymc_tempering.steps.run import build_step, check_run
 from pymc_tempering.testing import asymmetric_bimodal
 
 QUICK = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
@@ -109,24 +111,24 @@ def test_doubts_are_warned_of_and_stored(model, base):
     assert run["tempering"].attrs["warnings"].split("\n") == texts
 
 
-@pytest.mark.parametrize("method", sorted(STEPS))
+@pytest.mark.parametrize("method", sorted(STEP_METHODS))
 def test_every_method_has_a_step(method, model):
     options = {"model_option": 1}
     with pytest.raises(OptionError, match="model_option"):
-        build_step(method, model, options)
-    step = build_step(method, model, {"discard_tuned_samples": True})
+        build_step(METHODS[method], model, options)
+    step = build_step(METHODS[method], model, {"discard_tuned_samples": True})
     assert callable(step.step)
 
 
 def test_build_step_takes_out_what_it_uses(model):
     options = {"scans_per_draw": 3, "quiet": True}
-    assert build_step("pt", model, options).scans_per_draw == 3
+    assert build_step(METHODS["pt"], model, options).scans_per_draw == 3
     assert options == {"quiet": True}
 
 
 def test_methods(model):
-    assert resolve_method("auto") in STEPS
-    assert resolve_method("st") == "st"
+    assert resolve_method("auto").step
+    assert resolve_method("st") is METHODS["st"]
     with pytest.raises(OptionError, match=r"options \['seed'\] \(did you mean random_seed\?\)"):
         pm_temper.estimate_logz(model, seed=1)
     with pytest.raises(OptionError, match=r"Unknown method 'smc'.*'pt'"):

@@ -10,6 +10,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
@@ -25,7 +26,6 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
-    "model_probabilities",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -187,15 +187,6 @@ def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
         return estimate_logz(idata) if has_statistics(idata) else stored_estimate(idata)
     except DataError as error:
         raise DataError(f"{name!r}: {error}") from error
-
-
-def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
-    """Posterior model probabilities, softmax of ``log_z + log prior`` over the last axis."""
-    with np.errstate(divide="ignore"):
-        score = log_z + np.log(prior)
-    score = score - score.max(axis=-1, keepdims=True)
-    weights = np.exp(score)
-    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatArray:

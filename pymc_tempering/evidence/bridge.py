@@ -20,6 +20,7 @@ from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.same_model import check_observed, draws_of_model, log_density_at
 from pymc_tempering.evidence.stored import has_statistics, with_notes
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.results.datatree import attach_estimate
 from pymc_tempering.types import FloatArray
 
@@ -34,7 +35,6 @@ proposal's draw that goes with it."""
 
 MIN_PROPOSALS = 1000
 MIN_DRAWS = 8
-MAX_PARETO_K = 0.7
 MAX_R_HAT = 1.05
 _DISAGREEMENT_RATE = 1e-5
 

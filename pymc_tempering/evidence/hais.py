@@ -14,11 +14,11 @@ from pymc_tempering.estimators.annealed import (
 )
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
 __all__ = ["annealing_doubts", "collect", "deciding_pareto_k"]
 
-MAX_PARETO_K = 0.7
 MIN_WEIGHT_ESS = 20.0
 MAX_GAP = 3.0
 MIN_ACCEPTED = 0.02

@@ -13,13 +13,13 @@ from pymc_tempering.estimators.stepping_stone import (
     support_mass,
 )
 from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
-__all__ = ["collect"]
+__all__ = ["collect", "collect_bar"]
 
 MIN_ROUND_TRIPS = 1
 MIN_SWAP_RATE = 0.05
-MAX_PARETO_K = 0.7
 FULL_SUPPORT = 0.99
 
 
@@ -82,6 +82,20 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
                           warnings=warnings, arrays=arrays)  # fmt: skip
+
+
+def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z of each chain by BAR between neighbours, and nothing else.
+
+    It costs less than the MBAR of :func:`collect` and differs from it by far less than the error.
+    """
+    log_z, influences = [], []
+    for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
+        n = int(np.isfinite(betas[0]).sum())
+        estimate = bar_ladder(delta[..., :n].reshape(-1, n), betas[0, :n])
+        log_z.append(estimate.log_z[-1])
+        influences.append(estimate.influence)
+    return MethodEstimate(np.array(log_z), influences)
 
 
 def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:

@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ from pymc_tempering.evidence.stored import (
     recorded_statistics,
     with_notes,
 )
+from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.results.datatree import label_dimensions
-from pymc_tempering.sampling import STEPS, build_step, check_run, resolve_method, run_chains
+from pymc_tempering.steps.run import build_step, check_run, run_chains
 
 __all__ = ["estimate_draws"]
 
@@ -141,19 +141,19 @@ def _add_chains(
     return with_notes(estimate, prior_doubts(model, estimate.idata) if added else (), notes)
 
 
-def _stored_method(idata: xr.DataTree, method: str) -> str:
-    method, (stored, _) = resolve_method(method), recorded_statistics(idata)
+def _stored_method(idata: xr.DataTree, name: str) -> Method:
+    method, (stored, _) = resolve_method(name), recorded_statistics(idata)
     # "pt" is the default of the argument, so that it says nothing
-    if method not in ("pt", stored):
+    if method.name not in ("pt", stored.name):
         raise OptionError(
-            f"`method` is {method!r}, but the run was sampled with {stored!r}. Chains of two "
-            "methods make no run: leave `method` out, or estimate the model afresh with "
-            f"`estimate_logz(model, method={method!r})`."
+            f"`method` is {method.name!r}, but the run was sampled with {stored.name!r}. Chains of "
+            "two methods make no run: leave `method` out, or estimate the model afresh with "
+            f"`estimate_logz(model, method={method.name!r})`."
         )
-    if stored not in STEPS:
+    if stored.step is None:
         raise OptionError(
-            f"The run is of {stored!r}, whose chains belong to one tempered model, so none can be "
-            "added. Estimate it without `model=`, or the model by another method."
+            f"The run is of {stored.name!r}, whose chains belong to one tempered model, so none "
+            "can be added. Estimate it without `model=`, or the model by another method."
         )
     return stored
 
@@ -164,10 +164,11 @@ def _check_model(idata: xr.DataTree, model: pm.Model) -> None:
 
 
 def _step_like(
-    method: str, model: pm.Model, statistics: xr.Dataset, options: dict[str, Any]
+    method: Method, model: pm.Model, statistics: xr.Dataset, options: dict[str, Any]
 ) -> Any:
-    module, name = STEPS[method]
-    known = inspect.signature(getattr(import_module(module), name).__init__).parameters
+    assert method.step is not None
+    cls: Any = load(method.step)
+    known = inspect.signature(cls.__init__).parameters
     for option, dimension in _SHOWN.items():
         fixed = option == "n_levels" and "betas" in options
         if option in known and dimension in statistics.sizes and not fixed:
@@ -181,7 +182,7 @@ def _step_like(
             raise OptionError(
                 f"The chains to be added would record `{statistic}` of shape {tuple(shape)}, and "
                 f"those of the stored run have {there}. Pass the options that the run was sampled "
-                f"with (`scans_per_draw`, and the number of levels or knots of {name})."
+                f"with (`scans_per_draw`, and the number of levels or knots of {cls.__name__})."
             )
     return step
 

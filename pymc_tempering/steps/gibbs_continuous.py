@@ -117,7 +117,7 @@ class GibbsCT(CoupledStep):
     (2, 100)
     """
 
-    name = "gibbs_ct"
+    name = method = "gibbs_ct"
     _pair_class = ContinuousPair
 
     def __init__(
@@ -156,15 +156,8 @@ class GibbsCT(CoupledStep):
         }
         self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
 
-    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
-        return {
-            "knots": (np.float64, [self.n_entries]),
-            "bias": (np.float64, [self.n_entries]),
-            "step_size": (np.float64, [self._n_grid]),
-            "step_size_beta": (np.float64, [self._n_grid]),
-            "acceptance_rate": (np.float64, []),
-            "base_acceptance_rate": (np.float64, []),
-        }
+    def _sizes(self) -> dict[str, int]:
+        return {"scan": self.scans_per_draw, "knot": self.n_entries, "level": self._n_grid}
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {

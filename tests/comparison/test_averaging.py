@@ -9,7 +9,7 @@ import xarray as xr
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering.comparison.averaging import average, systematic_counts
+from pymc_tempering.comparison.averaging import average
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
@@ -169,15 +169,6 @@ def test_a_model_without_probability_has_no_draws():
     mixture = average(RUNS, hopeless)
     assert mixture["model_weights"]["n_draws"].values.tolist() == [100, 0]
     assert set(mixture["posterior_predictive"]["model"].values.ravel()) == {"a"}
-
-
-@pytest.mark.parametrize("n", [1, 7, 100])
-def test_counts_are_within_one_of_the_share(n, rng):
-    for _ in range(200):
-        weights = rng.dirichlet([0.3, 1.0, 2.0, 0.0 + 1e-3])
-        counts = systematic_counts(weights, n, rng)
-        assert counts.sum() == n
-        assert (np.abs(counts - n * weights) < 1 + 1e-9).all()
 
 
 def test_common_variables_are_mixed_and_may_be_chosen():

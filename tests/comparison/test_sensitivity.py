@@ -10,6 +10,7 @@ from scipy.special import gammaln
 import pymc_tempering as pm_temper
 from pymc_tempering.comparison.sensitivity import prior_sensitivity
 from pymc_tempering.errors import DataError, ModelError, OptionError, TemperingWarning
+from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.testing import asymmetric_bimodal
 
 QUICK = {"draws": 100, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
@@ -325,7 +326,7 @@ def make_run():
             "betas": np.broadcast_to(betas, (*shape, 4)).copy(),
             "swap_acceptance_rate": np.full((*shape, 3), 0.5),
             "n_round_trips": np.ones(shape), "n_tempered_restarts": np.ones(shape),
-            "base_id": np.full(shape, 7),
+            "base_id": np.full(shape, 7), METHOD_CODE: np.full(shape, METHODS["pt"].code),
         }  # fmt: skip
         dims = {"delta": ("scan", "level"), "betas": ("level",), "swap_acceptance_rate": ("pair",)}
         dataset = xr.Dataset(

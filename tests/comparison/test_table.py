@@ -11,7 +11,8 @@ import xarray as xr
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering.comparison.table import compare, model_probabilities
+from pymc_tempering.comparison.probabilities import model_probabilities
+from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import DataError, OptionError, TemperingError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 
