@@ -34,6 +34,7 @@ from pymc_tempering.options import (
 from pymc_tempering.progress.phases import Phases, compiling, phases
 from pymc_tempering.progress.plan import plan_of_particles, say
 from pymc_tempering.schedule.grid import check_n_levels
+from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.progress import format_log_z
 from pymc_tempering.types import FloatArray, IntArray

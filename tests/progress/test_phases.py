@@ -3,7 +3,7 @@
 import pymc as pm
 import pytest
 
-from pymc_tempering import progress, testing
+from pymc_tempering import testing
 from pymc_tempering.annealing.bidirectional import bidirectional_check
 from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.engine.path.gaussian import GaussianBase
