@@ -114,7 +114,11 @@ def _add_chains(
     run["draws"] = n_draws
     if run["tune"] is None:
         run["tune"] = statistics.attrs.get("tuning_steps")
-    check_run(target_se=target_se, **{k: v for k, v in run.items() if k != "progressbar"})
+    check_run(
+        target_se=target_se,
+        random_seed=random_seed,
+        **{k: v for k, v in run.items() if k != "progressbar"},
+    )
     _check_model(idata, model)
     step = _step_like(stored_method, model, statistics, options)
     estimate = estimate_from_idata(idata)
