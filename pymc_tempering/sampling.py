@@ -1,7 +1,6 @@
 """``pm.sample`` with a tempered step, and the estimate of log Z attached to the result."""
 
 import inspect
-import warnings
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -9,11 +8,12 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.doubt import warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
-from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.options import (
     check_choice,
     check_positive,
@@ -258,7 +258,7 @@ def sample(
     -----
     TemperingWarning
         Once for everything that speaks against the estimate; the same texts are in
-        ``idata["tempering"].attrs["warnings"]``.
+        ``idata["tempering"]["warning_text"]``.
 
     Examples
     --------
@@ -284,11 +284,7 @@ def sample(
     else:
         step = prepare_step(method, model, kwargs, run)
         estimate = estimate_from_idata(run_chains(step, model, **run, **kwargs))
-    estimate = with_notes(
-        estimate,
-        model_doubts(model, estimate.idata),
-        interruption(estimate.idata, draws=draws, chains=chains),
-    )
-    for text in estimate.warnings:
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    of_run = interruption(estimate.idata, draws=draws, chains=chains)
+    estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
+    warn_of(estimate.warnings)
     return estimate.idata
