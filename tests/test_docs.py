@@ -12,6 +12,7 @@ from pkgutil import resolve_name
 import pytest
 
 import pymc_tempering
+from pymc_tempering.estimators.doubt import CODES
 from pymc_tempering.results import schema
 
 ROOT = Path(__file__).parents[1]
@@ -21,8 +22,6 @@ ENTRY = re.compile(r"^   (pymc_tempering\.[\w.]+)$", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"^:\w.*\n\n?", re.MULTILINE)  # of a cell
 TUTORIAL = (DOCS / "tutorials" / "extend_the_engine.md").read_text()
-# the text up to the first colon is the name of a warning
-WARNING = re.compile(r'(?:warnings\.append\(|notes\.append\(|text = \(|doubt = \()\s*f?"([^:"]+):')
 
 
 @pytest.fixture
@@ -47,13 +46,16 @@ def entries():
     return ENTRY.findall((DOCS / "reference" / "api.rst").read_text())
 
 
-def warning_names():
-    """Names of all warnings, from the source; a value in a name ends it."""
-    names = set()
-    for path in (ROOT / "pymc_tempering").rglob("*.py"):
-        for name in WARNING.findall(path.read_text()):
-            names.add(name.split(" {")[0])
-    return names
+def raised_codes():
+    """First argument of every call of ``Doubt`` in the package; None where it is no literal."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "pymc_tempering").rglob("*.py")]
+    calls = [
+        node
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Doubt" and node.args
+    ]
+    return [getattr(call.args[0], "value", None) for call in calls]
 
 
 def test_every_public_name_is_in_the_api():
@@ -153,18 +155,20 @@ def test_generated_table_follows_the_schema(markdown_table, monkeypatch):
     assert any(row.startswith("| `base_id` | chain, draw |  | all |") for row in table)
 
 
-def test_every_warning_is_explained():
-    page = (DOCS / "howto" / "diagnostics.md").read_text()
-    names = warning_names()
-    assert len(names) > 15
-    assert [name for name in sorted(names) if f"\n`{name}" not in page] == []
+def test_codes_that_are_raised_are_those_of_the_list():
+    raised = raised_codes()
+    # all but the one that reads what was stored
+    assert raised.count(None) == 1
+    assert set(raised) - {None} == set(CODES)
 
 
-def test_no_warning_is_explained_that_does_not_exist():
+def test_every_warning_is_explained_once_and_no_other():
     page = (DOCS / "howto" / "diagnostics.md").read_text()
-    explained = re.findall(r"^`([^`\n]+)`\n: ", page, re.MULTILINE)
-    names = tuple(warning_names())
-    assert [name for name in explained if not name.startswith(names)] == []
+    explained = re.findall(r"^`([^`\n]+)` \(`(\w+)`\)\n: ", page, re.MULTILINE)
+    assert sorted(explained) == sorted((kind.name, code) for code, kind in CODES.items())
+    names = [kind.name for kind in CODES.values()]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)*", code) for code in CODES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))

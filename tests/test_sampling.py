@@ -46,7 +46,7 @@ def test_attached_estimate_is_that_of_estimate_logz(run):
     }.items():  # fmt: skip
         assert float(group[f"log_marginal_likelihood{name}"]) == value
     np.testing.assert_array_equal(group["log_z_chain"], estimate.per_chain)
-    assert group.attrs["warnings"] == "\n".join(estimate.warnings)
+    assert group["warning_code"].values.tolist() == [w.code for w in estimate.warnings]
 
 
 def test_draws_are_those_of_pm_sample(model, base, run):
@@ -105,10 +105,13 @@ def test_tune_defaults_to_what_the_step_needs(model, base, monkeypatch):
 
 
 def test_doubts_are_warned_of_and_stored(model, base):
-    with pytest.warns(TemperingWarning, match="too few effective draws") as record:
+    with pytest.warns(TemperingWarning) as record:
         run = pm_temper.sample(model, base=base, scans_per_draw=2, **(QUICK | {"draws": 10}))
-    texts = [str(w.message) for w in record if w.category is TemperingWarning]
-    assert run["tempering"].attrs["warnings"].split("\n") == texts
+    doubts = [w.message.doubt for w in record if w.category is TemperingWarning]
+    assert "too_few_effective_draws" in [doubt.code for doubt in doubts]
+    for part in ("code", "text", "remedy"):
+        stored = run["tempering"][f"warning_{part}"].values.tolist()
+        assert stored == [getattr(doubt, part) for doubt in doubts]
 
 
 @pytest.mark.parametrize("method", sorted(STEP_METHODS))

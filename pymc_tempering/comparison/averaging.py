@@ -1,6 +1,5 @@
 """Bayesian model averaging: draws of several models mixed by posterior model probability."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,8 @@ import xarray as xr
 
 from pymc_tempering.comparison.table import check_same_data
 from pymc_tempering.comparison.weights import evidence_table, model_weights
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
@@ -143,11 +143,13 @@ def average(
             break
     doubtful = evidence.index[evidence["warning"]].tolist()
     if doubtful:
-        text = (
-            f"doubtful evidence: the estimates of {doubtful} have warnings, and all weights depend "
-            "on them. Read `estimate.warnings`, or the group `tempering` of the run."
+        doubt = Doubt(
+            "doubtful_evidence",
+            f"the estimates of {doubtful} have warnings, and all weights depend on them.",
+            "Read `estimate.warnings`, or the group `tempering` of the run.",
+            {"models": doubtful},
         )
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+        warn_of([doubt])
     return xr.DataTree.from_dict(groups)
 
 

@@ -1,18 +1,18 @@
 """The log marginal likelihood of a model or of a stored run, in one call."""
 
 import inspect
-import warnings
 from typing import Any
 
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
-from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.evidence.with_model import estimate_draws
 from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.options import check_positive, resolve_model
@@ -94,7 +94,7 @@ def estimate_logz(
     Warns
     -----
     TemperingWarning
-        Once for everything that speaks against the estimate; the same texts are in ``warnings``.
+        Once for everything that speaks against the estimate; the same is in ``warnings``.
 
     Examples
     --------
@@ -145,8 +145,7 @@ def estimate_logz(
             "a DataTree from `pm.sample` with a tempered step."
             f"{open_hint(model_or_idata)}"
         )
-    for text in estimate.warnings:
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    warn_of(estimate.warnings)
     return estimate
 
 
@@ -168,9 +167,9 @@ def _sample_and_estimate(
     seeds, least, draws = round_seeds(random_seed), run["chains"], run["draws"]
     idata = sampler(chains=least, random_seed=next(seeds))
     estimate = estimate_from_idata(idata)
-    doubts, notes = model_doubts(model, idata), interruption(idata, draws=draws, chains=least)
-    if target_se is not None and not notes:
-        estimate, notes = reach_target_se(
+    of_model, of_run = model_doubts(model, idata), interruption(idata, draws=draws, chains=least)
+    if target_se is not None and not of_run:
+        estimate, of_run = reach_target_se(
             estimate,
             idata,
             lambda n: sampler(chains=n, random_seed=next(seeds)),
@@ -179,7 +178,7 @@ def _sample_and_estimate(
             least=least,
             show=bool(run["progressbar"]) and not options.get("quiet", False),
         )
-    return with_notes(estimate, doubts, notes)
+    return with_doubts(estimate, [*of_model, *of_run])
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:
@@ -201,9 +200,11 @@ def _estimate_stored(
     estimate = estimate_from_idata(idata)
     if target_se is None or estimate.se <= target_se:
         return estimate
-    note = (
-        f"target_se not reached: the error of the stored run is {estimate.se:.3g}, more than "
-        f"{target_se:g}. Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, "
-        "so that chains are added."
+    doubt = Doubt(
+        "target_se_not_reached",
+        f"the error of the stored run is {estimate.se:.3g}, more than {target_se:g}.",
+        "Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, so that chains "
+        "are added.",
+        {"log_marginal_likelihood_se": float(estimate.se), "chains": int(estimate.per_chain.size)},
     )
-    return with_notes(estimate, (), [note])
+    return with_doubts(estimate, [doubt])

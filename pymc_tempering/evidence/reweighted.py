@@ -177,9 +177,9 @@ def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatAr
 
 def _doubt(k: float, ess: float, independent: float) -> str:
     if not np.isfinite(ess) or ess < MIN_WEIGHTS or np.isnan(k) or k > MAX_PARETO_K:
-        return "weights collapse"
+        return "weights_collapse"
     if k > HEAVY_PARETO_K:
-        return "heavy-tailed weights"
+        return "heavy_tailed_weights"
     if min(ess, independent) < MIN_ESS:
-        return "too few effective draws"
+        return "too_few_effective_draws"
     return ""

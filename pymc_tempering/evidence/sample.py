@@ -1,15 +1,14 @@
 """Draws from the posterior, and the estimate of log Z attached to them."""
 
-import warnings
 from typing import Any
 
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.estimators.doubt import warn_of
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
-from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.methods import load, resolve_method
 from pymc_tempering.options import resolve_model
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_run
@@ -65,7 +64,7 @@ def sample(
     -----
     TemperingWarning
         Once for everything that speaks against the estimate; the same texts are in
-        ``idata["tempering"].attrs["warnings"]``.
+        ``idata["tempering"]["warning_text"]``.
 
     Examples
     --------
@@ -87,11 +86,7 @@ def sample(
     }  # fmt: skip
     sampler: Sampler = load(row.prepare)(row, model, kwargs, run)
     estimate = estimate_from_idata(sampler(chains=chains, random_seed=random_seed))
-    estimate = with_notes(
-        estimate,
-        model_doubts(model, estimate.idata),
-        interruption(estimate.idata, draws=draws, chains=chains),
-    )
-    for text in estimate.warnings:
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    of_run = interruption(estimate.idata, draws=draws, chains=chains)
+    estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
+    warn_of(estimate.warnings)
     return estimate.idata

@@ -7,8 +7,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
+from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
@@ -17,6 +19,7 @@ from pymc_tempering.results.datatree import (
     read_draws,
     read_statistics,
 )
+from pymc_tempering.results.doubts import doubt_variables, read_doubts
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.names import DELTA
 from pymc_tempering.types import FloatArray
@@ -26,10 +29,8 @@ __all__ = [
     "has_statistics",
     "method_of",
     "recorded_statistics",
-    "with_notes",
+    "with_doubts",
 ]
-
-_NOTES = "model_warnings"
 
 
 def _statistics(idata: xr.DataTree) -> xr.Dataset:
@@ -149,32 +150,29 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     check_distinct_chains(statistics)
     collect: Collector = load(method.collect)
     parts = collect(statistics)
+    parts.warnings.extend(gradient_doubts(statistics))
     estimate = combine(parts, method.label, read_draws(idata))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
-    stored = idata["tempering"].attrs.get(_NOTES, "") if "tempering" in idata.children else ""
-    return with_notes(estimate, [text for text in str(stored).split("\n") if text])
+    stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()
+    return with_doubts(estimate, [doubt for doubt in stored if doubt.of_model])
 
 
-def with_notes(
-    estimate: LogZEstimate, about_model: Sequence[str], about_run: Sequence[str] = ()
-) -> LogZEstimate:
+def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate:
     """Add warnings that the statistics alone do not give, also to the stored run.
 
     Parameters
     ----------
     estimate : LogZEstimate
         With its ``idata``; not changed.
-    about_model : sequence of str
-        Such as those of :func:`pymc_tempering.evidence.priors.prior_doubts`. Later estimates from
-        the same run, or from part of its draws, repeat them.
-    about_run : sequence of str
-        Such as an error that was not reached.
+    doubts : sequence of Doubt
+        Such as those of :func:`pymc_tempering.evidence.priors.prior_doubts`: later estimates from
+        the same run, or from part of its draws, repeat those that are of the model.
     """
-    if not about_model and not about_run:
+    if not doubts:
         return estimate
-    texts = (*estimate.warnings, *about_model, *about_run)
+    every = (*estimate.warnings, *doubts)
     idata = estimate.idata.copy()
-    attrs = {"warnings": "\n".join(texts), _NOTES: "\n".join(about_model)}
-    idata["tempering"] = xr.DataTree(idata["tempering"].to_dataset().assign_attrs(attrs))
-    return replace(estimate, warnings=texts, idata=idata)
+    dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
+    idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))
+    return replace(estimate, warnings=every, idata=idata)

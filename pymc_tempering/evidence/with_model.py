@@ -11,14 +11,14 @@ import xarray as xr
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.bridge import bridge_from_idata
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.same_model import check_observed, draws_of_model
 from pymc_tempering.evidence.stored import (
     estimate_from_idata,
     has_statistics,
     recorded_statistics,
-    with_notes,
+    with_doubts,
 )
 from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.model.compile import compile_density
@@ -114,11 +114,8 @@ def _add_chains(
     run["draws"] = n_draws
     if run["tune"] is None:
         run["tune"] = statistics.attrs.get("tuning_steps")
-    check_run(
-        target_se=target_se,
-        random_seed=random_seed,
-        **{k: v for k, v in run.items() if k != "progressbar"},
-    )
+    checked = {name: value for name, value in run.items() if name != "progressbar"}
+    check_run(target_se=target_se, random_seed=random_seed, **checked)
     _check_model(idata, model)
     step = _step_like(stored_method, model, statistics, options)
     estimate = estimate_from_idata(idata)
@@ -131,7 +128,7 @@ def _add_chains(
         if name in ("posterior", "sample_stats") or "chain" not in node.dims
     }
     n_stored = estimate.per_chain.size
-    estimate, notes = reach_target_se(
+    estimate, of_run = reach_target_se(
         estimate,
         xr.DataTree.from_dict(alike),
         lambda n: run_chains(step, model, chains=n, random_seed=next(seeds), **run, **options),
@@ -142,7 +139,8 @@ def _add_chains(
     )
     # an estimate of the stored chains alone repeats what was stored about the model
     added = estimate.per_chain.size > n_stored
-    return with_notes(estimate, prior_doubts(model, estimate.idata) if added else (), notes)
+    of_model = model_doubts(model, estimate.idata) if added else []
+    return with_doubts(estimate, [*of_model, *of_run])
 
 
 def _stored_method(idata: xr.DataTree, name: str) -> Method:

@@ -13,6 +13,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.compact import compress, pad_levels
 from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.results.doubts import doubt_variables
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.types import FloatArray
@@ -176,9 +177,9 @@ def attach_estimate(
         attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
         variables[name] = (dims, array, attrs)
     dataset = xr.Dataset(
-        variables,
+        variables | doubt_variables(estimate.warnings),
         coords={"chain": chain} | _draws_of(idata, variables),
-        attrs={"method": estimate.method, "warnings": "\n".join(estimate.warnings)},
+        attrs={"method": estimate.method},
     )
     idata["tempering"] = xr.DataTree(dataset)
     per_chain = xr.DataArray(

@@ -89,5 +89,9 @@ TEMPERING: dict[str, Entry] = {
     "base_delta": Entry(("chain", "base_draw"), "nats", "delta at draws from the base"),
     "base_mean": Entry(("base_dim",), "", "mean of the base, unconstrained"),
     "base_scale": Entry(("base_dim", "base_dim_bis"), "", "sds or Cholesky factor of the base"),
+    "warning_code": Entry(("warning",), "", "which kind of doubt, as on the page of diagnostics"),
+    "warning_text": Entry(("warning",), "", "what was found"),
+    "warning_remedy": Entry(("warning",), "", "what to do"),
+    "warning_measured": Entry(("warning",), "", "what it was concluded from, as JSON"),
 }
 """Variables of the group ``tempering``."""

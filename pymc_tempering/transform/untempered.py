@@ -1,12 +1,11 @@
 """From the draws of a tempered model to posterior draws and log Z."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.estimators.doubt import warn_of
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.numerics import systematic_indices
@@ -119,8 +118,7 @@ def untemper(
     estimate = combine(
         run.parts, METHODS["joint_ct"].label, read_draws(xr.DataTree.from_dict(groups))
     )
-    for text in estimate.warnings:
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    warn_of(estimate.warnings)
     arrays = run.arrays | {"tempered_draw": index}
     return attach_estimate(xr.DataTree.from_dict(groups), estimate, arrays)
 

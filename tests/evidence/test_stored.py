@@ -9,8 +9,9 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import has_statistics, method_of, with_notes
+from pymc_tempering.evidence.stored import has_statistics, method_of, with_doubts
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.datatree import concat_chains
 
@@ -235,15 +236,22 @@ def test_concat_chains_refuses_unequal_runs(labelled_run):
         concat_chains([labelled_run, labelled_run.isel(draw=slice(30))])
 
 
-def test_with_notes_keeps_what_concerns_the_model(labelled_run):
+def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
-    noted = with_notes(estimate, ["priors: wide."], ["target_se not reached: long."])
-    assert noted.warnings == ("priors: wide.", "target_se not reached: long.")
-    assert noted.idata["tempering"].attrs["warnings"] == "\n".join(noted.warnings)
-    assert estimate.idata["tempering"].attrs["warnings"] == ""
-    with pytest.warns(pm_temper.errors.TemperingWarning, match="priors"):
-        again = pm_temper.estimate_logz(noted.idata.isel(draw=slice(40)))
-    assert again.warnings == ("priors: wide.",)
+    of_model = Doubt("improper_priors", "['x'].", "Give proper ones.", {"variables": ["x"]})
+    of_run = Doubt("target_se_not_reached", "0.1.", "Raise `draws`.", {"chains": 2})
+    doubted = with_doubts(estimate, [of_model, of_run])
+    assert doubted.warnings == (of_model, of_run)
+    assert stored_estimate(doubted.idata).warnings == (of_model, of_run)
+    assert stored_estimate(estimate.idata).warnings == ()
+    with pytest.warns(pm_temper.errors.TemperingWarning, match="^improper priors: "):
+        again = pm_temper.estimate_logz(doubted.idata.isel(draw=slice(40)))
+    assert again.warnings == (of_model,)
+    # once more, so that nothing is repeated twice
+    more = with_doubts(again, [of_run])
+    with pytest.warns(pm_temper.errors.TemperingWarning, match="improper priors"):
+        last = pm_temper.estimate_logz(more.idata)
+    assert stored_estimate(last.idata).warnings == last.warnings == (of_model,)
 
 
 def test_tempered_draws_are_sent_to_untemper(model, base, seed):

@@ -47,7 +47,7 @@ def sensitivity():
     columns = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
     rows = [
         ("original", "", 1.0, 0.0, 0.0, ""),
-        ("prior scale", "tau", 4.0, -1.2, 0.2, "weights collapse"),
+        ("prior scale", "tau", 4.0, -1.2, 0.2, "weights_collapse"),
         ("prior scale", "tau", 0.5, 0.4, 0.1, ""),
         ("likelihood power", "likelihood", 0.8, 6.0, 0.1, ""),
     ]

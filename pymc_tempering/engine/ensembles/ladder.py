@@ -204,7 +204,7 @@ class Ladder(Stateful):
             delta=record.delta,
             swap_acceptance_rate=record.swap_sums / n_scans,
             acceptance_rate=record.acceptance_sums / n_scans,
-            counts=counts_by_name(record.counts),
+            counts=counts_by_name(record.counts, needs_gradient=self.settings.needs_gradient),
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
         )
 
