@@ -27,7 +27,7 @@ help:
 	@echo "make papers       published figures, computed again"
 	@echo "make gallery      every picture on short runs, in build/gallery"
 	@echo "make docs         the documentation, in docs/_build/html"
-	@echo "make api          write docs/reference/names.md from the docstrings"
+	@echo "make api          write docs/reference/names.md and the picture of the folders"
 	@echo "make dist         source archive and wheel, in dist/"
 	@echo "make wheel-test   the README's example from the built wheel, in an empty environment"
 	@echo "make clean        remove .venv, caches and everything built"
@@ -110,6 +110,7 @@ docs: $(INSTALLED_DOCS)
 
 api: $(INSTALLED)
 	@$(PYTHON) docs/_ext/api_page.py
+	@$(PYTHON) docs/_ext/import_order.py
 
 dist: $(INSTALLED)
 	@$(PYTHON) -m pip install -qq --disable-pip-version-check build

@@ -93,7 +93,7 @@ def run_case(model, log_z, method, seeds, options):
                 "sampling_seconds": float(estimate.idata["posterior"].attrs["sampling_time"]),
                 "n_gradients": int(stats["n_gradients"].sum()),
                 "covered": bool(estimate.interval()[0] <= log_z <= estimate.interval()[1]),
-                "warnings": [text.split(":")[0] for text in estimate.warnings],
+                "warnings": [warning.code for warning in estimate.warnings],
             }
         )
     return rows

@@ -121,7 +121,7 @@ def study(name, n_seeds):
         draws = transform(chains)
         parts = bridge_draws(log_density, draws, rng)
         found = doubts(parts, largest_r_hat(draws))
-        named.update(text.split(":")[0] for text in found)
+        named.update(doubt.code for doubt in found)
         half = parts.se * stats.t.ppf(0.975, parts.df)
         rows.append((parts.log_z, parts.se, abs(parts.log_z) <= half, parts.ess, bool(found)))
     log_z, se, covered, ess, warned = np.array(rows).T
@@ -137,7 +137,7 @@ def study(name, n_seeds):
         "covered": int(covered.sum()),
         "runs": n_seeds,
         "covered unwarned": f"{int(own.sum())}/{own.size}",
-        "warnings": ", ".join(f"{text} {n}" for text, n in named.most_common()),
+        "warnings": ", ".join(f"{code} {n}" for code, n in named.most_common()),
         "cpu s a run": (time.process_time() - started) / n_seeds,
     }
 

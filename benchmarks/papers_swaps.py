@@ -18,7 +18,7 @@ from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES, swap_sweep, track
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.tally import COUNTERS, ROUND_TRIPS
+from pymc_tempering.engine.tally import ROUND_TRIPS, new_counts
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, round_trip_rate
 from pymc_tempering.testing import correlated_gaussian, scaled_normal
 
@@ -35,13 +35,13 @@ LOOK = {
 
 
 @numba.njit
-def independent_draws(n_scans, scheme, betas, sds, base_sd, target_sd, dim, rng):
+def independent_draws(n_scans, scheme, betas, sds, sd_ends, dim, counts, rng):
     """Round trips with exact draws at every level before each sweep."""
     n = betas.size
     delta = np.empty(n)
     replica_at = np.arange(n)
     last_end = np.zeros(n, dtype=np.int64)
-    counts = np.zeros(len(COUNTERS), dtype=np.int64)
+    base_sd, target_sd = sd_ends
     slope = 0.5 / base_sd**2 - 0.5 / target_sd**2
     for scan in range(-N_BURN_IN, n_scans):
         if scan == 0:
@@ -78,7 +78,7 @@ def with_independent_draws(n_scans, seed):
         }
         for scheme, name in enumerate(SWAP_SCHEMES):
             trips = [
-                independent_draws(n_scans, scheme, betas, sds, 2.0, 0.2, 12, rng)
+                independent_draws(n_scans, scheme, betas, sds, (2.0, 0.2), 12, new_counts(), rng)
                 for rng in np.random.default_rng([seed, n_levels, scheme]).spawn(8)
             ]
             row[name] = np.mean(trips) / n_scans
@@ -98,7 +98,7 @@ def with_hmc(n_scans, seed):
             rng = np.random.default_rng(seed + scheme)
             ladder = Ladder(
                 TemperedPath.from_base(target, base), np.linspace(0.0, 1.0, n_levels) ** 3,
-                target.start[None, :], rng, settings=Hamiltonian(), swap_scheme=scheme,
+                target.start, rng, settings=Hamiltonian(), swap_scheme=scheme,
             )  # fmt: skip
             for _ in range(3):
                 record = ladder.run(500, rng, adapt=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
+    from pymc_tempering.evidence.sample import sample
     from pymc_tempering.plots import (
         plot_barrier,
         plot_beta_occupancy,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.results.modes import Modes
-    from pymc_tempering.sampling import sample
     from pymc_tempering.steps.gibbs_continuous import GibbsCT
     from pymc_tempering.steps.hais import HAIS
     from pymc_tempering.steps.parallel import ParallelTempering
@@ -108,7 +108,7 @@ _HOMES = {
     "plot_report": "pymc_tempering.plots",
     "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
     "report": "pymc_tempering.plots.report",
-    "sample": "pymc_tempering.sampling",
+    "sample": "pymc_tempering.evidence.sample",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",

@@ -80,4 +80,14 @@ class OutputError(TemperingError):
 
 
 class TemperingWarning(UserWarning):
-    """A run finished but does not support what would be concluded from it."""
+    """A run finished but does not support what would be concluded from it.
+
+    Parameters
+    ----------
+    doubt : pymc_tempering.estimators.doubt.Doubt
+        What was found, with its code, figures and remedy; the message is its ``str``.
+    """
+
+    def __init__(self, doubt: Any) -> None:
+        super().__init__(doubt)
+        self.doubt = doubt

@@ -105,8 +105,8 @@ def compiled(function: Any = None, /, **options: Any) -> Any:
 
     Examples
     --------
-    >>> from pymc_tempering.numerics import log1mexp
-    >>> log1mexp.targetoptions["nogil"]
+    >>> from pymc_tempering.numerics import log_exprel
+    >>> log_exprel.targetoptions["nogil"]
     True
     """
     decorate: Callable[[Any], Any] = numba.njit(nogil=True, cache=True, **options)

@@ -13,52 +13,26 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
-    "log1mexp",
+    "LOG_2PI",
+    "MAX_PARETO_K",
     "log_exprel",
     "log_mean_exp",
     "log_sum_exp",
     "pareto_k",
+    "systematic_indices",
     "truncated_exponential_icdf",
     "weight_ess",
 ]
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+MAX_PARETO_K = 0.7
+"""Tail index beyond which neither the mean of importance weights nor its error can be trusted."""
+
 _MIN_WEIGHTS_FOR_PARETO_K = 25
-
-
-@compiled
-def log1mexp(x: float) -> float:
-    r"""Return :math:`\log(1 - e^{-x})` for ``x >= 0``.
-
-    Parameters
-    ----------
-    x : float
-        Non-negative number; ``inf`` gives 0 and 0 gives ``-inf``.
-
-    Returns
-    -------
-    float
-        The logarithm, ``nan`` where ``x < 0``.
-
-    Notes
-    -----
-    The switch at ``log 2`` keeps the relative error near machine precision on both sides
-    (M. Mächler, Accurately computing log(1 - exp(-|a|)), 2012, eq. 7).
-
-    Examples
-    --------
-    >>> round(log1mexp(1e-20), 4)
-    -46.0517
-    """
-    if x < 0.0 or math.isnan(x):
-        return math.nan
-    if x == 0.0:
-        return -math.inf
-    if x <= 0.6931471805599453:
-        return math.log(-math.expm1(-x))
-    return math.log1p(-math.exp(-x))
 
 
 @compiled
@@ -271,3 +245,29 @@ def pareto_k(log_weights: ArrayLike) -> float:
         # named pareto_khat is no use: arviz_stats 1.3.3 drops its log_weights and fits the logs.
         _, k = array_stats.psislw(-array, r_eff=1.0)
     return float(k)
+
+
+def systematic_indices(weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Draw indices in proportion to weights, each within one of its expected number, sorted.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_weights,)
+        Not negative, in any unit.
+    n : int
+    rng : numpy.random.Generator
+        One uniform number, which makes the expected numbers exact.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+
+    Examples
+    --------
+    >>> systematic_indices(np.array([2.0, 1.0, 1.0]), 4, np.random.default_rng(1)).tolist()
+    [0, 0, 1, 2]
+    """
+    ends = np.cumsum(weights)
+    points = (np.arange(n) + rng.uniform()) * (ends[-1] / n)
+    # the last point may reach the sum by rounding, and must not find an index without weight
+    return np.minimum(np.searchsorted(ends, points, side="right"), np.flatnonzero(weights)[-1])

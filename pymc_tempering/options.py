@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.errors import ModelError, OptionError, ScheduleError
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_numbers",
+    "check_betas",
     "check_choice",
     "check_flag",
     "check_positive",
@@ -161,6 +162,43 @@ def as_numbers(name: str, value: Any, error: type[Exception] = OptionError) -> F
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as reason:
         raise error(f"`{name}` is {value!r:.80}; expected an array of numbers.") from reason
+
+
+def check_betas(betas: Any) -> FloatArray:
+    """Validate a schedule.
+
+    Parameters
+    ----------
+    betas : array_like of shape (n_levels,)
+
+    Returns
+    -------
+    ndarray of shape (n_levels,)
+        A copy.
+
+    Raises
+    ------
+    ScheduleError
+        If it is not strictly increasing from exactly 0 to exactly 1.
+
+    Examples
+    --------
+    >>> check_betas([0, 0.1, 1]).tolist()
+    [0.0, 0.1, 1.0]
+    """
+    array = as_numbers("betas", betas, ScheduleError)
+    if array.ndim != 1 or array.size < 2:
+        raise ScheduleError(
+            f"A schedule is a vector of at least two inverse temperatures; one of shape "
+            f"{array.shape} was given, expected (n_levels,). The shortest schedule is [0, 1]."
+        )
+    if not (array[0] == 0.0 and array[-1] == 1.0 and (np.diff(array) > 0).all()):
+        raise ScheduleError(
+            "A schedule must increase strictly from 0 (the base) to 1 (the target), but "
+            f"{np.array2string(array, threshold=8)} was given; expected every level in order, base "
+            "first."
+        )
+    return array
 
 
 def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:

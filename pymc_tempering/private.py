@@ -9,6 +9,8 @@ so that what needs numba alone does not load PyMC.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 __all__ = [
     "ProgressHooks",
     "cache_locators",
@@ -16,10 +18,15 @@ __all__ = [
     "draws_from_prior",
     "graph_key",
     "has_random_terms",
+    "has_total_size",
     "is_improper",
     "is_log_transform",
+    "is_ordered",
+    "is_simulator",
     "jitted",
     "locator_file",
+    "parameter_error",
+    "reseed",
     "rewrite_before_gradient",
     "rewrite_parameter_checks",
     "runs_compiled_code",
@@ -72,6 +79,54 @@ def is_log_transform(transform: Any) -> bool:
     from pymc.distributions.transforms import LogTransform
 
     return isinstance(transform, LogTransform)
+
+
+def is_ordered(transform: Any) -> bool:
+    """Whether a transform keeps the values of a variable in increasing order.
+
+    PyMC's ``transforms.ordered`` is public, its class is not, and it may be made by hand.
+    """
+    from pymc.distributions.transforms import Ordered
+
+    return isinstance(transform, Ordered)
+
+
+def is_simulator(rv: Any) -> bool:
+    """Whether a variable is a ``pm.Simulator``, whose density is a distance to simulated data."""
+    from pymc.distributions.simulator import SimulatorRV
+
+    return isinstance(rv.owner.op, SimulatorRV)
+
+
+def has_total_size(rv: Any) -> bool:
+    """Whether ``total_size=`` was given for a variable, whose log likelihood it multiplies.
+
+    The variable is then wrapped; inputs of the wrapper are the variable and a size for each axis.
+    """
+    from pymc.variational.minibatch_rv import MinibatchRandomVariable
+
+    return isinstance(rv.owner.op, MinibatchRandomVariable)
+
+
+def parameter_error() -> type[Exception]:
+    """What PyMC's checks of parameters raise, such as for a negative standard deviation."""
+    from pymc.logprob.utils import ParameterValueError
+
+    error: type[Exception] = ParameterValueError
+    return error
+
+
+def reseed(function: Any, seed: int) -> None:
+    """Give the generators of a compiled function that draws variables a new seed, in place.
+
+    ``pymc.pytensorf.compile`` takes a seed once, when the function is made.
+    """
+    from pymc.pytensorf import reseed_rngs
+
+    def is_generator(variable: Any) -> bool:
+        return isinstance(variable.get_value(borrow=True), np.random.Generator)
+
+    reseed_rngs([v for v in function.get_shared() if is_generator(v)], seed)
 
 
 def draws_from_prior(model: Any) -> Callable[[int], dict[str, Any]]:

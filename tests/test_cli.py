@@ -249,7 +249,7 @@ class TestDemo:
         assert fit.predictive.sum() * step == pytest.approx(1.0, abs=1e-3)
 
     def test_probabilities_have_the_ratio_of_the_evidences(self):
-        from pymc_tempering.examples.demo_report import model_probabilities
+        from pymc_tempering.comparison.probabilities import model_probabilities
 
         probabilities = model_probabilities(np.array([-1000.0, -1002.0, -1001.0]))
         assert probabilities.sum() == pytest.approx(1.0)

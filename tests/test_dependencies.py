@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # files of the folder itself, imported by name: conftest fixtures, benchmarks, Sphinx extensions
-NEIGHBOURS = {
+NEIGHBOURS = {"tests"} | {
     path.stem
     for folder in ("tests", "benchmarks", "docs/_ext", ".ci")
     for path in (ROOT / folder).rglob("*.py")
@@ -46,7 +46,7 @@ def declared(*extras):
 
 @pytest.mark.parametrize(
     ("folder", "extras"),
-    [("pymc_tempering", ()), ("benchmarks", ()), ("tests", ("tests",)), ("docs", ("docs",))],
+    [("pymc_tempering", ("zarr",)), ("benchmarks", ()), ("tests", ("tests",)), ("docs", ("docs",))],
 )
 def test_what_is_imported_is_declared(folder, extras):
     assert imported_below(folder) - declared(*extras) == set()

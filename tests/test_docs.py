@@ -1,7 +1,10 @@
 """The documentation says what there is: checked without building it."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
@@ -9,6 +12,7 @@ from pkgutil import resolve_name
 import pytest
 
 import pymc_tempering
+from pymc_tempering.estimators.doubt import CODES
 from pymc_tempering.results import schema
 
 ROOT = Path(__file__).parents[1]
@@ -16,8 +20,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)
 ENTRY = re.compile(r"^   (pymc_tempering\.[\w.]+)$", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# the text up to the first colon is the name of a warning
-WARNING = re.compile(r'(?:warnings\.append\(|notes\.append\(|text = \(|doubt = \()\s*f?"([^:"]+):')
+OPTION = re.compile(r"^:\w.*\n\n?", re.MULTILINE)  # of a cell
+TUTORIAL = (DOCS / "tutorials" / "extend_the_engine.md").read_text()
 
 
 @pytest.fixture
@@ -42,13 +46,16 @@ def entries():
     return ENTRY.findall((DOCS / "reference" / "api.rst").read_text())
 
 
-def warning_names():
-    """Names of all warnings, from the source; a value in a name ends it."""
-    names = set()
-    for path in (ROOT / "pymc_tempering").rglob("*.py"):
-        for name in WARNING.findall(path.read_text()):
-            names.add(name.split(" {")[0])
-    return names
+def raised_codes():
+    """First argument of every call of ``Doubt`` in the package; None where it is no literal."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "pymc_tempering").rglob("*.py")]
+    calls = [
+        node
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Doubt" and node.args
+    ]
+    return [getattr(call.args[0], "value", None) for call in calls]
 
 
 def test_every_public_name_is_in_the_api():
@@ -69,6 +76,43 @@ def test_page_of_public_names_is_that_of_the_docstrings(api_page):
     written = (DOCS / "reference" / "names.md").read_text()
     assert written == api_page.page(source), "run `make api`"
     assert len(re.findall(r"^`pm_temper\.", written, re.MULTILINE)) == len(entries())
+
+
+@pytest.fixture
+def import_order(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    monkeypatch.delitem(sys.modules, "import_order", raising=False)
+    import import_order
+
+    return import_order
+
+
+def test_picture_of_the_folders_is_that_of_the_source(import_order):
+    assert f"<dc:description>{import_order.description()}<" in import_order.PICTURE.read_text(), (
+        "run `make api`"
+    )
+
+
+def test_order_of_folders(import_order):
+    edges = {"a": {"b", "c"}, "b": {"c"}, "c": set(), "d": {"e", "c"}, "e": {"d"}}
+    assert import_order.rows(edges) == [[("c",)], [("b",), ("d", "e")], [("a",)]]
+    shown = import_order.arrows(edges)
+    assert set(shown) == {(("a",), ("b",)), (("b",), ("c",)), (("d", "e"), ("c",))}
+
+
+def test_engine_knows_nothing_of_pymc(import_order):
+    assert import_order.imports()["engine"] == set()
+    code = (
+        "import importlib, pathlib, sys, pymc_tempering as p\n"
+        "root = pathlib.Path(p.__path__[0])\n"
+        "for f in sorted((root / 'engine').rglob('*.py')):\n"
+        "    name = '.'.join(f.relative_to(root.parent).with_suffix('').parts)\n"
+        "    importlib.import_module(name.removesuffix('.__init__'))\n"
+        "found = sorted({'pymc', 'pytensor', 'arviz'} & set(sys.modules))\n"
+        "sys.exit(str(found) if found else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -103,28 +147,82 @@ def test_generated_table_has_every_entry(markdown_table):
 
 
 def test_generated_table_follows_the_schema(markdown_table, monkeypatch):
-    monkeypatch.setitem(schema.SAMPLE_STATS, "fresh", schema.Entry(("knot",), "nats", "added now"))
-    assert "| `fresh` | chain, draw, knot | nats | added now |" in markdown_table("SAMPLE_STATS")
+    entry = schema.Entry(("knot",), "nats", "added now", ("st", "hais"))
+    monkeypatch.setitem(schema.SAMPLE_STATS, "fresh", entry)
+    table = markdown_table("SAMPLE_STATS").splitlines()
+    assert table[0] == "| name | dimensions | unit | methods | meaning |"
+    assert "| `fresh` | chain, draw, knot | nats | st, hais | added now |" in table
+    assert any(row.startswith("| `base_id` | chain, draw |  | all |") for row in table)
 
 
-def test_every_warning_is_explained():
+def test_codes_that_are_raised_are_those_of_the_list():
+    raised = raised_codes()
+    # all but the one that reads what was stored
+    assert raised.count(None) == 1
+    assert set(raised) - {None} == set(CODES)
+
+
+def test_every_warning_is_explained_once_and_no_other():
     page = (DOCS / "howto" / "diagnostics.md").read_text()
-    names = warning_names()
-    assert len(names) > 15
-    assert [name for name in sorted(names) if f"\n`{name}" not in page] == []
-
-
-def test_no_warning_is_explained_that_does_not_exist():
-    page = (DOCS / "howto" / "diagnostics.md").read_text()
-    explained = re.findall(r"^`([^`\n]+)`\n: ", page, re.MULTILINE)
-    names = tuple(warning_names())
-    assert [name for name in explained if not name.startswith(names)] == []
+    explained = re.findall(r"^`([^`\n]+)` \(`(\w+)`\)\n: ", page, re.MULTILINE)
+    assert sorted(explained) == sorted((kind.name, code) for code, kind in CODES.items())
+    names = [kind.name for kind in CODES.values()]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)*", code) for code in CODES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_cells_are_python(page):
     for cell in CELL.findall(page.read_text()):
-        ast.parse(re.sub(r"^:\w.*\n", "", cell, flags=re.MULTILINE))
+        ast.parse(OPTION.sub("", cell))
+
+
+def test_tutorial_for_contributors(tmp_path, capsys):
+    """Its cells run as they stand; as files, since numba keeps machine code beside a file."""
+    names = {"__name__": "tutorial"}
+    for i, cell in enumerate(CELL.findall(TUTORIAL)):
+        file = tmp_path / f"cell_{i}.py"
+        file.write_text(OPTION.sub("", cell))
+        exec(compile(file.read_text(), file, "exec"), names)
+    assert not names["right"].rejected
+    assert names["wrong"].rejected
+    assert names["error"] < 1e-12
+    assert names["test"].pvalue > 1e-4
+    log_z = [float(x) for x in re.findall(r"log Z ([\d.]+), sd", capsys.readouterr().out)]
+    # means of eight runs, of standard deviations 0.04 and 0.005 over thirty seeds
+    assert log_z == [pytest.approx(0.8, abs=0.07), pytest.approx(0.8, abs=0.01)]
+
+
+def apply_diff(text, diff):
+    """Apply a diff whose hunks have no line numbers; each must fit in exactly one place."""
+    for hunk in diff.split("@@\n")[1:]:
+        before = "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] != "+")
+        after = "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] != "-")
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return text
+
+
+def test_explorer_of_the_tutorial_is_one_file_and_its_registration(tmp_path):
+    """In a copy of the package, an ensemble moves its replicas by the new explorer."""
+    package = tmp_path / "pymc_tempering"
+    shutil.copytree(
+        pymc_tempering.__path__[0], package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    explorers = package / "engine" / "explorers"
+    [source] = re.findall(r"^:tags: \[explorer-file\]\n\n(.*?)^```$", TUTORIAL, re.M | re.S)
+    (explorers / "metropolis.py").write_text(source)
+    [diff] = re.findall(r"^```diff\n(.*?)^```$", TUTORIAL, re.M | re.S)
+    registry = explorers / "explore.py"
+    registry.write_text(apply_diff(registry.read_text(), diff))
+    [block] = re.findall(r"^```python\n(.*?)^```$", TUTORIAL, re.M | re.S)
+    (tmp_path / "block.py").write_text(block)
+    done = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(0.8, abs=0.15)
 
 
 def test_pages_are_reachable():

@@ -90,30 +90,11 @@ def test_log_exprel_at_infinity():
     assert num.log_exprel(-np.inf) == -np.inf
 
 
-@pytest.mark.parametrize("x", [1e-300, 1e-10, 0.5, 0.6931, 0.6932, 3.0, 50.0, 800.0])
-def test_log1mexp_matches_high_precision(x):
-    with localcontext() as context:
-        context.prec = 700
-        exact = float((1 - (-Decimal(x)).exp()).ln())
-    assert num.log1mexp(x) == pytest.approx(exact, rel=1e-14)
-
-
-def test_log1mexp_limits():
-    assert num.log1mexp(0.0) == -np.inf
-    assert num.log1mexp(np.inf) == 0.0
-    assert math.isnan(num.log1mexp(-1.0))
-
-
 def test_scalar_functions_run_inside_compiled_code():
     @numba.njit
     def use_all(x):
         terms = np.array([x, -np.inf, x])
-        return (
-            num.log_sum_exp(terms)
-            + num.log_exprel(x)
-            + num.log1mexp(x)
-            + num.truncated_exponential_icdf(0.5, x)
-        )
+        return num.log_sum_exp(terms) + num.log_exprel(x) + num.truncated_exponential_icdf(0.5, x)
 
     assert use_all(1.5) == pytest.approx(use_all.py_func(1.5))
 
@@ -160,3 +141,27 @@ def test_pareto_k_of_degenerate_weights():
     assert np.isfinite(num.pareto_k(with_zeros))
     num.pareto_k(log_weights)
     np.testing.assert_array_equal(log_weights, before)
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_systematic_indices_have_their_shares(n, rng):
+    weights = rng.exponential(size=9) * (np.arange(9) % 4 != 3)
+    shares = n * weights / weights.sum()
+    for _ in range(200):
+        index = num.systematic_indices(weights, n, rng)
+        counts = np.bincount(index, minlength=9)
+        assert index.size == n
+        assert (np.diff(index) >= 0).all()
+        assert (np.abs(counts - shares) < 1.0 + 1e-9).all()
+        assert not counts[weights == 0.0].any()
+
+
+def test_systematic_indices_end_with_a_weight_above_zero():
+    class Last:
+        """The largest number that a generator draws."""
+
+        def uniform(self):
+            return np.nextafter(1.0, 0.0)
+
+    for n in range(1, 300):
+        assert num.systematic_indices(np.array([0.1, 0.7, 0.0]), n, Last())[-1] == 1

@@ -43,6 +43,7 @@ PUBLIC = {
     "numba": None,
     "numba.extending": {"intrinsic"},
     "llvmlite": {"ir"},
+    "llvmlite.binding": {"add_symbol"},
     "arviz": None,
     "arviz_stats.base": {"array_stats"},
 }
@@ -97,6 +98,56 @@ def test_is_log_transform():
         variables = [pm.Gamma("a", 2, 3), pm.Uniform("b", 1, 4), pm.Normal("c")]
     transforms = [model.rvs_to_transforms[rv] for rv in variables]
     assert [private.is_log_transform(t) for t in transforms] == [True, False, False]
+
+
+def test_is_ordered():
+    ordered = pm.distributions.transforms.ordered
+    with pm.Model() as model:
+        variables = [
+            pm.Normal("a", shape=3, transform=ordered, initval=[-1.0, 0.5, 2.0]),
+            pm.Dirichlet("b", [1.0, 2.0]),
+            pm.Normal("c"),
+        ]
+    transforms = [model.rvs_to_transforms[rv] for rv in variables]
+    assert [private.is_ordered(t) for t in transforms] == [True, False, False]
+
+
+def test_is_simulator():
+    with pm.Model():
+        location = pm.Normal("a")
+        simulated = pm.Simulator("b", lambda rng, a, size: rng.normal(a, 2.0), location, observed=3)
+    assert [private.is_simulator(rv) for rv in (location, simulated)] == [False, True]
+
+
+def test_has_total_size():
+    """What is wrapped stands first among the inputs of the wrapper, then a size for each axis."""
+    with pm.Model():
+        plain = pm.Normal("a", observed=[1.0, 2.5])
+        scaled = pm.Normal("b", observed=[1.0, 2.5], total_size=7)
+    assert [private.has_total_size(rv) for rv in (plain, scaled)] == [False, True]
+    inner, size = scaled.owner.inputs
+    assert inner.type.shape == (2,)
+    assert int(size.data) == 7
+
+
+def test_parameter_error():
+    log_density = pm.logp(pm.Normal.dist(0.0, pt.dscalar("sigma")), 0.3)
+    check = pytensor.function(
+        list(pytensor.graph.traversal.explicit_graph_inputs([log_density])), log_density
+    )
+    with pytest.raises(private.parameter_error()):
+        check(-1.0)
+
+
+def test_reseed():
+    draw = pm.pytensorf.compile([], pm.Normal.dist(3.0, 2.0, size=2), random_seed=0)
+    private.reseed(draw, 5)
+    first = draw()
+    assert np.all(draw() != first)  # the generator goes on
+    private.reseed(draw, 6)
+    assert np.all(draw() != first)
+    private.reseed(draw, 5)
+    assert np.all(draw() == first)
 
 
 def test_draws_from_prior():
@@ -212,9 +263,9 @@ def test_stock_locators():
 
 
 def test_locator_file():
-    from pymc_tempering.numerics import log1mexp
+    from pymc_tempering.numerics import log_exprel
 
-    locator = log1mexp._cache._impl.locator
+    locator = log_exprel._cache._impl.locator
     assert Path(private.locator_file(locator)).name == "numerics.py"
 
 

@@ -9,7 +9,9 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import OptionError, TemperingWarning
-from pymc_tempering.sampling import STEPS, build_step, check_run, resolve_method
+from pymc_tempering.methods import METHODS, resolve_method
+from pymc_tempering.results.statistics import STEP_METHODS
+from pymc_tempering.steps.run import build_step, check_run
 from pymc_tempering.testing import asymmetric_bimodal
 
 QUICK = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
@@ -44,7 +46,7 @@ def test_attached_estimate_is_that_of_estimate_logz(run):
     }.items():  # fmt: skip
         assert float(group[f"log_marginal_likelihood{name}"]) == value
     np.testing.assert_array_equal(group["log_z_chain"], estimate.per_chain)
-    assert group.attrs["warnings"] == "\n".join(estimate.warnings)
+    assert group["warning_code"].values.tolist() == [w.code for w in estimate.warnings]
 
 
 def test_draws_are_those_of_pm_sample(model, base, run):
@@ -76,7 +78,7 @@ def test_options_go_to_the_step_and_to_pm_sample(model, base, monkeypatch):
     )  # fmt: skip
     step = seen["step"]
     assert (step.scans_per_draw, step.n_levels) == (5, 7)
-    assert step._options["target_accept"] == 0.7
+    assert step._settings.aim == 0.7
     assert seen["discard_tuned_samples"] is False
     assert not {"scans_per_draw", "n_levels", "target_accept", "base"} & set(seen)
     assert seen["draws"] == 60
@@ -103,30 +105,33 @@ def test_tune_defaults_to_what_the_step_needs(model, base, monkeypatch):
 
 
 def test_doubts_are_warned_of_and_stored(model, base):
-    with pytest.warns(TemperingWarning, match="too few effective draws") as record:
+    with pytest.warns(TemperingWarning) as record:
         run = pm_temper.sample(model, base=base, scans_per_draw=2, **(QUICK | {"draws": 10}))
-    texts = [str(w.message) for w in record if w.category is TemperingWarning]
-    assert run["tempering"].attrs["warnings"].split("\n") == texts
+    doubts = [w.message.doubt for w in record if w.category is TemperingWarning]
+    assert "too_few_effective_draws" in [doubt.code for doubt in doubts]
+    for part in ("code", "text", "remedy"):
+        stored = run["tempering"][f"warning_{part}"].values.tolist()
+        assert stored == [getattr(doubt, part) for doubt in doubts]
 
 
-@pytest.mark.parametrize("method", sorted(STEPS))
+@pytest.mark.parametrize("method", sorted(STEP_METHODS))
 def test_every_method_has_a_step(method, model):
     options = {"model_option": 1}
     with pytest.raises(OptionError, match="model_option"):
-        build_step(method, model, options)
-    step = build_step(method, model, {"discard_tuned_samples": True})
+        build_step(METHODS[method], model, options)
+    step = build_step(METHODS[method], model, {"discard_tuned_samples": True})
     assert callable(step.step)
 
 
 def test_build_step_takes_out_what_it_uses(model):
     options = {"scans_per_draw": 3, "quiet": True}
-    assert build_step("pt", model, options).scans_per_draw == 3
+    assert build_step(METHODS["pt"], model, options).scans_per_draw == 3
     assert options == {"quiet": True}
 
 
 def test_methods(model):
-    assert resolve_method("auto") in STEPS
-    assert resolve_method("st") == "st"
+    assert resolve_method("auto").step
+    assert resolve_method("st") is METHODS["st"]
     with pytest.raises(OptionError, match=r"options \['seed'\] \(did you mean random_seed\?\)"):
         pm_temper.estimate_logz(model, seed=1)
     with pytest.raises(OptionError, match=r"Unknown method 'smc'.*'pt'"):

@@ -5,7 +5,7 @@ from docutils.statemachine import StringList
 from schema_rows import markdown_table
 from sphinx.util.docutils import SphinxDirective
 
-from pymc_tempering.results import schema
+from pymc_tempering.results import schema, statistics
 
 
 class SchemaTable(SphinxDirective):
@@ -14,7 +14,8 @@ class SchemaTable(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        self.env.note_dependency(schema.__file__)
+        for source in (schema, statistics):
+            self.env.note_dependency(source.__file__)
         node = nodes.container(classes=["schema-table"])
         lines = markdown_table(self.arguments[0]).splitlines()
         self.state.nested_parse(StringList(lines, source=schema.__file__), 0, node)

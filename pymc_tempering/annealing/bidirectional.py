@@ -15,12 +15,12 @@ from pytensor.graph.replace import graph_replace
 from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.methods import METHODS
 from pymc_tempering.model.freeze import copies_of_gps, freeze
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.options import check_positive, check_random_seed, resolve_model
 from pymc_tempering.private import is_improper
 from pymc_tempering.progress.phases import phases
-from pymc_tempering.sampling import STEPS
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.types import FloatArray
 
@@ -267,7 +267,7 @@ def _check_methods(methods: Any) -> dict[str, Method]:
             "names to functions of a model."
         )
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
-    known = sorted({*ANNEALING_METHODS, *STEPS})
+    known = sorted({*ANNEALING_METHODS, *METHODS})
     for name, method in named.items():
         if not callable(method) and method not in known:
             raise OptionError(

@@ -24,6 +24,7 @@ from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
 from pymc_tempering.options import (
+    check_betas,
     check_choice,
     check_positive,
     check_random_seed,
@@ -32,7 +33,8 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.progress.phases import Phases, compiling, phases
 from pymc_tempering.progress.plan import plan_of_particles, say
-from pymc_tempering.schedule.grid import check_betas, check_n_levels
+from pymc_tempering.schedule.grid import check_n_levels
+from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.progress import format_log_z
 from pymc_tempering.types import FloatArray, IntArray
@@ -214,7 +216,7 @@ def anneal(
         say(
             plan_of_particles(
                 step.density, n_gradients=n_gradients, n_particles=n_particles,
-                direction=direction, tune=tune,
+                direction=direction, pilot_scans=PILOT_SCANS * tune,
             )
         )  # fmt: skip
     with density_guard(), phases(progressbar) as work:

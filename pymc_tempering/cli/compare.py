@@ -47,4 +47,4 @@ def run(arguments: argparse.Namespace) -> None:
     console.print(comparison_table(compare(estimates)))
     for name, estimate in estimates.items():
         for warning in estimate.warnings:
-            console.print(f"[yellow]{escape(name)}:[/] {escape(warning)}", soft_wrap=True)
+            console.print(f"[yellow]{escape(name)}:[/] {escape(str(warning))}", soft_wrap=True)

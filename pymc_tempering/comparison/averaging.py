@@ -1,6 +1,5 @@
 """Bayesian model averaging: draws of several models mixed by posterior model probability."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,13 @@ import xarray as xr
 
 from pymc_tempering.comparison.table import check_same_data
 from pymc_tempering.comparison.weights import evidence_table, model_weights
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
-from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["average", "systematic_counts"]
+__all__ = ["average"]
 
 
 def average(
@@ -115,7 +115,8 @@ def average(
     available = [_n_draws(run, group) for run in runs.values()]
     n = min(available) if num_samples is None else check_whole("num_samples", num_samples, 1)
     rng = np.random.default_rng(random_seed)
-    table["n_draws"] = systematic_counts(table["weight"].to_numpy(), n, rng)
+    chosen = systematic_indices(table["weight"].to_numpy(), n, rng)
+    table["n_draws"] = np.bincount(chosen, minlength=len(names))
     parts = [
         _evenly(run[group].to_dataset()[variables], int(count), rng)
         for run, count in zip(runs.values(), table["n_draws"], strict=True)
@@ -142,40 +143,14 @@ def average(
             break
     doubtful = evidence.index[evidence["warning"]].tolist()
     if doubtful:
-        text = (
-            f"doubtful evidence: the estimates of {doubtful} have warnings, and all weights depend "
-            "on them. Read `estimate.warnings`, or the group `tempering` of the run."
+        doubt = Doubt(
+            "doubtful_evidence",
+            f"the estimates of {doubtful} have warnings, and all weights depend on them.",
+            "Read `estimate.warnings`, or the group `tempering` of the run.",
+            {"models": doubtful},
         )
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+        warn_of([doubt])
     return xr.DataTree.from_dict(groups)
-
-
-def systematic_counts(weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Share n draws out among weights, each within one of its exact share.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_models,)
-        Sum to one.
-    n : int
-    rng : numpy.random.Generator
-        One uniform number, which makes the expected share exact.
-
-    Returns
-    -------
-    ndarray of int of shape (n_models,)
-        Sums to n.
-
-    Examples
-    --------
-    >>> systematic_counts(np.array([0.5, 0.25, 0.25]), 8, np.random.default_rng(1)).tolist()
-    [4, 2, 2]
-    """
-    points = (np.arange(n) + rng.uniform()) / n
-    ends = np.cumsum(weights)
-    # a sum below one by rounding must not leave the last point without a model
-    ends[np.flatnonzero(weights)[-1] :] = 1.0
-    return np.bincount(np.searchsorted(ends, points, side="right"), minlength=len(weights))
 
 
 def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:

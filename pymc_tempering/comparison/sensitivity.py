@@ -1,6 +1,5 @@
 """How much the evidence depends on the priors: reweighted from one run, without new sampling."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,8 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.evidence.changes import (
     Alternative,
     Change,
@@ -120,7 +120,7 @@ def prior_sensitivity(
         where the run has no evidence; ``log_bayes_factor`` of the changed model against the
         original with its own error ``log_bayes_factor_se``, smaller than `se` as both share their
         draws; ``weight_ess_share``, effective weights as a share of the draws; ``pareto_k`` of the
-        weights; ``source``, "draws" or "ladder"; ``warning``, the name of what speaks against the
+        weights; ``source``, "draws" or "ladder"; ``warning``, the code of what speaks against the
         row, or empty. All in nats. Errors are of autocorrelated draws and of chains that differ.
         Its print shows the most important ones, in 80 columns; ``.T`` prints all.
 
@@ -179,46 +179,66 @@ def prior_sensitivity(
         row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
         rows.append(_row(change, row or from_draws(original, log_weights), doubt))
     table = SensitivityTable(rows, columns=list(_COLUMNS))
-    for text in _doubts(table):
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    warn_of(_doubts(table))
     return table
 
 
-def _doubts(table: pd.DataFrame) -> list[str]:
-    """One text for each name in the column ``warning``."""
-    rows = {
-        name: ", ".join(
+def _doubts(table: pd.DataFrame) -> list[Doubt]:
+    """One for each code in the column ``warning``."""
+    rows, measured = {}, {}
+    for code, part in table.groupby("warning"):
+        labels = [
             _label(*row) for row in zip(part["change"], part["name"], part["value"], strict=True)
+        ]
+        rows[code] = ", ".join(labels)
+        measured[code] = {
+            "rows": labels,
+            "pareto_k": part["pareto_k"].tolist(),
+            "weight_ess_share": part["weight_ess_share"].tolist(),
+        }
+    doubts = []
+    if collapsed := rows.get("weights_collapse"):
+        doubts.append(
+            Doubt(
+                "weights_collapse",
+                f"few draws of the run lie where the posterior is after {collapsed}: Pareto k is "
+                f"too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. These "
+                "log Z cannot be trusted, nor can their errors.",
+                "Sample the changed model instead, or change less.",
+                measured["weights_collapse"],
+            )
         )
-        for name, part in table.groupby("warning")
-    }
-    warnings = []
-    if collapsed := rows.get("weights collapse"):
-        warnings.append(
-            f"weights collapse: few draws of the run lie where the posterior is after {collapsed}: "
-            f"Pareto k is too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. "
-            "These log Z cannot be trusted, nor can their errors. Sample the changed model "
-            "instead, or change less."
+    if heavy := rows.get("heavy_tailed_weights"):
+        doubts.append(
+            Doubt(
+                "heavy_tailed_weights",
+                f"after {heavy} Pareto k is above {HEAVY_PARETO_K}, where weights have no "
+                "variance, so the error may be too small.",
+                "Raise `draws` of the run, change less, or sample the changed model.",
+                measured["heavy_tailed_weights"],
+            )
         )
-    if heavy := rows.get("heavy-tailed weights"):
-        warnings.append(
-            f"heavy-tailed weights: after {heavy} Pareto k is above {HEAVY_PARETO_K}, where "
-            "weights have no variance, so the error may be too small. Raise `draws` of the run, "
-            "change less, or sample the changed model."
+    if few := rows.get("too_few_effective_draws"):
+        doubts.append(
+            Doubt(
+                "too_few_effective_draws",
+                f"log Z after {few} rests on fewer than {MIN_ESS:.0f} independent weights, and its "
+                "error is uncertain.",
+                "Raise `draws` of the run, or change less.",
+                measured["too_few_effective_draws"],
+            )
         )
-    if few := rows.get("too few effective draws"):
-        warnings.append(
-            f"too few effective draws: log Z after {few} rests on fewer than {MIN_ESS:.0f} "
-            "independent weights, and its error is uncertain. Raise `draws` of the run, or change "
-            "less."
+    if beyond := rows.get("prior_mass_out_of_reach"):
+        doubts.append(
+            Doubt(
+                "prior_mass_out_of_reach",
+                f"{beyond} has prior mass where the model of the run has none. No draw shows what "
+                "it is worth, so log Z may be too low.",
+                "Sample the alternative instead.",
+                measured["prior_mass_out_of_reach"],
+            )
         )
-    if beyond := rows.get("prior mass out of reach"):
-        warnings.append(
-            f"prior mass out of reach: {beyond} has prior mass where the model of the run has "
-            "none. No draw shows what it is worth, so log Z may be too low. Sample the alternative "
-            "instead."
-        )
-    return warnings
+    return doubts
 
 
 def _changes(

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import estimate_logz
@@ -25,7 +27,6 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
-    "model_probabilities",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -61,6 +62,14 @@ class ComparisonTable(PrintedTable):
             index=table.index.rename(None),
         )
 
+    def __repr__(self) -> str:
+        """Add what the warnings are, below the numbers."""
+        lines = [super().__repr__()]
+        for name, codes in self["warning_codes"].items():
+            if codes:
+                lines += textwrap.wrap(f"{name}: {codes}", 80, subsequent_indent="  ")
+        return "\n".join(lines)
+
 
 def compare(
     models: Mapping[str, pm.Model | xr.DataTree | LogZEstimate | str | os.PathLike[str]],
@@ -94,8 +103,9 @@ def compare(
         against the best (0 for itself, negative for the others) with ``log_bayes_factor_se``;
         ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors
         of log Z and are nan where one of these is; ``rank_stability``, the probability over those
-        errors that the row would keep its rank; ``warning``, whether the estimate has any. All in
-        nats.
+        errors that the row would keep its rank; ``warning``, whether the estimate has any, and
+        ``warning_codes``, which (separated by commas; explained on the page of diagnostics).
+        All in nats.
 
         Its print shows the most important ones, in 80 columns; ``.T`` prints all.
 
@@ -189,15 +199,6 @@ def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
         raise DataError(f"{name!r}: {error}") from error
 
 
-def model_probabilities(log_z: FloatArray, prior: FloatArray) -> FloatArray:
-    """Posterior model probabilities, softmax of ``log_z + log prior`` over the last axis."""
-    with np.errstate(divide="ignore"):
-        score = log_z + np.log(prior)
-    score = score - score.max(axis=-1, keepdims=True)
-    weights = np.exp(score)
-    return weights / weights.sum(axis=-1, keepdims=True)
-
-
 def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatArray:
     """Draw log Z of every model from the distribution of its error, the same draws at every call.
 
@@ -252,6 +253,10 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
             "probability_high": high,
             "rank_stability": np.where(np.isfinite(simulated).all(), stability, np.nan),
             "warning": [bool(e.warnings) for e in estimates.values()],
+            "warning_codes": [
+                ", ".join(dict.fromkeys(warning.code for warning in e.warnings))
+                for e in estimates.values()
+            ],
         },
         index=pd.Index(names, name="model"),
     )

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_tempering.comparison.table import check_prior, model_probabilities, simulate_log_z
+from pymc_tempering.comparison.probabilities import model_probabilities
+from pymc_tempering.comparison.table import check_prior, simulate_log_z
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.evidence.reading import evidence_of
 

@@ -1,6 +1,5 @@
 """The modes of a posterior: where they are, how probable, and what each adds to the evidence."""
 
-import warnings as python_warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,7 +7,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.diagnostics.clustering.tree import find_modes
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.reading import stored_estimate
@@ -98,8 +98,7 @@ def modes(
     labels, names = _labels(posterior, by, var_names)
     evidence = idata if isinstance(idata, LogZEstimate) else _evidence(tree)
     found = _summary(posterior, labels, names, evidence)
-    for text in found.warnings:
-        python_warnings.warn(text, TemperingWarning, stacklevel=2)
+    warn_of(found.warnings)
     return found
 
 
@@ -244,18 +243,19 @@ def _summary(
     )
 
 
-def _doubts(by_chain: np.ndarray, chains: np.ndarray) -> tuple[str, ...]:
-    warnings: list[str] = []
+def _doubts(by_chain: np.ndarray, chains: np.ndarray) -> tuple[Doubt, ...]:
     unseen = {
         k: chains[row == 0.0].tolist() for k, row in enumerate(by_chain, start=1) if not row.all()
     }
-    if unseen:
-        listed = "; ".join(
-            f"mode {k} has no draws of chain {str(c)[1:-1]}" for k, c in unseen.items()
-        )
-        warnings.append(
-            f"modes not in every chain: {listed}. Where chains do not pass from mode to mode, "
-            "shares say where they started, not how probable a mode is. Sample with more `tune` "
-            "and `draws`, or a wider `base=`; draws of NUTS, with a tempered step."
-        )
-    return tuple(warnings)
+    if not unseen:
+        return ()
+    listed = "; ".join(f"mode {k} has no draws of chain {str(c)[1:-1]}" for k, c in unseen.items())
+    doubt = Doubt(
+        "modes_not_in_every_chain",
+        f"{listed}. Where chains do not pass from mode to mode, shares say where they started, not "
+        "how probable a mode is.",
+        "Sample with more `tune` and `draws`, or a wider `base=`; draws of NUTS, with a tempered "
+        "step.",
+        {f"chains without mode {k}": c for k, c in unseen.items()},
+    )
+    return (doubt,)

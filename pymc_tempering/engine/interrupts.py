@@ -3,8 +3,8 @@
 A kernel cannot be left by an exception, and Python runs the handler of a signal only between two
 of its own instructions: a press would wait for the end of a draw, or of all local fits. But the
 interpreter writes a byte to the wakeup file descriptor as soon as a signal arrives. A thread reads
-it and sets a flag that :func:`pymc_tempering.kernels.density.call_density` looks at: from then on
-every evaluation returns ``-inf`` at once, the kernel comes to its end within milliseconds, and
+it and sets a flag that :func:`pymc_tempering.engine.path.density.call_density` looks at: from then
+on every evaluation returns ``-inf`` at once, the kernel comes to its end within milliseconds, and
 Python raises. What was computed meanwhile means nothing, so leaving :class:`Watch` always raises.
 """
 
@@ -16,7 +16,7 @@ import socket
 import threading
 from types import TracebackType
 
-import llvmlite.binding
+from llvmlite.binding import add_symbol
 
 __all__ = ["STOP_SYMBOL", "Watch"]
 
@@ -25,7 +25,7 @@ STOP_SYMBOL = "pymc_tempering_stop"
 
 _stop = ctypes.c_int64(0)
 # before any kernel is loaded, since code from the cache is linked when it is
-llvmlite.binding.add_symbol(STOP_SYMBOL, ctypes.addressof(_stop))
+add_symbol(STOP_SYMBOL, ctypes.addressof(_stop))
 
 # a byte that is no signal: asks the thread to say how far it has read
 _SYNC = b"\0"

@@ -1,6 +1,7 @@
 """What every explorer is told and what it answers."""
 
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -81,6 +82,7 @@ class ExplorerSettings:
     needs_gradient: ClassVar[bool]
     aim: float
 
+    @cached_property
     def packed(self) -> Explorer:
         """Hand the settings to compiled code."""
         aim, *options = astuple(self)

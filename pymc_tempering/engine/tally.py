@@ -40,9 +40,17 @@ def new_counts() -> IntArray:
     return np.zeros(len(COUNTERS), dtype=np.int64)
 
 
-def counts_by_name(counts: IntArray) -> dict[str, int]:
-    """Counters by the names under which they are recorded."""
-    return {f"n_{name}": int(count) for name, count in zip(COUNTERS, counts, strict=True)}
+def counts_by_name(counts: IntArray, *, needs_gradient: bool = True) -> dict[str, int]:
+    """Counters by the names under which they are recorded.
+
+    Parameters
+    ----------
+    counts : ndarray of int of shape (9,)
+    needs_gradient : bool, default True
+        Whether the moves do. A gradient that nothing uses is never a bad one.
+    """
+    by_name = {f"n_{name}": int(count) for name, count in zip(COUNTERS, counts, strict=True)}
+    return by_name if needs_gradient else by_name | {"n_bad_gradients": 0}
 
 
 @compiled

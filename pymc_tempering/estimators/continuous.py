@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
-from pymc_tempering.estimators.ladder import check_betas
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
-from pymc_tempering.options import as_numbers
+from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = [

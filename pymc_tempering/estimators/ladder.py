@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_tempering.errors import DataError, ScheduleError
-from pymc_tempering.options import as_numbers
+from pymc_tempering.errors import DataError
+from pymc_tempering.options import check_betas
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LadderEstimate", "check_betas", "check_ladder", "finite_floor"]
+__all__ = ["LadderEstimate", "check_ladder", "finite_floor"]
 
 # Stands for -inf where a product with beta = 0 must be 0: it is finite, and any other beta of a
 # ladder takes it below every exponent that matters.
@@ -31,42 +31,6 @@ class LadderEstimate(NamedTuple):
 
     log_z: FloatArray
     influence: FloatArray
-
-
-def check_betas(betas: ArrayLike) -> FloatArray:
-    """Return the schedule as an array, refusing one that is not increasing from 0 to 1.
-
-    Parameters
-    ----------
-    betas : array_like of shape (n_levels,)
-        Inverse temperatures, at least two.
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-
-    Raises
-    ------
-    ScheduleError
-        If the values are not strictly increasing from exactly 0 to exactly 1.
-
-    Examples
-    --------
-    >>> check_betas([0, 0.25, 1]).tolist()
-    [0.0, 0.25, 1.0]
-    """
-    array = as_numbers("betas", betas, ScheduleError)
-    if array.ndim != 1 or array.size < 2:
-        raise ScheduleError(
-            f"betas has shape {array.shape}; expected (n_levels,) with at least two levels. "
-            "Pass every inverse temperature of the ladder, base and target included."
-        )
-    if array[0] != 0.0 or array[-1] != 1.0 or not np.all(np.diff(array) > 0.0):
-        raise ScheduleError(
-            f"betas runs from {array[0]} to {array[-1]}; expected strictly increasing values from "
-            "0 to 1. Put the levels in order, base first."
-        )
-    return array
 
 
 def check_ladder(delta: ArrayLike, betas: ArrayLike) -> tuple[FloatArray, FloatArray]:

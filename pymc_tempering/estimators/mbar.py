@@ -10,11 +10,11 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.ladder import (
     LadderEstimate,
-    check_betas,
     check_ladder,
     finite_floor,
 )
 from pymc_tempering.jit import compiled
+from pymc_tempering.options import check_betas
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["mbar", "mbar_samples"]

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.options import check_probability
 from pymc_tempering.types import FloatArray
 
@@ -32,8 +33,9 @@ class LogZEstimate:
         Sampler and estimator, as in ``"pt, mbar"``.
     per_chain : ndarray of shape (n_chains,)
         Estimate of every chain.
-    warnings : tuple of str, default ()
-        What speaks against the estimate and what to do; empty where nothing does.
+    warnings : tuple of Doubt, default ()
+        What speaks against the estimate, each with code, text, remedy and what measured it; empty
+        where nothing does.
     ess : float, default nan
         Effective number of independent scans.
     df : float, default inf
@@ -55,7 +57,7 @@ class LogZEstimate:
     se: float
     method: str
     per_chain: FloatArray
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Doubt, ...] = ()
     ess: float = np.nan
     df: float = np.inf
     lower: float | None = None
@@ -72,6 +74,12 @@ class LogZEstimate:
         if self.se < 0.0:
             raise OptionError(
                 f"`se` is {self.se!r}; expected a standard error, which is not negative."
+            )
+        wrong = [warning for warning in self.warnings if not isinstance(warning, Doubt)]
+        if wrong:
+            raise OptionError(
+                f"`warnings` has {wrong[0]!r}; expected objects of "
+                "pymc_tempering.estimators.doubt.Doubt."
             )
 
     def interval(self, prob: float = 0.95) -> tuple[float, float]:
@@ -116,7 +124,7 @@ class LogZEstimate:
         return (
             *(None if number is None or np.isnan(number) else float(number) for number in numbers),
             self.method,
-            self.warnings,
+            tuple(map(repr, self.warnings)),
             tuple(map(repr, np.asarray(self.per_chain, dtype=float).tolist())),
             tuple((name, repr(float(value))) for name, value in sorted(self.per_method.items())),
         )
@@ -158,7 +166,7 @@ class LogZEstimate:
         return f"bounds [{lower}, {upper}]"
 
     def _repr_html_(self) -> str:
-        warnings = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
+        warnings = "".join(f"<li>{html.escape(str(warning))}</li>" for warning in self.warnings)
         bounds = ""
         if self.lower is not None or self.upper is not None:
             bounds = f"<br>{self._bounds()}"

@@ -13,8 +13,9 @@ from scipy.linalg import LinAlgError, solve
 from scipy.special import log_softmax, logsumexp, softmax
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.ladder import check_betas, finite_floor
+from pymc_tempering.estimators.ladder import finite_floor
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
+from pymc_tempering.options import check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "rts_bias_and_variance",
     "rts_converged",
     "rts_mixed",
-    "rts_stochastic_update",
 ]
 
 
@@ -269,33 +269,3 @@ def rts_converged(
     """
     difference = np.abs(np.asarray(level_probability, float) - np.asarray(level_prior, float))
     return bool(difference.max() < tolerance / difference.size)
-
-
-def rts_stochastic_update(
-    log_z: ArrayLike, level_probability: ArrayLike, level_prior: ArrayLike, rate: float
-) -> FloatArray:
-    r"""Move a guess of log z by one stochastic step, eq. 19 of Carlson et al. 2016 (Tan et al.).
-
-    .. math:: \log z_k \leftarrow \log z_k + \gamma (\hat c_k / r_k - \hat c_0 / r_0)
-
-    Parameters
-    ----------
-    log_z : array_like of shape (n_levels,)
-        Current guess in nats.
-    level_probability, level_prior : array_like of shape (n_levels,)
-        Of the last scan or scans, and as wanted.
-    rate : float
-        Step; ``1 / t`` at step t is recommended.
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-
-    Examples
-    --------
-    >>> rts_stochastic_update([0.0, 1.0], [0.25, 0.75], [0.5, 0.5], 0.5).tolist()
-    [0.0, 1.5]
-    """
-    excess = np.asarray(level_probability, float) / np.asarray(level_prior, float)
-    updated: FloatArray = np.asarray(log_z, float) + rate * (excess - excess[0])
-    return updated

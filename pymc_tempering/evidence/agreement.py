@@ -11,6 +11,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 from scipy.stats import f as f_distribution
 
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ModeSplit", "agreement_doubts", "rhat_limit", "split_in_two"]
@@ -51,7 +52,7 @@ class ModeSplit(NamedTuple):
 
 def agreement_doubts(
     draws: Mapping[str, FloatArray], barriers: FloatArray | None = None
-) -> list[str]:
+) -> list[Doubt]:
     """Warning about chains that differ in what they say of the posterior.
 
     Parameters
@@ -63,8 +64,8 @@ def agreement_doubts(
 
     Returns
     -------
-    list of str
-        One text at most.
+    list of Doubt
+        One at most.
 
     Examples
     --------
@@ -72,21 +73,26 @@ def agreement_doubts(
     >>> agreement_doubts({"x": x})
     []
     >>> x[3] += 5.0
-    >>> agreement_doubts({"x": x})[0][:34]
-    'chains differ: R-hat of x is 1.53,'
+    >>> [doubt] = agreement_doubts({"x": x})
+    >>> doubt.code, round(doubt.measured["R-hat of x"], 2)
+    ('chains_differ', 1.53)
     """
-    found = _different_draws(draws)
+    found, measured = _different_draws(draws)
     if barriers is not None and _far_apart(barriers):
         listed = ", ".join(f"{barrier:.1f}" for barrier in barriers)
         found.append(f"the global barriers of the chains are {listed}")
+        measured["global_barrier"] = barriers.tolist()
     if not found:
         return []
-    text = (
-        f"chains differ: {'; '.join(found)}. So some have not found every mode, or have hardly "
-        "moved between them, and neither the draws nor log Z can be trusted. Raise `tune`, or pass "
-        "a wider `base=`; where every chain moves between all modes, raise `draws`."
+    doubt = Doubt(
+        "chains_differ",
+        f"{'; '.join(found)}. So some have not found every mode, or have hardly moved between "
+        "them, and neither the draws nor log Z can be trusted.",
+        "Raise `tune`, or pass a wider `base=`; where every chain moves between all modes, raise "
+        "`draws`.",
+        measured,
     )
-    return [text]
+    return [doubt]
 
 
 def rhat_limit(n_chains: int, n_draws: int, n_quantities: int) -> float:
@@ -135,21 +141,23 @@ def split_in_two(values: FloatArray) -> ModeSplit:
     return ModeSplit(float(0.5 * (x[cut] + x[cut + 1])), float(between[cut] / total))
 
 
-def _different_draws(draws: Mapping[str, FloatArray]) -> list[str]:
-    """What the draws themselves say, in words."""
+def _different_draws(draws: Mapping[str, FloatArray]) -> tuple[list[str], dict[str, object]]:
+    """What the draws themselves say, in words and in figures."""
+    found: list[str] = []
+    measured: dict[str, object] = {}
     series = _scalar_series(draws)
     if not series:
-        return []
+        return found, measured
     n_chains, n_draws = next(iter(series.values())).shape
     if n_chains < 2 or n_draws < MIN_DRAWS:
-        return []
+        return found, measured
     limit = rhat_limit(n_chains, n_draws, len(series))
-    found = []
     rhats = {name: _rhat(x, "rank") for name, x in series.items()}
     worst = max(rhats, key=lambda name: rhats[name])
     if rhats[worst] > limit:
         value = f"{rhats[worst]:.2f}" if rhats[worst] < _MOST_SHOWN else f"beyond {_MOST_SHOWN:.0f}"
         found.append(f"R-hat of {worst} is {value}, above {limit:.2g}")
+        measured[f"R-hat of {worst}"] = rhats[worst]
     shares = {}
     for name, x in series.items():
         split = split_in_two(x.ravel())
@@ -162,7 +170,8 @@ def _different_draws(draws: Mapping[str, FloatArray]) -> list[str]:
         if rhat > limit:
             listed = ", ".join(f"{share:.2f}" for share in by_chain)
             found.append(f"shares of the draws with {name} < {threshold:.3g} are {listed} by chain")
-    return found
+            measured[f"share of {name} < {threshold:.3g}"] = by_chain.tolist()
+    return found, measured
 
 
 def _scalar_series(draws: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

@@ -7,6 +7,7 @@ from pymc_tempering.estimators.annealed import (
     annealed_reverse,
     bidirectional,
 )
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.hais import annealing_doubts, deciding_pareto_k
@@ -140,12 +141,15 @@ def _sum(errors: list[StandardError]) -> StandardError:
     )
 
 
-def _start_doubts(n_starts: int) -> list[str]:
+def _start_doubts(n_starts: int) -> list[Doubt]:
     if n_starts >= MIN_STARTS:
         return []
-    doubt = (
-        f"few starting draws: reverse particles descend from {n_starts} draws of the posterior, "
-        f"fewer than {MIN_STARTS}. They share the modes of these, and the error cannot know what "
-        "the draws left out. Pass more `draws`, or none, so that a pilot run makes them."
+    doubt = Doubt(
+        "few_starting_draws",
+        f"reverse particles descend from {n_starts} draws of the posterior, fewer than "
+        f"{MIN_STARTS}. They share the modes of these, and the error cannot know what the draws "
+        "left out.",
+        "Pass more `draws`, or none, so that a pilot run makes them.",
+        {"starting draws": n_starts},
     )
     return [doubt]

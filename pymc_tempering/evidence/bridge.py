@@ -14,12 +14,14 @@ from threadpoolctl import threadpool_limits
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.same_model import check_observed, draws_of_model, log_density_at
-from pymc_tempering.evidence.stored import has_statistics, with_notes
+from pymc_tempering.evidence.stored import has_statistics, with_doubts
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.results.datatree import attach_estimate
 from pymc_tempering.types import FloatArray
 
@@ -34,7 +36,6 @@ proposal's draw that goes with it."""
 
 MIN_PROPOSALS = 1000
 MIN_DRAWS = 8
-MAX_PARETO_K = 0.7
 MAX_R_HAT = 1.05
 _DISAGREEMENT_RATE = 1e-5
 
@@ -90,7 +91,7 @@ def bridge_from_idata(
     if has_statistics(idata):
         return estimate
     attached = attach_estimate(idata, estimate, {})
-    return with_notes(replace(estimate, idata=attached), prior_doubts(model, idata))
+    return with_doubts(replace(estimate, idata=attached), prior_doubts(model, idata))
 
 
 def bridge_draws(
@@ -188,8 +189,8 @@ def largest_r_hat(draws: FloatArray) -> float:
     return float(np.max(array_stats.rhat(varying, chain_axis=0, draw_axis=1)))
 
 
-def doubts(parts: HalvesEstimate, r_hat: float) -> list[str]:
-    """What speaks against an estimate by bridge sampling, each with a remedy.
+def doubts(parts: HalvesEstimate, r_hat: float) -> list[Doubt]:
+    """What speaks against an estimate by bridge sampling.
 
     Parameters
     ----------
@@ -201,33 +202,54 @@ def doubts(parts: HalvesEstimate, r_hat: float) -> list[str]:
     remedy = "sample with `pymc_tempering.ParallelTempering(base=idata)`"
     if not np.isfinite(parts.log_z) or not np.isfinite(parts.se):
         warnings.append(
-            "no overlap: the draws and a Gaussian fitted to them share no region, so log Z has no "
-            f"error. Sample more draws, or {remedy}."
+            Doubt(
+                "no_overlap",
+                "the draws and a Gaussian fitted to them share no region, so log Z has no error.",
+                f"Sample more draws, or {remedy}.",
+                {"log_z": float(parts.log_z)},
+            )
         )
         return warnings
     if r_hat > MAX_R_HAT:
         warnings.append(
-            f"chains disagree: R-hat of the draws is {r_hat:.2f}, above {MAX_R_HAT}, so the chains "
-            "are too short, or sit in different modes, and the error may be too small. Sample "
-            f"longer chains; where modes are the cause, {remedy}."
+            Doubt(
+                "chains_disagree",
+                f"R-hat of the draws is {r_hat:.2f}, above {MAX_R_HAT}, so the chains are too "
+                "short, or sit in different modes, and the error may be too small.",
+                f"Sample longer chains; where modes are the cause, {remedy}.",
+                {"largest R-hat": float(r_hat)},
+            )
         )
     if parts.halves_p < _DISAGREEMENT_RATE:
         warnings.append(
-            f"halves disagree: log Z is {parts.per_half[0]:.2f} from the first halves of the "
-            f"chains and {parts.per_half[1]:.2f} from the second, which their own errors do not "
-            f"explain. Sample longer chains, or {remedy}."
+            Doubt(
+                "halves_disagree",
+                f"log Z is {parts.per_half[0]:.2f} from the first halves of the chains and "
+                f"{parts.per_half[1]:.2f} from the second, which their own errors do not explain.",
+                f"Sample longer chains, or {remedy}.",
+                {"log Z of each half": [float(value) for value in parts.per_half]},
+            )
         )
     # the bridge weighs both sides, so it fails only where both have heavy tails
     k = float(np.min(parts.pareto_k))
     if k > MAX_PARETO_K:
         warnings.append(
-            f"Pareto k above {MAX_PARETO_K}: the weights between the posterior and the Gaussian "
-            f"fitted to it have heavy tails in both directions (k = {k:.2f}), so the error of log "
-            f"Z may be too small. To be sure, {remedy}."
+            Doubt(
+                "pareto_k_high",
+                "the weights between the posterior and the Gaussian fitted to it have heavy tails "
+                f"in both directions (k = {k:.2f}), so the error of log Z may be too small.",
+                f"To be sure, {remedy}.",
+                {"lower Pareto k of both directions": k},
+            )
         )
     if parts.ess < MIN_ESS:
         warnings.append(
-            f"too few effective draws: the error of log Z rests on {parts.ess:.0f} independent "
-            f"draws, fewer than {MIN_ESS:.0f}. Sample more draws, or {remedy}."
+            Doubt(
+                "too_few_effective_draws",
+                f"the error of log Z rests on {parts.ess:.0f} independent draws, fewer than "
+                f"{MIN_ESS:.0f}.",
+                f"Sample more draws, or {remedy}.",
+                {"log_marginal_likelihood_ess": float(parts.ess)},
+            )
         )
     return warnings

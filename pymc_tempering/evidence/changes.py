@@ -71,7 +71,7 @@ class EvaluatedChanges(NamedTuple):
     Attributes
     ----------
     weights : list of (Change, ndarray of shape (n_chains, n_draws), str)
-        Log weight of each draw in nats, and the name of what is doubtful beside the weights.
+        Log weight of each draw in nats, and the code of what is doubtful beside the weights.
     log_likelihood : ndarray of shape (n_chains, n_draws)
         Observed terms and potentials, in nats.
     """
@@ -131,7 +131,7 @@ def evaluate_changes(
             [joint] = evaluate(other, [other.varlogp + other.datalogp], stack_draws(idata, other))
             log_weights = joint - log_joint
             if _share_out_of_reach(other, constrained) > 0.0:
-                doubt = "prior mass out of reach"
+                doubt = "prior_mass_out_of_reach"
         weights.append((change, log_weights.reshape(shape), doubt))
     return EvaluatedChanges(weights, log_likelihood.reshape(shape))
 

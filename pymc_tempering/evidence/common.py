@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
 from pymc_tempering.evidence.agreement import agreement_doubts
@@ -37,8 +38,8 @@ class MethodEstimate:
         Estimates by other methods from the same run, combined over chains.
     lower, upper : float or None
         Stochastic bounds.
-    warnings : list of str
-        What speaks against the estimate, each with a remedy.
+    warnings : list of Doubt
+        What speaks against the estimate.
     arrays : dict of ndarray
         What else the run says, for the group ``tempering``; the first dimension is the chain.
     """
@@ -48,7 +49,7 @@ class MethodEstimate:
     per_method: dict[str, float] = field(default_factory=dict)
     lower: float | None = None
     upper: float | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Doubt] = field(default_factory=list)
     arrays: dict[str, FloatArray] = field(default_factory=dict)
 
 
@@ -75,8 +76,12 @@ def combine(
     log_z = float(np.mean(parts.log_z))
     if not np.isfinite(log_z) or not np.isfinite(error.se):
         warnings.append(
-            "no overlap: neighbouring levels share no draws, so log Z has no error. Raise "
-            "`n_levels` and `tune`."
+            Doubt(
+                "no_overlap",
+                "neighbouring levels share no draws, so log Z has no error.",
+                "Raise `n_levels` and `tune`.",
+                {"log_z_chain": np.asarray(parts.log_z, dtype=float).tolist()},
+            )
         )
     else:
         warnings += _doubts(parts, error.ess)
@@ -148,12 +153,17 @@ def combine_chains(chains: Sequence[ChainEstimate], method: str) -> LogZEstimate
     return combine(MethodEstimate(log_z, [chain.influence for chain in chains]), method)
 
 
-def _doubts(parts: MethodEstimate, ess: float) -> list[str]:
+def _doubts(parts: MethodEstimate, ess: float) -> list[Doubt]:
     warnings = []
     if ess < MIN_ESS:
         warnings.append(
-            f"too few effective draws: the error of log Z rests on {ess:.0f} independent scans, "
-            f"fewer than {MIN_ESS:.0f}. Raise `draws`, or pass `target_se`."
+            Doubt(
+                "too_few_effective_draws",
+                f"the error of log Z rests on {ess:.0f} independent scans, fewer than "
+                f"{MIN_ESS:.0f}.",
+                "Raise `draws`, or pass `target_se`.",
+                {"log_marginal_likelihood_ess": float(ess)},
+            )
         )
     if len(parts.log_z) > 1:
         own = np.maximum(chain_standard_errors(parts.influences), 1e-12)
@@ -164,8 +174,12 @@ def _doubts(parts: MethodEstimate, ess: float) -> list[str]:
         lenient = statistic / (1.0 + 20.0 / max(ess / len(parts.log_z), 1.0))
         if chi2.sf(lenient, len(parts.log_z) - 1) < _DISAGREEMENT_RATE:
             warnings.append(
-                f"chains disagree: their estimates {np.round(parts.log_z, 2).tolist()} differ by "
-                "more than their own errors explain, so some have not found every mode. Raise "
-                "`tune` and `draws`; look at the swap rates of each chain."
+                Doubt(
+                    "chains_disagree",
+                    f"their estimates {np.round(parts.log_z, 2).tolist()} differ by more than "
+                    "their own errors explain, so some have not found every mode.",
+                    "Raise `tune` and `draws`; look at the swap rates of each chain.",
+                    {"log_z_chain": parts.log_z.tolist(), "chi2": statistic},
+                )
             )
     return warnings

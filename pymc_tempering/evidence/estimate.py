@@ -1,37 +1,25 @@
 """The log marginal likelihood of a model or of a stored run, in one call."""
 
 import inspect
-import warnings
 from typing import Any
 
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
-from pymc_tempering.evidence.stored import estimate_from_idata, with_notes
+from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.evidence.with_model import estimate_draws
+from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.options import check_positive, resolve_model
 from pymc_tempering.results.datatree import open_hint
-from pymc_tempering.sampling import (
-    DEFAULT_CHAINS,
-    check_run,
-    prepare_step,
-    resolve_method,
-    run_chains,
-    run_joint,
-)
+from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_run
 
-__all__ = ["DEFAULT_DRAWS", "estimate_logz"]
-
-DEFAULT_DRAWS = 160
-"""Draws of each chain; a draw is ``scans_per_draw`` scans."""
-
-DEFAULT_JOINT_DRAWS = 3000
-"""Draws of each chain of joint continuous tempering, where a draw is one step of NUTS."""
+__all__ = ["estimate_logz"]
 
 
 def estimate_logz(
@@ -106,7 +94,7 @@ def estimate_logz(
     Warns
     -----
     TemperingWarning
-        Once for everything that speaks against the estimate; the same texts are in ``warnings``.
+        Once for everything that speaks against the estimate; the same is in ``warnings``.
 
     Examples
     --------
@@ -140,16 +128,15 @@ def estimate_logz(
         estimate = _estimate_stored(model_or_idata, target_se, kwargs | _changed(given))
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
-        method = resolve_method(method)
-        if draws is None:
-            draws = DEFAULT_JOINT_DRAWS if method == "joint_ct" else DEFAULT_DRAWS
+        row = resolve_method(method)
+        draws = row.draws if draws is None else draws
         check_run(
             draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
             target_se=target_se,
         )  # fmt: skip
         check_positive("max_chains", max_chains, integer=True)
         estimate = _sample_and_estimate(
-            model, method, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
+            model, row, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
             chains=chains, cores=cores, progressbar=progressbar,
         )  # fmt: skip
     else:
@@ -158,45 +145,40 @@ def estimate_logz(
             "a DataTree from `pm.sample` with a tempered step."
             f"{open_hint(model_or_idata)}"
         )
-    for text in estimate.warnings:
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    warn_of(estimate.warnings)
     return estimate
 
 
 def _sample_and_estimate(
     model: pm.Model,
-    method: str,
+    method: Method,
     target_se: float | None,
     max_chains: int,
     random_seed: Any,
     options: dict[str, Any],
     **run: Any,
 ) -> LogZEstimate:
-    if method == "joint_ct":
-        if target_se is not None:
-            raise OptionError(
-                "`target_se` is not available for joint_ct, whose chains belong to one tempered "
-                "model; use method='gibbs_ct', or raise `draws`."
-            )
-        estimate = run_joint(model, random_seed=random_seed, **run, **options)
-        return with_notes(estimate, model_doubts(model, estimate.idata))
-    step = prepare_step(method, model, options, run, random_seed)
-    seeds = round_seeds(random_seed)
-    idata = run_chains(step, model, random_seed=next(seeds), **run, **options)
+    if target_se is not None and method.step is None:
+        raise OptionError(
+            f"`target_se` is not available for {method.name}, whose chains belong to one tempered "
+            "model; use method='gibbs_ct', or raise `draws`."
+        )
+    sampler: Sampler = load(method.prepare)(method, model, options, run)
+    seeds, least, draws = round_seeds(random_seed), run["chains"], run["draws"]
+    idata = sampler(chains=least, random_seed=next(seeds))
     estimate = estimate_from_idata(idata)
-    least, draws = run.pop("chains"), run["draws"]
-    doubts, notes = model_doubts(model, idata), interruption(idata, draws=draws, chains=least)
-    if target_se is not None and not notes:
-        estimate, notes = reach_target_se(
+    of_model, of_run = model_doubts(model, idata), interruption(idata, draws=draws, chains=least)
+    if target_se is not None and not of_run:
+        estimate, of_run = reach_target_se(
             estimate,
             idata,
-            lambda n: run_chains(step, model, chains=n, random_seed=next(seeds), **run, **options),
+            lambda n: sampler(chains=n, random_seed=next(seeds)),
             target_se=target_se,
             max_chains=max_chains,
             least=least,
             show=bool(run["progressbar"]) and not options.get("quiet", False),
         )
-    return with_notes(estimate, doubts, notes)
+    return with_doubts(estimate, [*of_model, *of_run])
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:
@@ -218,9 +200,11 @@ def _estimate_stored(
     estimate = estimate_from_idata(idata)
     if target_se is None or estimate.se <= target_se:
         return estimate
-    note = (
-        f"target_se not reached: the error of the stored run is {estimate.se:.3g}, more than "
-        f"{target_se:g}. Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, "
-        "so that chains are added."
+    doubt = Doubt(
+        "target_se_not_reached",
+        f"the error of the stored run is {estimate.se:.3g}, more than {target_se:g}.",
+        "Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, so that chains "
+        "are added.",
+        {"log_marginal_likelihood_se": float(estimate.se), "chains": int(estimate.per_chain.size)},
     )
-    return with_notes(estimate, (), [note])
+    return with_doubts(estimate, [doubt])

@@ -7,6 +7,7 @@ import numpy as np
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
@@ -118,16 +119,18 @@ def one_setting(values: FloatArray, name: str) -> FloatArray:
     return values[:, 0]
 
 
-def restart_doubts(restarts: FloatArray) -> list[str]:
+def restart_doubts(restarts: FloatArray) -> list[Doubt]:
     """Warning about chains whose target replica was hardly ever renewed from the base."""
     idle = np.flatnonzero(restarts < MIN_RESTARTS).tolist()
     if not idle:
         return []
     counts = restarts[idle].astype(int).tolist()
-    doubt = (
-        f"few tempered restarts: in chains {idle} the recorded replica was renewed from the base "
-        f"{counts} times, fewer than {MIN_RESTARTS}, so little says that every mode was found. "
-        "Raise `tune` and `draws`."
+    doubt = Doubt(
+        "few_tempered_restarts",
+        f"in chains {idle} the recorded replica was renewed from the base {counts} times, fewer "
+        f"than {MIN_RESTARTS}, so little says that every mode was found.",
+        "Raise `tune` and `draws`.",
+        {"n_tempered_restarts": counts, "chain": idle},
     )
     return [doubt]
 
@@ -148,21 +151,27 @@ def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
     return float(counts.min() * counts.size / beta.size)
 
 
-def _doubts(arrays: Mapping[str, FloatArray]) -> list[str]:
+def _doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
     warnings = []
     low = np.flatnonzero(arrays["lowest_occupancy"] < MIN_OCCUPANCY).tolist()
     if low:
         warnings.append(
-            f"beta hardly visits part of its range: in chains {low} one part has less than "
-            f"{100 * MIN_OCCUPANCY:.0f} % of its share. Raise `tune`, or leave `log_zeta` at "
-            "'adapt'."
+            Doubt(
+                "beta_hardly_visits",
+                f"in chains {low} one part has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
+                "Raise `tune`, or leave `log_zeta` at 'adapt'.",
+                {"lowest_occupancy": arrays["lowest_occupancy"][low].tolist(), "chain": low},
+            )
         )
-    mass = arrays["support_mass"]
-    if np.nanmin(mass) < FULL_SUPPORT:
+    mass = float(np.nanmin(arrays["support_mass"]))
+    if mass < FULL_SUPPORT:
         warnings.append(
-            f"target is zero on part of the base: {100 * (1 - np.nanmin(mass)):.1f} % of the "
-            "base's draws have no density under the model. The estimate was corrected by the log "
-            "of the base's mass on the support. With a small mass, choose a transform that keeps "
-            "the sampler inside."
+            Doubt(
+                "target_zero_on_base",
+                f"{100 * (1 - mass):.1f} % of the base's draws have no density under the model. "
+                "The estimate was corrected by the log of the base's mass on the support.",
+                "With a small mass, choose a transform that keeps the sampler inside.",
+                {"support_mass": mass},
+            )
         )
     return warnings

@@ -12,13 +12,14 @@ from pymc_tempering.estimators.annealed import (
     annealed_reverse,
     bidirectional,
 )
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
 from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
 __all__ = ["annealing_doubts", "collect", "deciding_pareto_k"]
 
-MAX_PARETO_K = 0.7
 MIN_WEIGHT_ESS = 20.0
 MAX_GAP = 3.0
 MIN_ACCEPTED = 0.02
@@ -107,9 +108,16 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     idle = np.flatnonzero(arrays["acceptance_rate_particles"] < MIN_ACCEPTED).tolist()
     if idle:
         warnings.append(
-            f"particles hardly accepted: in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % "
-            "of the new particles replaced the current one, so draws and upper bound rest on few "
-            "of them. Raise `n_levels` or `tune`."
+            Doubt(
+                "particles_hardly_accepted",
+                f"in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % of the new particles "
+                "replaced the current one, so draws and upper bound rest on few of them.",
+                "Raise `n_levels` or `tune`.",
+                {
+                    "acceptance_rate_particles": arrays["acceptance_rate_particles"][idle].tolist(),
+                    "chain": idle,
+                },
+            )
         )
     return MethodEstimate(
         log_z=log_z,
@@ -134,8 +142,8 @@ def annealing_doubts(
     gap_error: StandardError,
     support_mass: float,
     n_particles: int,
-) -> list[str]:
-    """What speaks against an estimate from annealing runs, each with a remedy.
+) -> list[Doubt]:
+    """What speaks against an estimate from annealing runs.
 
     Parameters
     ----------
@@ -155,40 +163,67 @@ def annealing_doubts(
     warnings = []
     if n_particles < MIN_PARTICLES:
         warnings.append(
-            f"too few particles: there are {n_particles} annealing weights in a direction, fewer "
-            f"than {MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
-            "itself uncertain. Raise the number of draws or particles."
+            Doubt(
+                "too_few_particles",
+                f"there are {n_particles} annealing weights in a direction, fewer than "
+                f"{MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
+                "itself uncertain.",
+                "Raise the number of draws or particles.",
+                {"number of weights": n_particles},
+            )
         )
     if weight_ess < MIN_WEIGHT_ESS:
         warnings.append(
-            f"few particles hold the weight: the effective number of forward particles is "
-            f"{weight_ess:.1f}. Raise `n_levels`, or the number of draws or particles."
+            Doubt(
+                "few_particles_hold_weight",
+                f"the effective number of forward particles is {weight_ess:.1f}.",
+                "Raise `n_levels`, or the number of draws or particles.",
+                {"weight_ess": float(weight_ess)},
+            )
         )
     if pareto_k > MAX_PARETO_K:
         warnings.append(
-            f"Pareto k above {MAX_PARETO_K}: the annealing weights have heavy tails "
-            f"(k = {pareto_k:.2f}), so the error of log Z may be too small. Raise `n_levels`."
+            Doubt(
+                "pareto_k_high",
+                f"the annealing weights have heavy tails (k = {pareto_k:.2f}), so the error of "
+                "log Z may be too small.",
+                "Raise `n_levels`.",
+                {"largest pareto_k_weights": float(pareto_k)},
+            )
         )
     if abs(gap) > MAX_GAP:
         warnings.append(
-            f"bounds far apart: forward and reverse annealing differ by {gap:.1f} nats, so one of "
-            "them has not seen what the other has. Raise `n_levels` or `tune`."
+            Doubt(
+                "bounds_far_apart",
+                f"forward and reverse annealing differ by {gap:.1f} nats, so one of them has not "
+                "seen what the other has.",
+                "Raise `n_levels` or `tune`.",
+                {"upper - lower": float(gap)},
+            )
         )
     # with few starting draws the error itself is uncertain
     allowed = max(MAX_CROSSING, float(student_t.isf(_CROSSING_RATE, gap_error.df)))
     if -gap > allowed * gap_error.se:
         warnings.append(
-            f"bounds crossed: the lower bound exceeds the upper by {-gap:.2g} nats, more than the "
-            f"error of their difference, {gap_error.se:.2g}, explains, so the reverse particles "
-            "did not start from draws of the whole posterior. Start them from more draws, of every "
-            "mode, or raise `n_levels`."
+            Doubt(
+                "bounds_crossed",
+                f"the lower bound exceeds the upper by {-gap:.2g} nats, more than the error of "
+                f"their difference, {gap_error.se:.2g}, explains, so the reverse particles did not "
+                "start from draws of the whole posterior.",
+                "Start them from more draws, of every mode, or raise `n_levels`.",
+                {"upper - lower": float(gap), "its standard error": float(gap_error.se)},
+            )
         )
     if support_mass < FULL_SUPPORT:
         warnings.append(
-            f"target is zero on part of the base: {100 * (1 - support_mass):.1f} % of the "
-            "particles started where there is no density under the model. The forward and the "
-            "combined estimate account for it; the reverse one was corrected by the log of the "
-            "base's mass on the support."
+            Doubt(
+                "target_zero_on_base",
+                f"{100 * (1 - support_mass):.1f} % of the particles started where there is no "
+                "density under the model. The forward and the combined estimate account for it; "
+                "the reverse one was corrected by the log of the base's mass on the support.",
+                "With a small mass, choose a transform that keeps the sampler inside.",
+                {"support_mass": float(support_mass)},
+            )
         )
     return warnings
 

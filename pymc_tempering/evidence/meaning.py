@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.distributions.transforms import Ordered
-from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import TemperingError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
+from pymc_tempering.private import has_total_size, is_ordered
 from pymc_tempering.types import FloatArray
 
 __all__ = ["model_doubts", "order_doubts", "power_doubts"]
@@ -20,7 +20,7 @@ __all__ = ["model_doubts", "order_doubts", "power_doubts"]
 _N_DRAWS = 20
 
 
-def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
+def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     """Warnings about models whose log Z is no marginal likelihood, or not the one that is meant.
 
     Parameters
@@ -31,13 +31,13 @@ def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
 
     Returns
     -------
-    list of str
-        Each names the variables and says what to do.
+    list of Doubt
+        Each names the variables.
     """
     return [*prior_doubts(model, idata), *power_doubts(model), *order_doubts(model, idata)]
 
 
-def power_doubts(model: pm.Model) -> list[str]:
+def power_doubts(model: pm.Model) -> list[Doubt]:
     """Warning about ``total_size``, which multiplies a log likelihood.
 
     Parameters
@@ -49,26 +49,29 @@ def power_doubts(model: pm.Model) -> list[str]:
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0.0, 1.0)
     ...     y = pm.Normal("y", x, 1.0, observed=[1.0, 2.0], total_size=10)
-    >>> power_doubts(model)[0][:57]
-    'power likelihood: `total_size` multiplies log likelihoods'
+    >>> [doubt] = power_doubts(model)
+    >>> doubt.code, doubt.measured
+    ('power_likelihood', {'power of y': 5.0})
     """
     powers = {rv.name: _power(rv) for rv in model.observed_RVs}
-    listed = ", ".join(
-        f"{name} (by {power:.3g})" for name, power in powers.items() if not np.isclose(power, 1.0)
-    )
-    if not listed:
+    powers = {name: power for name, power in powers.items() if not np.isclose(power, 1.0)}
+    if not powers:
         return []
-    text = (
-        f"power likelihood: `total_size` multiplies log likelihoods without a minibatch: {listed}. "
-        "log Z is then the log normaliser of prior times likelihood to that power, and no marginal "
-        "likelihood of the data. Leave `total_size` away, or give all the data."
+    listed = ", ".join(f"{name} (by {power:.3g})" for name, power in powers.items())
+    doubt = Doubt(
+        "power_likelihood",
+        f"`total_size` multiplies log likelihoods without a minibatch: {listed}. log Z is then the "
+        "log normaliser of prior times likelihood to that power, and no marginal likelihood of the "
+        "data.",
+        "Leave `total_size` away, or give all the data.",
+        {f"power of {name}": power for name, power in powers.items()},
     )
-    return [text]
+    return [doubt]
 
 
 def _power(rv: Any) -> float:
     """Factor of the log likelihood of an observed variable."""
-    if not isinstance(rv.owner.op, MinibatchRandomVariable):
+    if not has_total_size(rv):
         return 1.0
     inner, *sizes = rv.owner.inputs
     shape = inner.shape.eval()
@@ -80,7 +83,7 @@ def _power(rv: Any) -> float:
     return float(np.prod(factors))
 
 
-def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
+def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     """Warning about ordered variables, whose prior does not integrate to one.
 
     Parameters
@@ -89,7 +92,7 @@ def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     idata : xarray.DataTree
         Posterior draws of the model.
     """
-    ordered = [rv for rv in model.free_RVs if isinstance(model.rvs_to_transforms.get(rv), Ordered)]
+    ordered = [rv for rv in model.free_RVs if is_ordered(model.rvs_to_transforms.get(rv))]
     if not ordered:
         return []
     names = [rv.name for rv in ordered]
@@ -98,21 +101,29 @@ def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
         "part of the space"
     )
     k = _components(ordered, idata)
+    measured: dict[str, object] = {"variables": names}
     if k is not None and _orders_are_equivalent(model, idata, names, k):
+        missing = math.log(math.factorial(k))
+        measured["log k!"] = missing
         text = (
-            f"ordered variables: {what}. All {k}! orders are equivalent here, so that log Z of the "
-            "same model without an order, and with a prior normalised to this order, is higher by "
-            f"exactly log {k}! = {math.log(math.factorial(k)):.4f}. Add that before comparing with "
-            "models without an order, or with another number of components."
+            f"{what}. All {k}! orders are equivalent here, so that log Z of the same model without "
+            "an order, and with a prior normalised to this order, is higher by exactly "
+            f"log {k}! = {missing:.4f}."
+        )
+        remedy = (
+            "Add that before comparing with models without an order, or with another number of "
+            "components."
         )
     else:
         text = (
-            f"ordered variables: {what}, so log Z lacks the log of the prior's mass on it. "
-            "`compare` is right only among models that have the same ordered variables with the "
-            "same prior. Order by a prior that is normalised, as of the smallest value and of "
-            "positive differences."
+            f"{what}, so log Z lacks the log of the prior's mass on it. `compare` is right only "
+            "among models that have the same ordered variables with the same prior."
         )
-    return [text]
+        remedy = (
+            "Order by a prior that is normalised, as of the smallest value and of positive "
+            "differences."
+        )
+    return [Doubt("ordered_variables", text, remedy, measured)]
 
 
 def _components(ordered: list[Any], idata: xr.DataTree) -> int | None:

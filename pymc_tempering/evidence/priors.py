@@ -8,6 +8,7 @@ import pymc as pm
 import xarray as xr
 from pymc.pytensorf import compile
 
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.private import is_improper
 from pymc_tempering.types import FloatArray
 
@@ -26,7 +27,7 @@ _MIN_DRAWS = 20
 _log = logging.getLogger(__name__)
 
 
-def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
+def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     """Warnings about priors that determine the evidence.
 
     Parameters
@@ -37,8 +38,8 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
 
     Returns
     -------
-    list of str
-        Each names the variables and says what to do.
+    list of Doubt
+        Each names the variables.
     """
     improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
     # in a model of potentials alone a flat variable is how an unnormalised density is written
@@ -46,13 +47,18 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
     warnings = []
     if improper and is_posterior:
         warnings.append(
-            f"improper priors: {improper} have no normalised prior, so log Z is the log integral "
-            "of the model's density and not a marginal likelihood; ratios with models of other "
-            "priors mean nothing. Give them proper priors."
+            Doubt(
+                "improper_priors",
+                f"{improper} have no normalised prior, so log Z is the log integral of the "
+                "model's density and not a marginal likelihood; ratios with models of other priors "
+                "mean nothing.",
+                "Give them proper priors.",
+                {"variables": improper},
+            )
         )
     posterior = idata["posterior"].dataset
     warnings += _without_end(posterior, improper)
-    wide = []
+    wide: dict[str, float] = {}
     sampled = [rv for rv in model.free_RVs if rv.name in posterior and posterior[rv.name].size]
     # the quartiles of a handful of draws are no width, and those of one draw coincide
     enough = posterior.sizes["chain"] * posterior.sizes["draw"] >= _MIN_DRAWS
@@ -65,17 +71,24 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[str]:
         lower, upper = np.quantile(values, [0.25, 0.75], axis=-1)
         ratio = np.max((high - low) / np.maximum(upper - lower, 1e-300))
         if ratio > MAX_WIDTH_RATIO:
-            wide.append(f"{rv.name} ({ratio:.1g} times the posterior's width)")
+            wide[rv.name] = float(ratio)
     if wide:
+        listed = ", ".join(
+            f"{name} ({r:.1g} times the posterior's width)" for name, r in wide.items()
+        )
         warnings.append(
-            f"extremely wide priors: {', '.join(wide)}. Each factor of ten in such a width takes "
-            "2.3 nats off log Z and leaves the posterior as it is. Compare models only if these "
-            "widths are meant, and look at the sensitivity."
+            Doubt(
+                "extremely_wide_priors",
+                f"{listed}. Each factor of ten in such a width takes 2.3 nats off log Z and leaves "
+                "the posterior as it is.",
+                "Compare models only if these widths are meant, and look at the sensitivity.",
+                {f"prior width / posterior width of {name}": r for name, r in wide.items()},
+            )
         )
     return warnings
 
 
-def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[str]:
+def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[Doubt]:
     """Warning about draws that spread as where the posterior has no finite integral."""
     spread = {}
     for name in improper:
@@ -83,16 +96,19 @@ def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[str]:
             with np.errstate(invalid="ignore"):
                 distance = np.abs(posterior[name].values - np.median(posterior[name].values))
             spread[name] = float(np.nan_to_num(distance, nan=np.inf, posinf=np.inf).max())
-    far = [f"{name} ({s:.2g})" for name, s in spread.items() if not s <= MAX_SPREAD]
+    far = {name: s for name, s in spread.items() if not s <= MAX_SPREAD}
     if not far:
         return []
-    text = (
-        f"posterior without end: draws of flat variables spread as far as {', '.join(far)}, as "
-        "they do where the posterior has no finite integral, and log Z is then infinite whatever "
-        "is printed. Give these variables proper priors; or, if such numbers are meant, write the "
-        "model in other units."
+    listed = ", ".join(f"{name} ({s:.2g})" for name, s in far.items())
+    doubt = Doubt(
+        "posterior_without_end",
+        f"draws of flat variables spread as far as {listed}, as they do where the posterior has "
+        "no finite integral, and log Z is then infinite whatever is printed.",
+        "Give these variables proper priors; or, if such numbers are meant, write the model in "
+        "other units.",
+        {f"largest distance from the median of {name}": s for name, s in far.items()},
     )
-    return [text]
+    return [doubt]
 
 
 def _prior_draws(

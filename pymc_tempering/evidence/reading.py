@@ -11,6 +11,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.results.datatree import open_hint
+from pymc_tempering.results.doubts import read_doubts
 
 __all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate", "with_estimate"]
 
@@ -74,14 +75,13 @@ def stored_estimate(idata: Any) -> LogZEstimate:
     def number(name: str) -> float:
         return float(dataset[stem + name]) if stem + name in dataset else np.nan
 
-    texts = str(dataset.attrs.get("warnings", ""))
     bounds = [None if np.isnan(value) else value for value in (number("_lower"), number("_upper"))]
     return LogZEstimate(
         log_z=number(""),
         se=number("_se"),
         method=str(dataset.attrs.get("method", "unknown")),
         per_chain=np.asarray(dataset["log_z_chain"].values, dtype=np.float64),
-        warnings=tuple(text for text in texts.split("\n") if text),
+        warnings=read_doubts(dataset),
         ess=number("_ess"),
         df=number("_df"),
         lower=bounds[0],
@@ -143,19 +143,17 @@ def evidence_intervals(models: Any, prob: float = 0.95) -> pd.DataFrame:
                 "table of `compare`."
             )
         estimates = {
-            str(name): LogZEstimate(
-                float(z), float(se), "", np.empty(0), warnings=("table",) if warning else ()
-            )
+            str(name): (LogZEstimate(float(z), float(se), "", np.empty(0)), bool(warning))
             for name, z, se, warning in models[needed].itertuples(name=None)
         }
     elif isinstance(models, Mapping) and models:
-        estimates = evidence_of(models)
+        estimates = {name: (e, bool(e.warnings)) for name, e in evidence_of(models).items()}
     else:
         raise DataError(
             f"Given was a {type(models).__name__}; expected the table of `compare`, or a mapping "
             "of names to estimates or runs."
         )
-    rows = [(e.log_z, e.se, *e.interval(prob), bool(e.warnings)) for e in estimates.values()]
+    rows = [(e.log_z, e.se, *e.interval(prob), warned) for e, warned in estimates.values()]
     table = pd.DataFrame(
         rows, index=list(estimates), columns=["log_z", "se", "low", "high", "warning"]
     )

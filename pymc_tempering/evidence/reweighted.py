@@ -1,7 +1,6 @@
 """The evidence of a changed model from the weights of a run, with its error."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +11,10 @@ from pymc_tempering.estimators.reweighting import mbar_powers, reweight
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import COLLECTORS, recognise
-from pymc_tempering.numerics import pareto_k, weight_ess
+from pymc_tempering.evidence.stored import recorded_statistics
+from pymc_tempering.methods import load
+from pymc_tempering.numerics import MAX_PARETO_K, pareto_k, weight_ess
 from pymc_tempering.results.compact import DELTA_DIGIT
-from pymc_tempering.results.datatree import read_statistics
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MIN_WEIGHTS", "Original", "Row", "from_draws", "from_ladder", "original_of"]
@@ -23,8 +22,6 @@ __all__ = ["MIN_WEIGHTS", "Original", "Row", "from_draws", "from_ladder", "origi
 MIN_WEIGHTS = 20.0
 """Effective weights below which nothing is known of them, not even that their tail is light."""
 
-
-MAX_PARETO_K = 0.7
 HEAVY_PARETO_K = 0.5
 """Tail index beyond which weights have no variance, so that a standard error means little."""
 
@@ -63,11 +60,14 @@ class Row(NamedTuple):
 def original_of(idata: xr.DataTree) -> Original:
     """Evidence of a run, with the influence of its draws where its statistics are there."""
     try:
-        statistics = read_statistics(idata)
-        parts = import_module(COLLECTORS[recognise(statistics)][0]).collect(statistics)
+        method, statistics = recorded_statistics(idata)
+        parts = load(method.collect)(statistics)
     except DataError:
         return _stored(idata)
-    n_draws = statistics["base_id"].shape[1]
+    if method.per_draw:
+        # the estimate is from other draws than those of the result
+        return _stored(idata)
+    n_draws = statistics[method.needs[0]].shape[1]
     error = log_z_standard_error(parts.log_z, parts.influences)
     influence = None
     if all(len(series) % n_draws == 0 for series in parts.influences):
@@ -132,8 +132,8 @@ def from_ladder(
         None where the run is not one of parallel tempering, or its base is not the prior.
     """
     try:
-        statistics = read_statistics(idata)
-        if recognise(statistics) != "pt":
+        method, statistics = recorded_statistics(idata)
+        if method.name != "pt":
             return None
     except DataError:
         return None
@@ -177,9 +177,9 @@ def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatAr
 
 def _doubt(k: float, ess: float, independent: float) -> str:
     if not np.isfinite(ess) or ess < MIN_WEIGHTS or np.isnan(k) or k > MAX_PARETO_K:
-        return "weights collapse"
+        return "weights_collapse"
     if k > HEAVY_PARETO_K:
-        return "heavy-tailed weights"
+        return "heavy_tailed_weights"
     if min(ess, independent) < MIN_ESS:
-        return "too few effective draws"
+        return "too_few_effective_draws"
     return ""

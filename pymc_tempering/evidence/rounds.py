@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.stored import estimate_from_idata
@@ -27,7 +28,7 @@ def reach_target_se(
     max_chains: int,
     least: int,
     show: bool = False,
-) -> tuple[LogZEstimate, list[str]]:
+) -> tuple[LogZEstimate, list[Doubt]]:
     """Add chains to a run until the standard error of log Z is at most `target_se`.
 
     Parameters
@@ -50,19 +51,23 @@ def reach_target_se(
     -------
     estimate : LogZEstimate
         From all chains.
-    notes : list of str
-        A warning where the error was not reached, or the run was interrupted.
+    doubts : list of Doubt
+        Where the error was not reached, or the run was interrupted.
     """
-    notes: list[str] = []
+    doubts: list[Doubt] = []
     while not estimate.se <= target_se:
         have = estimate.per_chain.size
         ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
         missing = int(np.ceil(_SAFETY * have * ratio**2)) - have
         more = min(max(missing, least), max_chains - have)
         if more <= 0:
-            notes.append(
-                f"target_se not reached: the error is {estimate.se:.3g} after {have} chains, more "
-                f"than {target_se:g}. Raise `max_chains` (now {max_chains}) or `draws`."
+            doubts.append(
+                Doubt(
+                    "target_se_not_reached",
+                    f"the error is {estimate.se:.3g} after {have} chains, more than {target_se:g}.",
+                    f"Raise `max_chains` (now {max_chains}) or `draws`.",
+                    {"log_marginal_likelihood_se": float(estimate.se), "chains": have},
+                )
             )
             break
         if show:
@@ -80,10 +85,10 @@ def reach_target_se(
         if length * (have + extra["posterior"].sizes["chain"]) > draws * have:
             idata = concat_chains([_shortened(idata, length), _shortened(extra, length)])
             estimate = estimate_from_idata(idata)
-        notes = interruption(idata, draws=draws, chains=have + more)
-        if notes:
+        doubts = interruption(idata, draws=draws, chains=have + more)
+        if doubts:
             break
-    return estimate, notes
+    return estimate, doubts
 
 
 def _shortened(idata: xr.DataTree, n_draws: int) -> xr.DataTree:

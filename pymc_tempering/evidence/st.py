@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.evidence.common import MethodEstimate
@@ -76,21 +77,31 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     )
 
 
-def _doubts(arrays: Mapping[str, FloatArray]) -> list[str]:
+def _doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
     warnings = []
     share = arrays["level_probability"]
     relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)
     low = np.flatnonzero(relative < MIN_OCCUPANCY).tolist()
     if low:
         warnings.append(
-            f"levels hardly visited: in chains {low} one level has less than "
-            f"{100 * MIN_OCCUPANCY:.0f} % of its share. Raise `tune`, or leave "
-            "`log_level_weights` at 'adapt'."
+            Doubt(
+                "levels_hardly_visited",
+                f"in chains {low} one level has less than {100 * MIN_OCCUPANCY:.0f} % of its "
+                "share.",
+                "Raise `tune`, or leave `log_level_weights` at 'adapt'.",
+                {"lowest level_probability, relative": relative[low].tolist(), "chain": low},
+            )
         )
-    if arrays["support_mass"].min() < FULL_SUPPORT:
+    mass = float(arrays["support_mass"].min())
+    if mass < FULL_SUPPORT:
         warnings.append(
-            f"target is zero on part of the base: {100 * (1 - arrays['support_mass'].min()):.1f} % "
-            "of the base's draws have no density under the model. RTS accounts for it; "
-            "thermodynamic integration has no value here and was left out."
+            Doubt(
+                "target_zero_on_base",
+                f"{100 * (1 - mass):.1f} % of the base's draws have no density under the model. "
+                "RTS accounts for it; thermodynamic integration has no value here and was left "
+                "out.",
+                "With a small mass, choose a transform that keeps the sampler inside.",
+                {"support_mass": mass},
+            )
         )
     return warnings

@@ -1,14 +1,17 @@
 """The evidence of a stored run: which method it was, and what its statistics say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 
+import numpy as np
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
+from pymc_tempering.evidence.gradients import gradient_doubts
+from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
     attach_estimate,
@@ -16,47 +19,74 @@ from pymc_tempering.results.datatree import (
     read_draws,
     read_statistics,
 )
+from pymc_tempering.results.doubts import doubt_variables, read_doubts
 from pymc_tempering.results.identical import check_distinct_chains
-from pymc_tempering.transform.names import DELTA
-from pymc_tempering.transform.record import is_untempered, stored_statistics
-from pymc_tempering.transform.untempered import LABEL
+from pymc_tempering.results.names import DELTA
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "COLLECTORS",
     "estimate_from_idata",
     "has_statistics",
-    "recognise",
+    "method_of",
     "recorded_statistics",
-    "with_notes",
+    "with_doubts",
 ]
 
-_NOTES = "model_warnings"
 
-COLLECTORS: dict[str, tuple[str, str, str]] = {
-    "pt": ("pymc_tempering.evidence.parallel", "pt, mbar", "swap_acceptance_rate"),
-    "st": ("pymc_tempering.evidence.st", "st, rts", "log_level_weights"),
-    "gibbs_ct": ("pymc_tempering.evidence.gibbs_ct", "gibbs_ct, eq. 21", "bias"),
-    "hais": ("pymc_tempering.evidence.hais", "hais, bidirectional", "log_weight_forward"),
-    "joint_ct": ("pymc_tempering.evidence.joint_ct", LABEL, "base_delta"),
-}
-"""For each method: module of its ``collect``, what users read, a statistic only it records."""
+def _statistics(idata: xr.DataTree) -> xr.Dataset:
+    return idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
 
 
-def recognise(statistics: Mapping[str, FloatArray]) -> str:
-    """Name the method that recorded these statistics.
+def _is_older(idata: xr.DataTree) -> bool:
+    """Whether a version of this package recorded the run that did not record its method."""
+    joint = "tempering" in idata.children and "tempered_draw" in idata["tempering"].dataset
+    statistics = _statistics(idata)
+    return METHOD_CODE not in statistics and ("base_id" in statistics or joint)
+
+
+def has_statistics(idata: xr.DataTree) -> bool:
+    """Whether a run kept what its log Z is made from."""
+    return METHOD_CODE in _statistics(idata) or _is_older(idata)
+
+
+def method_of(idata: xr.DataTree) -> Method:
+    """Return the method that a run says it was sampled with.
 
     Raises
     ------
     DataError
-        For a run of another sampler, NUTS by name.
+        For a run of another sampler, NUTS by name; for chains of several methods; for a run of
+        another version, of which the method is not known.
     """
-    for method, (_, _, mark) in COLLECTORS.items():
-        if mark in statistics and "base_id" in statistics:
-            return method
-    found = sorted(statistics)
-    sampler = "NUTS" if {"tree_depth", "depth"} & set(statistics) else "a sampler without tempering"
-    raise DataError(
+    if _is_older(idata):
+        raise DataError(
+            "The run does not say which method sampled it: a version of pymc_tempering wrote it "
+            f"that did not record `{METHOD_CODE}`. Sample again with this version, or read it with "
+            "the version that wrote it. From the draws alone and their model, "
+            "`estimate_logz(idata, model=model, method='bridge')` is bridge sampling."
+        )
+    statistics = _statistics(idata)
+    if METHOD_CODE not in statistics:
+        raise DataError(_foreign(sorted(map(str, statistics.data_vars))))
+    codes = np.unique(statistics[METHOD_CODE].values)
+    if codes.size > 1:
+        names = [getattr(method_of_code(code), "name", f"code {code:g}") for code in codes]
+        raise DataError(
+            f"The run has chains of several methods, {names}. Chains of two methods make no run: "
+            "estimate each by itself."
+        )
+    method = method_of_code(codes[0])
+    if method is None:
+        raise DataError(
+            f"The run was sampled with a method of code {codes[0]:g}, which this version of "
+            "pymc_tempering does not know. Read it with the version that wrote it."
+        )
+    return method
+
+
+def _foreign(found: list[str]) -> str:
+    sampler = "NUTS" if {"tree_depth", "depth"} & set(found) else "a sampler without tempering"
+    return (
         f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
         "log Z. As a quick second opinion, pass the model: `estimate_logz(idata, model=model)` is "
         "bridge sampling of these draws. Thorough, and for several modes: "
@@ -65,13 +95,12 @@ def recognise(statistics: Mapping[str, FloatArray]) -> str:
     )
 
 
-def recorded_statistics(idata: xr.DataTree) -> tuple[str, dict[str, FloatArray]]:
+def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArray]]:
     """Read what log Z of a run is made from.
 
     Returns
     -------
-    method : str
-        A key of :data:`COLLECTORS`.
+    method : Method
     statistics : dict of ndarray
         Of shape (n_chains, n_draws, ...), from ``sample_stats``; for joint continuous tempering
         from the group ``tempering``, as its draws at all temperatures are not those of the result.
@@ -86,16 +115,16 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[str, dict[str, FloatArray]]
             "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
             "its result has the posterior draws, and log Z in the group `tempering`."
         )
-    if is_untempered(idata):
-        return "joint_ct", stored_statistics(idata)
-    statistics = read_statistics(idata)
-    return recognise(statistics), statistics
-
-
-def has_statistics(idata: xr.DataTree) -> bool:
-    """Whether a run kept what its log Z is made from."""
-    recorded = "sample_stats" in idata.children and "base_id" in idata["sample_stats"].dataset
-    return recorded or is_untempered(idata)
+    read_statistics(idata)  # refuses a damaged run by what is missing
+    method = method_of(idata)
+    statistics: dict[str, FloatArray] = load(method.read)(idata)
+    missing = [name for name in method.needs if name not in statistics]
+    if missing:
+        raise DataError(
+            f"The run lacks {missing}, which log Z of {method.name} is made from. Pass what "
+            "sampling returned, whole."
+        )
+    return method, statistics
 
 
 def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
@@ -119,35 +148,31 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     idata = compact(label_dimensions(idata))
     method, statistics = recorded_statistics(idata)
     check_distinct_chains(statistics)
-    module, label, _ = COLLECTORS[method]
-    collect: Collector = import_module(module).collect
+    collect: Collector = load(method.collect)
     parts = collect(statistics)
-    estimate = combine(parts, label, read_draws(idata))
+    parts.warnings.extend(gradient_doubts(statistics))
+    estimate = combine(parts, method.label, read_draws(idata))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
-    stored = idata["tempering"].attrs.get(_NOTES, "") if "tempering" in idata.children else ""
-    return with_notes(estimate, [text for text in str(stored).split("\n") if text])
+    stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()
+    return with_doubts(estimate, [doubt for doubt in stored if doubt.of_model])
 
 
-def with_notes(
-    estimate: LogZEstimate, about_model: Sequence[str], about_run: Sequence[str] = ()
-) -> LogZEstimate:
+def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate:
     """Add warnings that the statistics alone do not give, also to the stored run.
 
     Parameters
     ----------
     estimate : LogZEstimate
         With its ``idata``; not changed.
-    about_model : sequence of str
-        Such as those of :func:`pymc_tempering.evidence.priors.prior_doubts`. Later estimates from
-        the same run, or from part of its draws, repeat them.
-    about_run : sequence of str
-        Such as an error that was not reached.
+    doubts : sequence of Doubt
+        Such as those of :func:`pymc_tempering.evidence.priors.prior_doubts`: later estimates from
+        the same run, or from part of its draws, repeat those that are of the model.
     """
-    if not about_model and not about_run:
+    if not doubts:
         return estimate
-    texts = (*estimate.warnings, *about_model, *about_run)
+    every = (*estimate.warnings, *doubts)
     idata = estimate.idata.copy()
-    attrs = {"warnings": "\n".join(texts), _NOTES: "\n".join(about_model)}
-    idata["tempering"] = xr.DataTree(idata["tempering"].to_dataset().assign_attrs(attrs))
-    return replace(estimate, warnings=texts, idata=idata)
+    dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
+    idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))
+    return replace(estimate, warnings=every, idata=idata)

@@ -1,19 +1,14 @@
 """How the estimate of log Z settled as a run went on."""
 
-from collections.abc import Mapping
-from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.evidence.stored import COLLECTORS, recorded_statistics
-from pymc_tempering.transform.analysis import bridge_chains
-from pymc_tempering.transform.record import PER_DRAW, JointRecord
+from pymc_tempering.evidence.stored import recorded_statistics
+from pymc_tempering.methods import load
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["LogZTrace", "log_z_trace"]
@@ -77,14 +72,11 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
     if not isinstance(n_points, int | np.integer) or n_points < 2:
         raise OptionError(f"`n_points` is {n_points!r}; expected a whole number of at least 2.")
     method, statistics = recorded_statistics(idata)
-    cheaper = {"pt": _collect_bar, "joint_ct": _collect_bridge}
-    collect = cheaper.get(method) or import_module(COLLECTORS[method][0]).collect
-    per_draw, whole = statistics, {}
-    if method == "joint_ct":
-        per_draw = {name: array for name, array in statistics.items() if name in PER_DRAW}
-        whole = {name: array for name, array in statistics.items() if name not in PER_DRAW}
-    recorded = {name: array for name, array in per_draw.items() if array.ndim >= 2}
-    shape = recorded["delta" if method == "joint_ct" else "base_id"].shape[:2]
+    collect = load(method.collect_part or method.collect)
+    per_draw = method.per_draw or tuple(statistics)
+    recorded = {name: array for name, array in statistics.items() if name in per_draw}
+    whole = {name: array for name, array in statistics.items() if name not in per_draw}
+    shape = recorded[method.needs[0]].shape[:2]
     n_draws = shape[1]
     first = min(max(n_draws // 50, 2), n_draws)
     draws = np.unique(np.geomspace(first, n_draws, n_points).round().astype(np.int64))
@@ -105,17 +97,3 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
         np.array([nan if parts.upper is None else parts.upper for parts, _ in rows]),
         np.cumsum(seconds, axis=1).T[draws - 1],
     )
-
-
-def _collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    return MethodEstimate(*bridge_chains(JointRecord.from_statistics(statistics)))
-
-
-def _collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    log_z, influences = [], []
-    for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
-        n = int(np.isfinite(betas[0]).sum())
-        estimate = bar_ladder(delta[..., :n].reshape(-1, n), betas[0, :n])
-        log_z.append(estimate.log_z[-1])
-        influences.append(estimate.influence)
-    return MethodEstimate(np.array(log_z), influences)

@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,19 @@ import xarray as xr
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.bridge import bridge_from_idata
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.same_model import check_observed, draws_of_model
 from pymc_tempering.evidence.stored import (
     estimate_from_idata,
     has_statistics,
     recorded_statistics,
-    with_notes,
+    with_doubts,
 )
+from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.results.datatree import label_dimensions
-from pymc_tempering.sampling import STEPS, build_step, check_run, resolve_method, run_chains
+from pymc_tempering.steps.run import build_step, check_run, run_chains
 
 __all__ = ["estimate_draws"]
 
@@ -114,7 +114,8 @@ def _add_chains(
     run["draws"] = n_draws
     if run["tune"] is None:
         run["tune"] = statistics.attrs.get("tuning_steps")
-    check_run(target_se=target_se, **{k: v for k, v in run.items() if k != "progressbar"})
+    checked = {name: value for name, value in run.items() if name != "progressbar"}
+    check_run(target_se=target_se, random_seed=random_seed, **checked)
     _check_model(idata, model)
     step = _step_like(stored_method, model, statistics, options)
     estimate = estimate_from_idata(idata)
@@ -127,7 +128,7 @@ def _add_chains(
         if name in ("posterior", "sample_stats") or "chain" not in node.dims
     }
     n_stored = estimate.per_chain.size
-    estimate, notes = reach_target_se(
+    estimate, of_run = reach_target_se(
         estimate,
         xr.DataTree.from_dict(alike),
         lambda n: run_chains(step, model, chains=n, random_seed=next(seeds), **run, **options),
@@ -138,22 +139,23 @@ def _add_chains(
     )
     # an estimate of the stored chains alone repeats what was stored about the model
     added = estimate.per_chain.size > n_stored
-    return with_notes(estimate, prior_doubts(model, estimate.idata) if added else (), notes)
+    of_model = model_doubts(model, estimate.idata) if added else []
+    return with_doubts(estimate, [*of_model, *of_run])
 
 
-def _stored_method(idata: xr.DataTree, method: str) -> str:
-    method, (stored, _) = resolve_method(method), recorded_statistics(idata)
+def _stored_method(idata: xr.DataTree, name: str) -> Method:
+    method, (stored, _) = resolve_method(name), recorded_statistics(idata)
     # "pt" is the default of the argument, so that it says nothing
-    if method not in ("pt", stored):
+    if method.name not in ("pt", stored.name):
         raise OptionError(
-            f"`method` is {method!r}, but the run was sampled with {stored!r}. Chains of two "
-            "methods make no run: leave `method` out, or estimate the model afresh with "
-            f"`estimate_logz(model, method={method!r})`."
+            f"`method` is {method.name!r}, but the run was sampled with {stored.name!r}. Chains of "
+            "two methods make no run: leave `method` out, or estimate the model afresh with "
+            f"`estimate_logz(model, method={method.name!r})`."
         )
-    if stored not in STEPS:
+    if stored.step is None:
         raise OptionError(
-            f"The run is of {stored!r}, whose chains belong to one tempered model, so none can be "
-            "added. Estimate it without `model=`, or the model by another method."
+            f"The run is of {stored.name!r}, whose chains belong to one tempered model, so none "
+            "can be added. Estimate it without `model=`, or the model by another method."
         )
     return stored
 
@@ -164,10 +166,11 @@ def _check_model(idata: xr.DataTree, model: pm.Model) -> None:
 
 
 def _step_like(
-    method: str, model: pm.Model, statistics: xr.Dataset, options: dict[str, Any]
+    method: Method, model: pm.Model, statistics: xr.Dataset, options: dict[str, Any]
 ) -> Any:
-    module, name = STEPS[method]
-    known = inspect.signature(getattr(import_module(module), name).__init__).parameters
+    assert method.step is not None
+    cls: Any = load(method.step)
+    known = inspect.signature(cls.__init__).parameters
     for option, dimension in _SHOWN.items():
         fixed = option == "n_levels" and "betas" in options
         if option in known and dimension in statistics.sizes and not fixed:
@@ -181,7 +184,7 @@ def _step_like(
             raise OptionError(
                 f"The chains to be added would record `{statistic}` of shape {tuple(shape)}, and "
                 f"those of the stored run have {there}. Pass the options that the run was sampled "
-                f"with (`scans_per_draw`, and the number of levels or knots of {name})."
+                f"with (`scans_per_draw`, and the number of levels or knots of {cls.__name__})."
             )
     return step
 

@@ -86,7 +86,7 @@ def fit_mixture(n_components: int, options: dict[str, Any]) -> MixtureFit:
         high=float(high),
         predictive=mixture_density(GRID, weight, mean, variance),
         seconds=time.perf_counter() - start,
-        warnings=tuple(str(warning) for warning in estimate.warnings),
+        warnings=estimate.warnings,
     )
 
 
@@ -149,7 +149,9 @@ def run_demo(
     console.print(results_table(fits))
     for fit in fits:
         for warning in fit.warnings:
-            console.print(f"[yellow]K = {fit.n_components}:[/] {escape(warning)}", soft_wrap=True)
+            console.print(
+                f"[yellow]K = {fit.n_components}:[/] {escape(str(warning))}", soft_wrap=True
+            )
     if failures:
         raise OutputError("\n".join(failures))
     console.print(f"Picture and table: {picture} and {table}", soft_wrap=True)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
+from pymc_tempering.comparison.probabilities import model_probabilities
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.examples.galaxies import velocities
 from pymc_tempering.types import FloatArray
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = [
     "GRID",
     "MixtureFit",
-    "model_probabilities",
     "results_table",
     "write_csv",
     "write_figure",
@@ -49,7 +50,7 @@ class MixtureFit:
         Predictive density per 1000 km/s on ``GRID``, from the posterior draws.
     seconds : float
         Wall-clock time of building, compiling and sampling.
-    warnings : tuple of str
+    warnings : tuple of Doubt
         What the estimate itself warns of.
     """
 
@@ -60,31 +61,7 @@ class MixtureFit:
     high: float
     predictive: FloatArray
     seconds: float
-    warnings: tuple[str, ...]
-
-
-def model_probabilities(log_z: FloatArray) -> FloatArray:
-    """Posterior probabilities of models that are equally probable beforehand.
-
-    Parameters
-    ----------
-    log_z : ndarray, shape (M,)
-        Log marginal likelihoods, in nats.
-
-    Returns
-    -------
-    ndarray, shape (M,)
-        Sums to one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_tempering.examples.demo_report import model_probabilities
-    >>> model_probabilities(np.log([1.0, 3.0]) - 2000).round(6)
-    array([0.25, 0.75])
-    """
-    weights = np.exp(log_z - np.max(log_z, initial=-np.inf))
-    return weights / weights.sum()
+    warnings: tuple[Doubt, ...]
 
 
 def results_table(fits: list[MixtureFit]) -> Table:

@@ -7,15 +7,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.simulator import SimulatorRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.private import has_random_terms
+from pymc_tempering.private import has_random_terms, is_improper, is_simulator
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -96,7 +94,7 @@ def copies_of_gps() -> Iterator[None]:
 
 
 def _check_simulators(model: pm.Model) -> None:
-    simulators = [rv.name for rv in model.basic_RVs if isinstance(rv.owner.op, SimulatorRV)]
+    simulators = [rv.name for rv in model.basic_RVs if is_simulator(rv)]
     if simulators:
         raise ModelError(
             f"{simulators} are `pm.Simulator`s, whose density is a distance to data simulated "
@@ -107,7 +105,7 @@ def _check_simulators(model: pm.Model) -> None:
 
 def _check_flat(model: pm.Model) -> None:
     """Refuse flat variables that nothing else depends on: their posterior has no integral."""
-    flat = [rv for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    flat = [rv for rv in model.free_RVs if is_improper(rv)]
     terms = [*model.observed_RVs, *model.potentials, *(r for r in model.free_RVs if r not in flat)]
     used = set(ancestors(terms))
     idle = [rv.name for rv in flat if rv not in used]

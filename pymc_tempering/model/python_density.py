@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from pymc.logprob.utils import ParameterValueError
 
 from pymc_tempering.engine.guard import has_failed, keep_failure
 from pymc_tempering.model.point import PointMap
+from pymc_tempering.private import parameter_error
 
 __all__ = ["PythonOps", "python_density", "watch_for_python"]
 
@@ -22,7 +22,7 @@ _C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
 
 _OBJECT_MODE = "Numba will use object mode"
 
-_NO_DENSITY = (ParameterValueError, np.linalg.LinAlgError, ArithmeticError)
+_NO_DENSITY = (parameter_error(), np.linalg.LinAlgError, ArithmeticError)
 """What an Op may raise where the density is zero or cannot be computed."""
 
 

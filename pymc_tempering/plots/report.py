@@ -155,14 +155,14 @@ def _estimate(source: Any) -> LogZEstimate:
         return stored
     # estimates by other methods are not stored; warnings about priors are only in what is stored
     fresh = estimate_from_idata(source)
-    warnings = tuple(dict.fromkeys((*stored.warnings, *fresh.warnings)))
+    warnings = {str(warning): warning for warning in (*stored.warnings, *fresh.warnings)}
     return LogZEstimate(
         **{
             name: getattr(fresh, name)
             for name in ("log_z", "se", "method", "per_chain", "ess", "df", "lower", "upper")
         },
         per_method=fresh.per_method,
-        warnings=warnings,
+        warnings=tuple(warnings.values()),
         idata=fresh.idata,
     )
 
@@ -185,7 +185,10 @@ def _description(tree: xr.DataTree) -> str:
 def _verdict(estimate: LogZEstimate) -> str:
     if not estimate.warnings:
         return '<div class="fine">None of the checks speaks against this result.</div>'
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in estimate.warnings)
+    items = "".join(
+        f"<li>{html.escape(str(warning))} <code>{html.escape(warning.code)}</code></li>"
+        for warning in estimate.warnings
+    )
     return f'<div class="doubt"><b>What speaks against this result</b><ul>{items}</ul></div>'
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
-from pymc_tempering.steps.board import format_seconds
+from pymc_tempering.progress.board import format_seconds
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -128,7 +127,7 @@ def plan(
 
 
 def plan_of_particles(
-    density: Any, *, n_gradients: int, n_particles: int, direction: str, tune: int
+    density: Any, *, n_gradients: int, n_particles: int, direction: str, pilot_scans: int
 ) -> str:
     """Say what annealing will do, about how long it takes in one thread, and how to stop it.
 
@@ -140,18 +139,16 @@ def plan_of_particles(
     n_particles : int
         In each direction.
     direction : {"forward", "reverse", "both"}
-    tune : int
-        Blocks of scans of the pilot run; 0 for none.
+    pilot_scans : int
+        0 for no pilot run.
     """
     seconds = seconds_of_gradient(density)
-    pilot = np.array(FIT_GRADIENTS) + PILOT_SCANS * tune * np.array(
-        SCAN_GRADIENTS["parallel_tempering"]
-    )
+    pilot = np.array(FIT_GRADIENTS) + pilot_scans * np.array(SCAN_GRADIENTS["parallel_tempering"])
     particles = (2 if direction == "both" else 1) * n_particles * n_gradients
-    expected = seconds * (particles * np.array([1.0, 1.5]) + (pilot if tune else 0.0))
+    expected = seconds * (particles * np.array([1.0, 1.5]) + (pilot if pilot_scans else 0.0))
     low, high = (format_seconds(value) for value in np.maximum(expected, 1.0))
     ways = "forward and reverse" if direction == "both" else direction
-    first = "Search for modes and fit them, pilot run, then" if tune else "Run"
+    first = "Search for modes and fit them, pilot run, then" if pilot_scans else "Run"
     return (
         f"{_values(density.dim)}, {_short(seconds)} for a gradient. {first} {n_particles} {ways} "
         f"particles. This takes about {low} to {high}{FIRST_TIME}.\nCtrl-C stops."

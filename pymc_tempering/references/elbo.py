@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from pymc_tempering.engine.path.density import call_density
-from pymc_tempering.engine.path.gaussian import LOG_2PI, GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
 __all__ = ["dip_between", "evaluate_elbo", "has_finite_density"]

@@ -5,14 +5,12 @@ fit. Potentials count as likelihood, since what they mean is not known; a prior 
 variables say.
 """
 
-from typing import Any
-
 import numpy as np
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import reseed_rngs
 
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_prior
+from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorReference"]
@@ -36,6 +34,13 @@ class PriorReference:
 
     def __init__(self, density: CompiledDensity) -> None:
         model = density.model
+        improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
+        if improper:
+            raise BaseError(
+                f"The prior of this model cannot serve as `base`: {improper} are flat, and nothing "
+                "can be drawn from them. Give them proper priors, or leave `base` away for a "
+                "Gaussian that is fitted to the posterior."
+            )
         self._points = density.points
         self.dim = density.dim
         try:
@@ -50,8 +55,8 @@ class PriorReference:
             densities = [self._density.value_and_grad(z)[0] for z in draws]
         except (NotImplementedError, ModelError, TypeError, ValueError) as error:
             raise BaseError(
-                f"The prior of this model cannot serve as `base`: {error} Leave `base` away for a "
-                "Gaussian that is fitted to the posterior."
+                f"The prior of this model cannot serve as `base`: {str(error).strip()} "
+                "Leave `base` away for a Gaussian that is fitted to the posterior."
             ) from error
         if not np.isfinite(densities).all():
             raise BaseError(
@@ -66,13 +71,8 @@ class PriorReference:
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z`` from the prior, shape (n, D)."""
-        generators: Any = [v for v in self._draw.get_shared() if _is_generator(v)]
-        reseed_rngs(generators, int(rng.integers(2**63)))
+        reseed(self._draw, int(rng.integers(2**63)))
         draws = np.empty((n, self.dim))
         for row in range(n):
             draws[row] = self._points.ravel(dict(zip(self._names, self._draw(), strict=True)))
         return draws
-
-
-def _is_generator(variable: Any) -> bool:
-    return isinstance(variable.get_value(borrow=True), np.random.Generator)

@@ -10,8 +10,10 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.compact import compress, pad_levels
 from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.results.doubts import doubt_variables
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.types import FloatArray
@@ -24,6 +26,12 @@ __all__ = [
     "read_draws",
     "read_statistics",
 ]
+
+# the CF conventions' way to say what codes mean, for readers without this package
+_CODES = {
+    "flag_values": [row.code for row in METHODS.values()],
+    "flag_meanings": " ".join(METHODS),
+}
 
 
 def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
@@ -50,9 +58,10 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
                     [d for d in variable.dims[2:] if d in variable.coords]
                 )
                 variable = variable.rename(dict(zip(variable.dims[2:], dims, strict=True)))
-            renamed[name] = variable.assign_attrs(
-                {k: v for k, v in (("units", entry.unit), ("long_name", entry.meaning)) if v}
-            )
+            attrs: dict[str, Any] = {"units": entry.unit, "long_name": entry.meaning}
+            if name == METHOD_CODE:
+                attrs |= _CODES
+            renamed[name] = variable.assign_attrs({k: v for k, v in attrs.items() if v})
         keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
         idata[group] = xr.DataTree(xr.Dataset(keep | renamed, attrs=dataset.attrs))
     return idata
@@ -93,7 +102,7 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             f"`sample_stats` has nothing along {absent}; expected chains and draws. Select with "
             "lists or slices, as in `idata.isel(chain=[0])`, which keep the dimension."
         )
-    identity = dataset.get("base_id")
+    identity = dataset.get(METHOD_CODE)
     if identity is not None and identity.isnull().any():
         raise DataError(
             "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
@@ -168,9 +177,9 @@ def attach_estimate(
         attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
         variables[name] = (dims, array, attrs)
     dataset = xr.Dataset(
-        variables,
+        variables | doubt_variables(estimate.warnings),
         coords={"chain": chain} | _draws_of(idata, variables),
-        attrs={"method": estimate.method, "warnings": "\n".join(estimate.warnings)},
+        attrs={"method": estimate.method},
     )
     idata["tempering"] = xr.DataTree(dataset)
     per_chain = xr.DataArray(

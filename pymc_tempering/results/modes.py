@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import decimals_of_error
 from pymc_tempering.types import FloatArray
 
@@ -37,7 +38,7 @@ class Modes:
         Of each variable of the posterior within each mode.
     draws : xarray.Dataset
         The posterior.
-    warnings : tuple of str, default ()
+    warnings : tuple of Doubt, default ()
         What speaks against the shares and what to do.
     """
 
@@ -45,7 +46,7 @@ class Modes:
     mean: xr.Dataset
     sd: xr.Dataset
     draws: xr.Dataset
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Doubt, ...] = ()
 
     def __len__(self) -> int:
         return int(self.dataset.sizes["mode"])
@@ -107,15 +108,15 @@ class Modes:
         lines = [head, *_fit_columns(self._columns())]
         if len(self) > 1 and n_chains <= _MAX_NAMED_CHAINS:
             lines += ["", *_fit_columns(self._chain_columns())]
-        for text in self.warnings:
+        for warning in self.warnings:
             lines += textwrap.wrap(
-                f"warning: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+                f"warning: {warning}", _WIDTH, initial_indent="  ", subsequent_indent="    "
             )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         text = "\n".join(_fit_columns(self._columns()))
-        items = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
+        items = "".join(f"<li>{html.escape(str(w))}</li>" for w in self.warnings)
         listed = f"<ul>{items}</ul>" if items else ""
         return f"<div><pre>{html.escape(text)}</pre>{listed}</div>"
 

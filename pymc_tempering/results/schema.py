@@ -5,6 +5,8 @@ Storage, labels and the documentation of results are made from it.
 
 from typing import NamedTuple
 
+from pymc_tempering.results.statistics import STATISTICS
+
 __all__ = ["SAMPLE_STATS", "TEMPERING", "Entry"]
 
 
@@ -18,55 +20,21 @@ class Entry(NamedTuple):
         of them, as ``delta`` of methods with one tempered replica has no levels.
     unit : str
     meaning : str
+    methods : tuple of str
+        That record it; empty where that is not said.
     """
 
     dims: tuple[str, ...]
     unit: str
     meaning: str
+    methods: tuple[str, ...] = ()
 
 
 SAMPLE_STATS: dict[str, Entry] = {
-    "delta": Entry(("scan", "level"), "nats", "log_target - log_base of the replica at each level"),
-    "betas": Entry(("level",), "", "inverse temperatures; nan beyond the levels in use"),
-    "swap_acceptance_rate": Entry(("pair",), "", "mean swap probability of neighbouring levels"),
-    "acceptance_rate": Entry(("level",), "", "mean acceptance probability of the moves"),
-    "step_size": Entry(("level",), "base sd", "step size of the moves"),
-    "replica": Entry(("level",), "", "replica at each level after the draw; -1 beyond"),
-    "global_barrier": Entry((), "", "Lambda, the sum of the swap rejection rates"),
-    "n_round_trips": Entry((), "", "journeys base to target and back completed in the draw"),
-    "n_tempered_restarts": Entry((), "", "arrivals at the target from the base in the draw"),
-    "round_trips_so_far": Entry((), "", "round trips since tuning ended"),
-    "log_z_so_far": Entry((), "nats", "rough log Z since tuning ended, for the progress bar only"),
-    "log_z_se_so_far": Entry((), "nats", "its error from batch means"),
-    "divergences": Entry((), "", "draws with `diverging` since tuning ended"),
-    "perf_counter_diff": Entry((), "s", "wall time of the draw"),
-    "n_gradients": Entry((), "", "evaluations of the density and its gradient"),
-    "n_divergences": Entry((), "", "trajectories with an energy error above 1000 nats"),
-    "n_zero_density": Entry((), "", "trajectories that ran into zero density"),
-    "n_bad_gradients": Entry((), "", "points of finite density whose gradient was not finite"),
-    "n_target_divergences": Entry((), "", "divergences at beta = 1"),
-    "diverging": Entry((), "", "whether over a tenth of the trajectories at beta = 1 diverged"),
-    "n_unreached_modes": Entry((), "", "modes that local fits found beyond a base kept as given"),
-    "base_id": Entry((), "", "identity of the base in use"),
-    "lp": Entry((), "nats", "log density of the recorded draw, Jacobian included"),
+    entry.stored or name: Entry(entry.dims, entry.unit, entry.meaning, tuple(entry.methods))
+    for name, entry in STATISTICS.items()
+} | {
     "log_marginal_likelihood": Entry((), "nats", "estimate of each chain; no draw dimension"),
-    "target_delta": Entry(("scan",), "nats", "delta of the replica at beta = 1"),
-    "beta": Entry(("scan",), "", "inverse temperature of the tempered replica after each scan"),
-    "current_level": Entry(("scan",), "", "level of the tempered replica after each scan"),
-    "log_level_weights": Entry(("level",), "nats", "log r_k - log of the assumed z(beta_k)"),
-    "knots": Entry(("knot",), "", "inverse temperatures between which the bias is linear"),
-    "bias": Entry(("knot",), "nats", "bias c(beta) at the knots"),
-    "step_size_beta": Entry(("level",), "", "inverse temperatures of the tuned step sizes"),
-    "target_acceptance_rate": Entry((), "", "mean acceptance probability of moves at beta = 1"),
-    "base_acceptance_rate": Entry((), "", "acceptance rate of independent draws from the base"),
-    "exchange_rate": Entry((), "", "acceptance rate of exchanges with the replica at beta = 1"),
-    "restarts_so_far": Entry((), "", "tempered restarts since tuning ended"),
-    "n_base_draws": Entry((), "", "draws from the base"),
-    "n_base_support": Entry((), "", "of these, draws where the target is positive"),
-    "log_weight_forward": Entry(("scan",), "nats", "log weight of a particle annealed to beta = 1"),
-    "log_weight_reverse": Entry(("scan",), "nats", "log weight of the run back from the draw"),
-    "accepted": Entry(("scan",), "", "whether the new particle replaced the draw"),
-    "n_levels": Entry((), "", "intermediate distributions of an annealing run"),
 }
 """Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw.
 
@@ -121,5 +89,9 @@ TEMPERING: dict[str, Entry] = {
     "base_delta": Entry(("chain", "base_draw"), "nats", "delta at draws from the base"),
     "base_mean": Entry(("base_dim",), "", "mean of the base, unconstrained"),
     "base_scale": Entry(("base_dim", "base_dim_bis"), "", "sds or Cholesky factor of the base"),
+    "warning_code": Entry(("warning",), "", "which kind of doubt, as on the page of diagnostics"),
+    "warning_text": Entry(("warning",), "", "what was found"),
+    "warning_remedy": Entry(("warning",), "", "what to do"),
+    "warning_measured": Entry(("warning",), "", "what it was concluded from, as JSON"),
 }
 """Variables of the group ``tempering``."""

@@ -1,6 +1,7 @@
 """Schedules of annealing runs: many levels, placed by what a pilot run with few levels measured."""
 
 import numpy as np
+from scipy.optimize import brentq
 
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.numerics import log_mean_exp
@@ -21,7 +22,6 @@ ANNEALING_SCHEDULES = ("barrier", "ess", *sorted(SCHEDULES))
 
 # small enough that the step is where the quadratic expansion holds, large enough for few draws
 _REFERENCE_ESS = 0.98
-_N_BISECTIONS = 60
 _N_GRID = 64
 
 
@@ -36,14 +36,10 @@ def _reference_step(delta: FloatArray, sign: float) -> float:
     # draws outside the support have no weight whatever the step, so they say nothing about it
     if finite.size < 2 or _conditional_ess(finite, sign) >= _REFERENCE_ESS:
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_N_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if _conditional_ess(finite, sign * middle) >= _REFERENCE_ESS:
-            low = middle
-        else:
-            high = middle
-    return max(low, 1e-12)
+    step: float = brentq(
+        lambda h: _conditional_ess(finite, sign * h) - _REFERENCE_ESS, 0.0, 1.0, xtol=1e-16
+    )
+    return max(step, 1e-12)
 
 
 def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -> FloatArray:

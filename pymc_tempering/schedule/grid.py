@@ -1,49 +1,12 @@
 """Schedules of inverse temperatures and their constructors."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import ScheduleError
-from pymc_tempering.options import as_numbers, check_choice
+from pymc_tempering.options import check_betas, check_choice
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SCHEDULES", "check_betas", "check_n_levels", "make_schedule"]
-
-
-def check_betas(betas: ArrayLike) -> FloatArray:
-    """Validate a schedule.
-
-    Parameters
-    ----------
-    betas : array_like of shape (n_levels,)
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-        A copy.
-
-    Raises
-    ------
-    ScheduleError
-        If it is not strictly increasing from exactly 0 to exactly 1.
-
-    Examples
-    --------
-    >>> check_betas([0, 0.1, 1])
-    array([0. , 0.1, 1. ])
-    """
-    array = as_numbers("betas", betas, ScheduleError)
-    if array.ndim != 1 or array.size < 2:
-        raise ScheduleError(
-            f"A schedule is a vector of at least two inverse temperatures; one of shape "
-            f"{array.shape} was given. The shortest schedule is [0, 1]."
-        )
-    if not (array[0] == 0.0 and array[-1] == 1.0 and (np.diff(array) > 0).all()):
-        raise ScheduleError(
-            "A schedule must increase strictly from 0 (the base) to 1 (the target), but "
-            f"{np.array2string(array, threshold=8)} was given."
-        )
-    return array
+__all__ = ["SCHEDULES", "check_n_levels", "make_schedule"]
 
 
 def check_n_levels(n_levels: object) -> int:

@@ -17,17 +17,19 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
-from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import resolve_model
 from pymc_tempering.private import ProgressHooks
+from pymc_tempering.progress.board import Board
 from pymc_tempering.references import REFERENCES
+from pymc_tempering.references.given import check_gaussian
 from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
 from pymc_tempering.references.watch import Report
-from pymc_tempering.steps.board import Board
-from pymc_tempering.steps.progress import TOTALS, progress_columns, progress_update
+from pymc_tempering.steps.progress import progress_columns, progress_update
+from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
@@ -36,20 +38,6 @@ DIVERGING_SHARE = 0.1
 """Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
 them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
 replica that cannot move at all has them one after the other."""
-
-_SHARED: dict[str, type] = {
-    "global_barrier": np.float64,
-    "n_gradients": np.int64,
-    "n_divergences": np.int64,
-    "n_zero_density": np.int64,
-    "n_bad_gradients": np.int64,
-    "n_target_divergences": np.int64,
-    "diverging": np.bool_,
-    "base_id": np.int64,
-    "model_logp": np.float64,
-    "perf_counter_diff": np.float64,
-}
-"""Statistics that all tempered steps record, and their types."""
 
 
 @dataclass_state
@@ -72,6 +60,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
     default_blocked = True
     _state_class = TemperedStepState
     _trips = "round_trips"
+    method: str
+    """Row of :data:`pymc_tempering.methods.METHODS`."""
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
 
@@ -139,17 +129,14 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def _reset_chain(self) -> None:
         raise NotImplementedError
 
-    def _declare(self, table: dict[str, tuple[Any, list[int]]]) -> None:
-        """Tell PyMC the statistics of the step, by name: type and shape."""
-        table = table | {name: (kind, []) for name, kind in (_SHARED | TOTALS).items()}
-        self.stats_dtypes_shapes = {
-            name: (np.dtype((kind, tuple(shape))) if shape else kind, shape)
-            for name, (kind, shape) in table.items()
-        }
+    def _declare(self, **sizes: int) -> None:
+        """Tell PyMC the statistics of the step, whose dimensions have these lengths."""
+        self._recorder = Recorder(self.method, sizes)
+        self.stats_dtypes_shapes = self._recorder.dtypes_shapes
         self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
-        """Run ``scans_per_draw`` scans; position ``z`` at beta = 1, and statistics."""
+        """Run ``scans_per_draw`` scans; position ``z`` at beta = 1, and values of statistics."""
         raise NotImplementedError
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
@@ -158,11 +145,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._missing is not None:
             self._missing -= 1
         with density_guard():
-            target, statistics = self._advance(point)
+            target, values = self._advance(point)
         position = self._density.points.unravel(target)
-        statistics["perf_counter_diff"] = perf_counter() - started
+        values["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
-        return {name: position[name] for name in point}, [statistics]
+        return {name: position[name] for name in point}, [self._recorder.record(values)]
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
         """Fit the modes of the model, once for all chains that are sampled with this step.
@@ -262,19 +249,7 @@ def _check_base(
         return None, REFERENCES[base](density)
     if isinstance(base, xr.DataTree):
         return GaussianBase.from_draws(unconstrained_draws(base, density)), None
-    if not isinstance(base, GaussianBase):
-        known = ", ".join(repr(name) for name in ("advi", *REFERENCES))
-        raise OptionError(
-            f"`base` is {base!r}; expected None, {known}, a GaussianBase (from "
-            "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
-        )
-    if base.dim != density.dim:
-        raise BaseError(
-            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
-            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
-            "the base with `pymc_tempering.fit_base(model)`."
-        )
-    return base, None
+    return check_gaussian(base, density, ("advi", *REFERENCES)), None
 
 
 def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
@@ -289,12 +264,3 @@ def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
     (False, True, True)
     """
     return n_target_divergences > DIVERGING_SHARE * n_scans
-
-
-def pad(values: FloatArray, length: int) -> FloatArray:
-    """Fill the last axis with nan up to ``length``, so that statistics are rectangular."""
-    if values.shape[-1] == length:
-        return values
-    padded = np.full((*values.shape[:-1], length), np.nan)
-    padded[..., : values.shape[-1]] = values
-    return padded

@@ -29,11 +29,6 @@ __all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
 DEFAULT_SCANS_PER_DRAW = 32
 _PILOT_SHARE = 2
 
-_COUNTS = (
-    "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
-    "n_bad_gradients", "n_target_divergences",    "n_base_draws", "n_base_support",
-)  # fmt: skip
-
 
 @dataclass_state
 class CoupledStepState(TemperedStepState):
@@ -74,11 +69,12 @@ class CoupledStep(TemperedStep):
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
-        self._declare(self._own_table() | _shared_table(self.scans_per_draw))
+        self._declare(**self._sizes())
 
     # What a subclass says
 
-    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
+    def _sizes(self) -> dict[str, int]:
+        """Lengths of the dimensions of the statistics."""
         raise NotImplementedError
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
@@ -223,7 +219,7 @@ class CoupledStep(TemperedStep):
                 "beta": record.beta,
                 "target_acceptance_rate": record.target_acceptance_rate,
                 "exchange_rate": record.exchange_rate,
-                **{name: counts[name] for name in _COUNTS},
+                **self._recorder.counted(counts),
                 "global_barrier": self._barrier,
                 "diverging": diverging,
                 "base_id": pair.path.base_id,
@@ -233,17 +229,13 @@ class CoupledStep(TemperedStep):
 
     def _pilot_statistics(self, ladder: Ladder, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
-        statistics: dict[str, Any] = {}
-        for name, (kind, shape) in (self._own_table() | _shared_table(self.scans_per_draw)).items():
-            empty = np.nan if kind is np.float64 else -1
-            statistics[name] = np.full(shape, empty, dtype=kind) if shape else empty
         return (
-            statistics
+            self._recorder.blank()
             | self._totals.statistics()
             | {
                 "target_delta": record.delta[:, -1],
                 "target_acceptance_rate": float(record.acceptance_rate[-1]),
-                **{name: record.counts[name] for name in _COUNTS},
+                **self._recorder.counted(record.counts),
                 "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
                 "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
                 "base_id": ladder.path.base_id,
@@ -285,14 +277,3 @@ class CoupledStep(TemperedStep):
             )
         if "adapter" in state:
             self._adapter = BiasAdapter.from_state(state["adapter"])
-
-
-def _shared_table(n_scans: int) -> dict[str, tuple[Any, list[int]]]:
-    whole = ("n_round_trips", "n_tempered_restarts", "n_base_draws", "n_base_support")
-    return {
-        "delta": (np.float64, [n_scans]),
-        "target_delta": (np.float64, [n_scans]),
-        "beta": (np.float64, [n_scans]),
-        "target_acceptance_rate": (np.float64, []),
-        "exchange_rate": (np.float64, []),
-    } | {name: (np.int64, []) for name in whole}

@@ -56,10 +56,12 @@ class GibbsCT(CoupledStep):
     ----------
     vars : list, optional
         All free variables of the model, the default; anything less is refused.
-    base : GaussianBase, DataTree or "advi", optional
-        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
-        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
-        moment matching (eq. 26).
+    base : GaussianBase, DataTree, "prior" or "advi", optional
+        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
+        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
+        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
+        starts and from draws of the prior, a search by annealed particles for modes beyond them,
+        and one Gaussian with the moments of all that were found (eq. 26).
     log_zeta : float or "adapt"
         A number of nats fixes the slope of the published method, for instance an ELBO. Default
         "adapt": an error of a few nats in one slope leaves beta at one end.
@@ -71,8 +73,9 @@ class GibbsCT(CoupledStep):
         `log_zeta` and False there is no pilot run, only step sizes adapt.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer : {"hamiltonian"} or ExplorerSettings
-        How a replica moves, default "hamiltonian".
+    explorer : {"hamiltonian", "slice"} or ExplorerSettings
+        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
+        than default values are in :mod:`pymc_tempering.engine.explorers`.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -114,7 +117,7 @@ class GibbsCT(CoupledStep):
     (2, 100)
     """
 
-    name = "gibbs_ct"
+    name = method = "gibbs_ct"
     _pair_class = ContinuousPair
 
     def __init__(
@@ -153,15 +156,8 @@ class GibbsCT(CoupledStep):
         }
         self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
 
-    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
-        return {
-            "knots": (np.float64, [self.n_entries]),
-            "bias": (np.float64, [self.n_entries]),
-            "step_size": (np.float64, [self._n_grid]),
-            "step_size_beta": (np.float64, [self._n_grid]),
-            "acceptance_rate": (np.float64, []),
-            "base_acceptance_rate": (np.float64, []),
-        }
+    def _sizes(self) -> dict[str, int]:
+        return {"scan": self.scans_per_draw, "knot": self.n_entries, "level": self._n_grid}
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {

@@ -16,6 +16,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.options import (
+    check_betas,
     check_choice,
     check_flag,
     check_positive,
@@ -23,23 +24,18 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
-from pymc_tempering.schedule.grid import check_betas, check_n_levels
+from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
 from pymc_tempering.steps.common import (
     TemperedStep,
     TemperedStepState,
     base_id,
     is_diverging,
-    pad,
 )
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]
-
-_COUNTS = (
-    "n_gradients", "n_divergences", "n_zero_density", "n_bad_gradients", "n_target_divergences",
-)  # fmt: skip
 
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""
@@ -89,7 +85,7 @@ class HAIS(TemperedStep):
     schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
         Where levels are put, if `betas` is not given: equal communication barrier between
         neighbours (the default), constant conditional ESS, or a fixed shape.
-    base : GaussianBase, DataTree or "advi", optional
+    base : GaussianBase, DataTree, "prior" or "advi", optional
         As for :class:`pymc_tempering.ParallelTempering`.
     adapt_base : bool
         Refine the base during tuning. Default True.
@@ -136,7 +132,7 @@ class HAIS(TemperedStep):
     (2, 100)
     """
 
-    name = "hais"
+    name = method = "hais"
     default_tune_steps = 200
     _state_class = HAISState
     _trips = "restarts"
@@ -173,20 +169,7 @@ class HAIS(TemperedStep):
         self._prepare(vars, model, base, rng)
         self._reset_chain()
         self._n_tune = self.default_tune_steps
-        self._set_statistics()
-
-    def _set_statistics(self) -> None:
-        s, knots = self.scans_per_draw, N_KNOTS
-        table: dict[str, tuple[Any, list[int]]] = {
-            "log_weight_forward": (np.float64, [s]),
-            "log_weight_reverse": (np.float64, [s]),
-            "accepted": (np.bool_, [s]),
-            "betas": (np.float64, [knots]),
-            "step_size": (np.float64, [knots]),
-            "acceptance_rate": (np.float64, [knots]),
-            "n_levels": (np.int64, []),
-        }
-        self._declare(table)
+        self._declare(scan=self.scans_per_draw, level=N_KNOTS)
 
     def _reset_chain(self) -> None:
         self._tuner: AnnealingTuner | None = None
@@ -222,27 +205,17 @@ class HAIS(TemperedStep):
         return tuner.target_position, self._statistics(tuner, record)
 
     def _statistics(self, tuner: AnnealingTuner, record: AnnealingRecord | None) -> dict[str, Any]:
-        s = self.scans_per_draw
-        annealer = tuner.annealer
-        table: dict[str, Any] = {
-            "log_weight_forward": np.full(s, np.nan),
-            "log_weight_reverse": np.full(s, np.nan),
-            "accepted": np.zeros(s, dtype=np.bool_),
-            "betas": np.full(N_KNOTS, np.nan),
-            "step_size": np.full(N_KNOTS, np.nan),
-            "acceptance_rate": np.full(N_KNOTS, np.nan),
-            "n_levels": 0,
-        }
+        annealer, values = tuner.annealer, self._recorder.blank()
         counts = tuner.pilot_counts if record is None else record.counts
-        diverging = is_diverging(counts["n_target_divergences"], s)
+        diverging = is_diverging(counts["n_target_divergences"], self.scans_per_draw)
         if record is not None and annealer is not None:
-            table = {
+            values |= {
                 "log_weight_forward": record.log_weight_forward,
                 "log_weight_reverse": record.log_weight_reverse,
                 "accepted": record.accepted,
-                "betas": _at_knots(annealer.betas),
-                "step_size": _at_knots(annealer.scales),
-                "acceptance_rate": _at_knots(record.acceptance_rate),
+                "betas": schedule_knots(annealer.betas, N_KNOTS),
+                "step_size": schedule_knots(annealer.scales, N_KNOTS),
+                "acceptance_rate": schedule_knots(record.acceptance_rate, N_KNOTS),
                 "n_levels": annealer.n_levels,
             }
             if not self.tune:
@@ -250,11 +223,11 @@ class HAIS(TemperedStep):
                 weights = record.log_weight_forward, record.log_weight_reverse
                 self._totals.add_log_weights(annealing_log_weights(*weights), (1.0, -1.0))
         return (
-            table
+            values
             | self._totals.statistics()
             | {
                 "global_barrier": tuner.global_barrier,
-                **{n: counts[n] for n in _COUNTS},
+                **self._recorder.counted(counts),
                 "diverging": diverging,
                 "base_id": base_id(tuner.base),
                 "model_logp": tuner.target_log_density,
@@ -295,7 +268,3 @@ def annealing_settings(
         target_accept=check_target_accept(target_accept),
         target=Hamiltonian(),
     )
-
-
-def _at_knots(values: FloatArray) -> FloatArray:
-    return pad(schedule_knots(values, N_KNOTS), N_KNOTS)

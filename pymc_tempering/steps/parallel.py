@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.options import (
+    check_betas,
     check_choice,
     check_flag,
     check_positive,
@@ -22,12 +23,11 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.results.compact import round_delta
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.common import (
     TemperedStep,
     TemperedStepState,
     is_diverging,
-    pad,
 )
 from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.progress import Totals
@@ -39,11 +39,6 @@ __all__ = ["DEFAULT_SCANS_PER_DRAW", "ParallelTempering"]
 DEFAULT_N_LEVELS = 24
 DEFAULT_SCANS_PER_DRAW = 50
 _FIRST_N_LEVELS = 12
-
-_COUNTS = (
-    "n_round_trips", "n_tempered_restarts", "n_gradients", "n_divergences", "n_zero_density",
-    "n_bad_gradients", "n_target_divergences",
-)  # fmt: skip
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
@@ -98,16 +93,19 @@ class ParallelTempering(TemperedStep):
         for a barrier of 11.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base : GaussianBase, DataTree or "advi", optional
-        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
-        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
-        moment matching.
+    base : GaussianBase, DataTree, "prior" or "advi", optional
+        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
+        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
+        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
+        starts and from draws of the prior, a search by annealed particles for modes beyond them,
+        and one Gaussian with the moments of all that were found.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     scans_per_draw : int
         Scans for each recorded draw, default 50: enough that Python's share stays small.
-    explorer : {"hamiltonian"} or ExplorerSettings
-        How a replica moves, default "hamiltonian".
+    explorer : {"hamiltonian", "slice"} or ExplorerSettings
+        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
+        than default values are in :mod:`pymc_tempering.engine.explorers`.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -147,6 +145,7 @@ class ParallelTempering(TemperedStep):
     """
 
     name = "parallel_tempering"
+    method = "pt"
     default_tune_steps = 130
     _state_class = ParallelTemperingState
 
@@ -192,20 +191,7 @@ class ParallelTempering(TemperedStep):
         self._prepare(vars, model, base, rng)
         self._run: _Run | None = None
         self._n_tune = self.default_tune_steps
-        self._set_statistics()
-
-    def _set_statistics(self) -> None:
-        n, s = self.n_levels, self.scans_per_draw
-        whole = ("n_round_trips", "n_tempered_restarts", "n_unreached_modes")
-        table: dict[str, tuple[Any, list[int]]] = {
-            "delta": (np.float64, [s, n]),
-            "betas": (np.float64, [n]),
-            "swap_acceptance_rate": (np.float64, [n - 1]),
-            "acceptance_rate": (np.float64, [n]),
-            "step_size": (np.float64, [n]),
-            "replica": (np.int64, [n]),
-        }
-        self._declare(table | {name: (np.int64, []) for name in whole})
+        self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
 
     def _reset_chain(self) -> None:
         self._run = None
@@ -270,10 +256,7 @@ class ParallelTempering(TemperedStep):
         return target, statistics
 
     def _statistics(self, run: "_Run", record: ScanRecord) -> dict[str, Any]:
-        n, ladder = self.n_levels, run.ladder
-        replica = np.full(n, -1)
-        replica[: ladder.n_levels] = ladder.replica_at
-        counts = record.counts
+        ladder, counts = run.ladder, record.counts
         diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
         if not self.tune:
             run.totals.count(
@@ -288,14 +271,14 @@ class ParallelTempering(TemperedStep):
         run.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         run.n_draws += 1
         return run.totals.statistics() | {
-            "delta": pad(round_delta(record.delta), n),
-            "betas": pad(ladder.betas, n),
-            "swap_acceptance_rate": pad(record.swap_acceptance_rate, n - 1),
-            "acceptance_rate": pad(record.acceptance_rate, n),
-            "step_size": pad(ladder.scales, n),
-            "replica": replica,
+            "delta": round_delta(record.delta),
+            "betas": ladder.betas,
+            "swap_acceptance_rate": record.swap_acceptance_rate,
+            "acceptance_rate": record.acceptance_rate,
+            "step_size": ladder.scales,
+            "replica": ladder.replica_at,
             "global_barrier": run.barrier_sum / run.n_draws,
-            **{name: counts[name] for name in _COUNTS},
+            **self._recorder.counted(counts),
             "diverging": diverging,
             "n_unreached_modes": run.n_unreached_modes,
             "base_id": ladder.path.base_id,

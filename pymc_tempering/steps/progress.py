@@ -11,19 +11,10 @@ from rich.progress import ProgressColumn, TextColumn
 from rich.table import Column
 
 from pymc_tempering.estimators.running import RunningLogZ
-from pymc_tempering.steps.board import Board, PhaseColumn
+from pymc_tempering.progress.board import Board, PhaseColumn
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TOTALS", "Totals", "format_log_z", "progress_columns", "progress_update"]
-
-TOTALS: dict[str, type] = {
-    "divergences": np.int64,
-    "round_trips_so_far": np.int64,
-    "restarts_so_far": np.int64,
-    "log_z_so_far": np.float64,
-    "log_z_se_so_far": np.float64,
-}
-"""Statistics of :class:`Totals` and their types."""
+__all__ = ["Totals", "format_log_z", "progress_columns", "progress_update"]
 
 
 class Totals:
@@ -57,9 +48,14 @@ class Totals:
         self._latest = self.log_z.add(log_weights, constant)
 
     def statistics(self) -> dict[str, Any]:
-        """Statistics of a draw, by the names of :data:`TOTALS`."""
-        values = (self.divergences, self.round_trips, self.restarts, *self._latest)
-        return dict(zip(TOTALS, values, strict=True))
+        """Statistics of a draw, by name."""
+        return {
+            "divergences": self.divergences,
+            "round_trips_so_far": self.round_trips,
+            "restarts_so_far": self.restarts,
+            "log_z_so_far": self._latest[0],
+            "log_z_se_so_far": self._latest[1],
+        }
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""

@@ -13,11 +13,10 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.running_weights import level_log_weights
-from pymc_tempering.options import as_numbers, check_choice
+from pymc_tempering.options import as_numbers, check_betas, check_choice
 from pymc_tempering.schedule.adapt import n_levels_for
-from pymc_tempering.schedule.grid import check_betas, check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
-from pymc_tempering.steps.common import pad
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
 from pymc_tempering.steps.progress import Totals
@@ -59,10 +58,12 @@ class SimulatedTempering(CoupledStep):
         are nan. Default 32: room for a barrier of 15.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base : GaussianBase, DataTree or "advi", optional
-        Where to start from: a base from :func:`pymc_tempering.fit_base`, posterior draws of an
-        earlier run, or, by default, mean-field ADVI from several dispersed starts, combined by
-        moment matching.
+    base : GaussianBase, DataTree, "prior" or "advi", optional
+        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
+        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
+        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
+        starts and from draws of the prior, a search by annealed particles for modes beyond them,
+        and one Gaussian with the moments of all that were found.
     level_update : {"independent", "neighbour"}
         "independent", the default, draws the level from its conditional given z; "neighbour" makes
         a Metropolis step up or down, to compare with: it cannot jump, and its exchanges with y are
@@ -73,8 +74,9 @@ class SimulatedTempering(CoupledStep):
         Refine the base from draws at beta = 1 during tuning. Default True.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer : {"hamiltonian"} or ExplorerSettings
-        How a replica moves, default "hamiltonian".
+    explorer : {"hamiltonian", "slice"} or ExplorerSettings
+        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
+        than default values are in :mod:`pymc_tempering.engine.explorers`.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8, by a step size
         per level.
@@ -117,6 +119,7 @@ class SimulatedTempering(CoupledStep):
     """
 
     name = "simulated_tempering"
+    method = "st"
     _pair_class = SimulatedPair
 
     def __init__(
@@ -160,24 +163,16 @@ class SimulatedTempering(CoupledStep):
         }
         self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
 
-    def _own_table(self) -> dict[str, tuple[Any, list[int]]]:
-        n = self.n_entries
-        return {
-            "current_level": (np.int64, [self.scans_per_draw]),
-            "betas": (np.float64, [n]),
-            "log_level_weights": (np.float64, [n]),
-            "step_size": (np.float64, [n]),
-            "acceptance_rate": (np.float64, [n]),
-        }
+    def _sizes(self) -> dict[str, int]:
+        return {"scan": self.scans_per_draw, "level": self.n_entries}
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
-        n = self.n_entries
         return {
             "current_level": record.level,
-            "betas": pad(pair.betas.copy(), n),
-            "log_level_weights": pad(-pair.bias, n),
-            "step_size": pad(pair.scales.copy(), n),
-            "acceptance_rate": pad(record.acceptance_rate, n),
+            "betas": pair.betas.copy(),
+            "log_level_weights": -pair.bias,
+            "step_size": pair.scales.copy(),
+            "acceptance_rate": record.acceptance_rate,
         }
 
     def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:

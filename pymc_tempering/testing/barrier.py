@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -12,11 +11,8 @@ from scipy import special
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.testing import path
-from pymc_tempering.testing.path import GaussianLike
+from pymc_tempering.testing.interfaces import GaussianLike, TargetLike
 from pymc_tempering.types import FloatArray
-
-if TYPE_CHECKING:
-    from pymc_tempering.testing.exact import ExactTarget
 
 __all__ = ["cumulative_barrier", "swap_acceptance_rates"]
 
@@ -28,7 +24,7 @@ _SEED = 20_211  # fixed: the answer is a constant of target and base, not of a r
 class _Deltas:
     """Law of ``delta`` along the path: sorted values with weights, from quadrature or draws."""
 
-    def __init__(self, target: ExactTarget, base: GaussianLike) -> None:
+    def __init__(self, target: TargetLike, base: GaussianLike) -> None:
         self.target, self.base = target, base
         self.rng = np.random.default_rng(_SEED)
         self.on_grid = target.dim <= 2 and target.parts.edge == -np.inf
@@ -54,9 +50,7 @@ class _Deltas:
         return np.sort(self.target.delta(z, self.base)), np.full(_N_DRAWS, 1.0 / _N_DRAWS)
 
 
-def _scaled_barrier(
-    target: ExactTarget, betas: FloatArray, base: GaussianLike
-) -> FloatArray | None:
+def _scaled_barrier(target: TargetLike, betas: FloatArray, base: GaussianLike) -> FloatArray | None:
     if target.parts.gaussian is None:
         return None
     _, _, cov0 = path.path_gaussian(target, 0.0, base)
@@ -71,7 +65,7 @@ def _scaled_barrier(
     return np.abs(log_ratio) / special.beta(0.5 * target.dim, 0.5)
 
 
-def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def cumulative_barrier(target: TargetLike, betas: ArrayLike, base: GaussianLike) -> FloatArray:
     r"""Communication barrier between 0 and each of `betas`, dimensionless.
 
     The local barrier is :math:`\lambda(\beta) = \frac12 E|\delta(X) - \delta(Y)|` with X and Y
@@ -84,7 +78,7 @@ def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike
 
     Parameters
     ----------
-    target : ExactTarget
+    target : TargetLike
     betas : array of inverse temperatures in [0, 1]
     base : GaussianLike
 
@@ -131,7 +125,7 @@ def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike
     return np.asarray(chebyshev.chebval(at, integral))
 
 
-def swap_acceptance_rates(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def swap_acceptance_rates(target: TargetLike, betas: ArrayLike, base: GaussianLike) -> FloatArray:
     """Mean swap probability between neighbouring levels when both are at stationarity.
 
     With a below b the mean of ``min(1, exp((beta_a - beta_b) (delta_b - delta_a)))`` is
@@ -139,7 +133,7 @@ def swap_acceptance_rates(target: ExactTarget, betas: ArrayLike, base: GaussianL
 
     Parameters
     ----------
-    target : ExactTarget
+    target : TargetLike
     betas : (levels,) array
         Increasing.
     base : GaussianLike

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.testing import barrier, path
-from pymc_tempering.testing.path import GaussianLike
+from pymc_tempering.testing.interfaces import GaussianLike
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from pymc_tempering.errors import OptionError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.testing import compiled
 from pymc_tempering.testing.exact import ExactTarget, TargetParts
 from pymc_tempering.types import FloatArray
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 __all__ = ["correlated_gaussian", "flat_model", "hard_edge_gaussian", "nested", "scaled_normal"]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def nested(array: ArrayLike) -> Any:

@@ -9,9 +9,10 @@ import numpy as np
 from scipy import special, stats
 
 from pymc_tempering.errors import OptionError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.testing import compiled
 from pymc_tempering.testing.exact import ExactTarget, TargetParts
-from pymc_tempering.testing.gaussian_targets import LOG_2PI, flat_model, nested
+from pymc_tempering.testing.gaussian_targets import flat_model, nested
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:

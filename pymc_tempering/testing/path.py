@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.testing.interfaces import GaussianLike, TargetLike
 from pymc_tempering.types import FloatArray
 
-if TYPE_CHECKING:
-    from pymc_tempering.testing.exact import ExactTarget
+__all__ = ["base_log_density", "draw_path", "log_z_path", "path_gaussian"]
 
-__all__ = ["GaussianLike", "base_log_density", "draw_path", "log_z_path", "path_gaussian"]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 _REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
 _QUADRATURE_ERROR = 1e-6
 _MAX_ROUNDS = 10_000
-
-
-class GaussianLike(Protocol):
-    """Any Gaussian base: ``z = mean + scale u``.
-
-    ``scale`` holds D standard deviations, or a ``(D, D)`` lower Cholesky factor.
-    """
-
-    @property
-    def mean(self) -> FloatArray:
-        """Mean, ``(D,)``."""
-        ...
-
-    @property
-    def scale(self) -> FloatArray:
-        """Standard deviations ``(D,)`` or lower Cholesky factor ``(D, D)``."""
-        ...
 
 
 def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArray]:
@@ -77,7 +56,7 @@ def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
 
 
 def draw_path(
-    target: ExactTarget, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
+    target: TargetLike, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
 ) -> FloatArray:
     """Draw exactly from the path at `beta`, for any target with exact draws.
 
@@ -88,7 +67,7 @@ def draw_path(
 
     Parameters
     ----------
-    target : ExactTarget
+    target : TargetLike
     rng : numpy.random.Generator
     n : int
         Number of draws.
@@ -138,13 +117,13 @@ def draw_path(
 
 
 def path_gaussian(
-    target: ExactTarget, beta: float, base: GaussianLike
+    target: TargetLike, beta: float, base: GaussianLike
 ) -> tuple[float, FloatArray, FloatArray]:
     """Log normaliser, mean and covariance of the path between two Gaussians, edge left out.
 
     Parameters
     ----------
-    target : ExactTarget
+    target : TargetLike
         With ``parts.gaussian`` set.
     beta : float
     base : GaussianLike
@@ -172,7 +151,7 @@ def path_gaussian(
     return float(log_z), mean, cov
 
 
-def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
+def quadrature(target: TargetLike, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
     """Nodes and log weights of a trapezium rule in t, ``z = mean + sd sinh(t)`` per coordinate.
 
     The rule converges exponentially for smooth densities; the sinh reaches polynomial tails, which
@@ -180,7 +159,7 @@ def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatAr
 
     Parameters
     ----------
-    target : ExactTarget
+    target : TargetLike
         With D at most 2.
     base : GaussianLike
     n : int
@@ -207,7 +186,7 @@ def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatAr
     return mean + sds * u.reshape(-1, target.dim), log_volume
 
 
-def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def log_z_path(target: TargetLike, betas: ArrayLike, base: GaussianLike) -> FloatArray:
     """Exact ``log z(beta)`` of the geometric path, nats, same shape as `betas`.
 
     Closed form for Gaussian targets in any dimension, also cut off at an edge; quadrature for
@@ -215,7 +194,7 @@ def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> Flo
 
     Parameters
     ----------
-    target : ExactTarget
+    target : TargetLike
     betas : array of inverse temperatures in [0, 1]
     base : GaussianLike
         Normalised, so ``log z(0) = 0``; with an edge ``log z`` jumps just above 0, to the log of

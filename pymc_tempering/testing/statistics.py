@@ -12,7 +12,7 @@ from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
     from pymc_tempering.testing.exact import ExactTarget
-    from pymc_tempering.testing.path import GaussianLike
+    from pymc_tempering.testing.interfaces import GaussianLike
 
 type Statistic = Callable[[FloatArray], FloatArray]
 

@@ -13,10 +13,10 @@ import numpy as np
 from scipy import special, stats
 
 from pymc_tempering.errors import OptionError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.testing import compiled
 from pymc_tempering.testing.exact import ExactTarget, TargetParts
 from pymc_tempering.testing.gaussian_targets import (
-    LOG_2PI,
     correlated_gaussian,
     flat_model,
     hard_edge_gaussian,

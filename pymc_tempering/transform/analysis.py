@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.common import MethodEstimate
@@ -42,7 +43,7 @@ class TemperedRun:
         First-order contribution of each draw to the error of its chain's log Z.
     arrays : dict of ndarray
         For the group ``tempering``: per chain, and all that the estimate was made from.
-    warnings : list of str
+    warnings : list of Doubt
     """
 
     log_weights: FloatArray
@@ -50,7 +51,7 @@ class TemperedRun:
     log_z_continuous: FloatArray
     influences: list[FloatArray]
     arrays: dict[str, FloatArray]
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Doubt] = field(default_factory=list)
 
     @property
     def parts(self) -> MethodEstimate:
@@ -195,41 +196,63 @@ def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
     return float(errors.max())
 
 
-def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> list[str]:
+def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> list[Doubt]:
     warnings = []
-    stuck = np.flatnonzero(arrays["n_round_trips"] < 1)
-    if stuck.size:
+    stuck = np.flatnonzero(arrays["n_round_trips"] < 1).tolist()
+    if stuck:
         warnings.append(
-            f"no round trips: in chains {stuck.tolist()} beta never went from the posterior to the "
-            "base and back, so modes may be missing. Raise `tune` and `draws`, or pass a wider "
-            "`base`, or no `log_zeta`."
+            Doubt(
+                "no_round_trips",
+                f"in chains {stuck} beta never went from the posterior to the base and back, so "
+                "modes may be missing.",
+                "Raise `tune` and `draws`, or pass a wider `base`, or no `log_zeta`.",
+                {"n_round_trips": arrays["n_round_trips"][stuck].tolist(), "chain": stuck},
+            )
         )
     ess = float(arrays["weight_ess"].sum())
     if ess < _MIN_WEIGHT_ESS:
         warnings.append(
-            f"few weights: posterior draws rest on {ess:.0f} effective weights, fewer than "
-            f"{_MIN_WEIGHT_ESS:.0f}. Raise `draws`, or give a bias that lets beta spend more time "
-            "near 1."
+            Doubt(
+                "few_weights",
+                f"posterior draws rest on {ess:.0f} effective weights, fewer than "
+                f"{_MIN_WEIGHT_ESS:.0f}.",
+                "Raise `draws`, or give a bias that lets beta spend more time near 1.",
+                {"weight_ess": ess},
+            )
         )
     diverging = arrays["n_divergences"]
     # running into an edge of the target counts as a divergence too, and is harmless
     full = log_mass > np.log(_FULL_SUPPORT)
-    if full and np.nansum(diverging) > _MAX_DIVERGING * n_draws * len(diverging):
+    n_diverging, n_transitions = int(np.nansum(diverging)), n_draws * len(diverging)
+    if full and n_diverging > _MAX_DIVERGING * n_transitions:
         warnings.append(
-            f"divergences: {int(np.nansum(diverging))} of {n_draws * len(diverging)} transitions "
-            "diverged. Raise `target_accept`, or use a method whose moves do not need gradients."
+            Doubt(
+                "divergences",
+                f"{n_diverging} of {n_transitions} transitions diverged.",
+                "Raise `target_accept`, or use a method whose moves do not need gradients.",
+                {"n_divergences": n_diverging, "transitions": n_transitions},
+            )
         )
     if log_mass < np.log(_MIN_SUPPORT):
         warnings.append(
-            f"small support: the target has density on only {np.exp(log_mass):.2g} of the base. "
-            "Pass a `base` inside the support."
+            Doubt(
+                "small_support",
+                f"the target has density on only {np.exp(log_mass):.2g} of the base.",
+                "Pass a `base` inside the support.",
+                {"support_mass": float(np.exp(log_mass))},
+            )
         )
     worst = np.nan_to_num(arrays["base_mean_error"])
     # beyond an edge the base is cut off, and its moments are no longer known
     if full and worst.max(initial=0.0) > _MAX_BASE_Z:
         warnings.append(
-            f"base not recovered: draws weighted to beta = 0 miss the base's known mean by "
-            f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so the "
-            "chain has not converged. Raise `tune` and `draws`."
+            Doubt(
+                "base_not_recovered",
+                "draws weighted to beta = 0 miss the base's known mean by "
+                f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so "
+                "the chain has not converged.",
+                "Raise `tune` and `draws`.",
+                {"base_mean_error": float(worst.max()), "chain": [int(worst.argmax())]},
+            )
         )
     return warnings

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.ladder import check_betas
+from pymc_tempering.options import check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Bias"]

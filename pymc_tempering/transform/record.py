@@ -7,15 +7,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.transform.names import BETA, DELTA, POSITION, PREFIX, RECORDS
+from pymc_tempering.results.names import BETA, DELTA, POSITION, PREFIX, RECORDS
 from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["PER_DRAW", "JointRecord", "is_untempered", "record_of_draws", "stored_statistics"]
-
-PER_DRAW = ("delta", "beta", "diverging")
-"""Statistics with dimensions chain and draw, of the tempered draws."""
-
-_NEEDED = ("delta", "beta", "base_delta", "knots", "bias")
+__all__ = ["JointRecord", "record_of_draws", "stored_statistics"]
 
 
 class JointRecord(NamedTuple):
@@ -51,33 +46,23 @@ class JointRecord(NamedTuple):
         return cls(**fields)
 
 
-def is_untempered(idata: xr.DataTree) -> bool:
-    """Whether a DataTree is a result of `untemper`."""
-    return "tempering" in idata.children and "tempered_draw" in idata["tempering"].dataset
-
-
 def stored_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
     """Read what a result of `untemper` keeps, chain first.
 
     Raises
     ------
     DataError
-        If something is missing, or cut away.
+        If chains or draws were cut away, or have no finite delta.
     """
-    dataset = idata["tempering"].dataset
-    missing = [name for name in _NEEDED if name not in dataset]
-    if missing:
-        raise DataError(
-            f"The group `tempering` lacks {missing}, which log Z of joint continuous tempering is "
-            "made from. Pass what `untemper` or `sample` returned, whole."
-        )
+    dataset = idata["tempering"].dataset if "tempering" in idata.children else xr.Dataset()
     absent = [name for name in ("chain", "draw") if not dataset.sizes.get(name, 0)]
     if absent:
         raise DataError(
             f"The group `tempering` has nothing along {absent}; expected chains and draws. Select "
             "with lists or slices, as in `idata.isel(chain=[0])`, which keep the dimension."
         )
-    _check_delta(dataset["delta"].values)
+    if "delta" in dataset:
+        _check_delta(dataset["delta"].values)
     return {
         str(name): variable.transpose("chain", "draw", ..., missing_dims="ignore").values
         for name, variable in dataset.data_vars.items()

@@ -14,12 +14,14 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.unconstrain import unconstrained_draws
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.progress.phases import phases
 from pymc_tempering.references.fit import base_from_draws
+from pymc_tempering.references.given import check_gaussian
+from pymc_tempering.results.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
-from pymc_tempering.transform.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
 from pymc_tempering.transform.pilot import fit_modes, run_pilot
 from pymc_tempering.transform.safe import finite_gradient
 from pymc_tempering.types import FloatArray
@@ -165,18 +167,7 @@ def _check_base(base: Any, density: CompiledDensity) -> GaussianBase | None:
         return None
     if isinstance(base, xr.DataTree):
         return overdisperse(base_from_draws(unconstrained_draws(base, density)), 2)
-    if not isinstance(base, GaussianBase):
-        raise BaseError(
-            f"`base` is of type {type(base).__name__}; expected a GaussianBase (from "
-            "`pymc_tempering.fit_base`), a DataTree with posterior draws of this model, or None."
-        )
-    if base.dim != density.dim:
-        raise BaseError(
-            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
-            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
-            "the base with `pymc_tempering.fit_base(model)`."
-        )
-    return base
+    return check_gaussian(base, density)
 
 
 def _build(
@@ -212,9 +203,7 @@ def _build(
         z = pt.constant(np.array(base.mean)) + (scale * u if base.is_diagonal else scale @ u)
         log_target, *values = graph_replace(outputs, {z_input: finite_gradient(z)})
         # u, not z: the base's own log density is that of N(0, I) less a constant
-        log_base = (
-            -0.5 * (u**2).sum() - 0.5 * density.dim * np.log(2.0 * np.pi) - base.log_det_scale
-        )
+        log_base = -0.5 * (u**2).sum() - 0.5 * density.dim * LOG_2PI - base.log_det_scale
         valid = pt.and_(pt.lt(log_target, np.inf), pt.gt(log_target, -np.inf))
         delta = pt.switch(valid, log_target, -np.inf) - log_base
         tempering = beta * (pt.switch(valid, log_target, 0.0) - log_base) - bias.graph(beta)

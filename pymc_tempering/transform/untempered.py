@@ -1,22 +1,20 @@
 """From the draws of a tempered model to posterior draws and log Z."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.estimators.doubt import warn_of
 from pymc_tempering.evidence.common import combine
+from pymc_tempering.methods import METHOD_CODE, METHODS
+from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.results.datatree import attach_estimate, read_draws
+from pymc_tempering.results.names import BETA, DELTA, OBSERVED, POSITION, PREFIX
 from pymc_tempering.transform.analysis import analyse
-from pymc_tempering.transform.names import BETA, DELTA, OBSERVED, POSITION, PREFIX
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import IntArray
 
-__all__ = ["LABEL", "untemper"]
-
-LABEL = "joint_ct, bridge"
-"""Sampler and estimator, as users read them."""
+__all__ = ["untemper"]
 
 # statistics of a transition that still mean something beside a draw picked by weight
 _KEPT_STATISTICS = (
@@ -95,14 +93,19 @@ def untemper(
     """
     run = analyse(idata)
     rng = np.random.default_rng(random_seed)
-    index = np.stack([_systematic(row, rng) for row in run.log_weights])
+    index = np.stack(
+        [systematic_indices(np.exp(w - w.max()), w.size, rng) for w in run.log_weights]
+    )
     posterior = idata["posterior"].to_dataset()
     own = [name for name in (POSITION, DELTA) if name in posterior]
     own.append(PREFIX + BETA if PREFIX + BETA in posterior else BETA)
     groups: dict[str, Any] = {"posterior": _pick(posterior, own, index)}
     statistics = _statistics(idata)
     statistics = _pick(statistics, [], index) if statistics is not None else xr.Dataset()
-    groups["sample_stats"] = statistics.assign_coords(chain=posterior["chain"].values)
+    code = np.full(index.shape, METHODS["joint_ct"].code)
+    groups["sample_stats"] = statistics.assign_coords(chain=posterior["chain"].values).assign(
+        {METHOD_CODE: (("chain", "draw"), code)}
+    )
     constant = idata["constant_data"].to_dataset()
     observed = [str(name) for name in constant.data_vars if str(name).startswith(OBSERVED)]
     if observed:
@@ -112,19 +115,12 @@ def untemper(
     kept = [name for name in constant.data_vars if not str(name).startswith(PREFIX)]
     if kept:
         groups["constant_data"] = _without_unused(constant[kept])
-    estimate = combine(run.parts, LABEL, read_draws(xr.DataTree.from_dict(groups)))
-    for text in estimate.warnings:
-        warnings.warn(text, TemperingWarning, stacklevel=2)
+    estimate = combine(
+        run.parts, METHODS["joint_ct"].label, read_draws(xr.DataTree.from_dict(groups))
+    )
+    warn_of(estimate.warnings)
     arrays = run.arrays | {"tempered_draw": index}
     return attach_estimate(xr.DataTree.from_dict(groups), estimate, arrays)
-
-
-def _systematic(log_weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Indices drawn in proportion to weights, each within one of its expected number, sorted."""
-    weights = np.exp(log_weights - log_weights.max())
-    ends = np.cumsum(weights)
-    points = (np.arange(weights.size) + rng.uniform()) * (ends[-1] / weights.size)
-    return np.minimum(np.searchsorted(ends, points, side="right"), weights.size - 1)
 
 
 def _pick(dataset: xr.Dataset, dropped: list[str], index: IntArray) -> xr.Dataset:

@@ -9,9 +9,10 @@ import xarray as xr
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering.comparison.averaging import average, systematic_counts
+from pymc_tempering.comparison.averaging import average
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
@@ -171,15 +172,6 @@ def test_a_model_without_probability_has_no_draws():
     assert set(mixture["posterior_predictive"]["model"].values.ravel()) == {"a"}
 
 
-@pytest.mark.parametrize("n", [1, 7, 100])
-def test_counts_are_within_one_of_the_share(n, rng):
-    for _ in range(200):
-        weights = rng.dirichlet([0.3, 1.0, 2.0, 0.0 + 1e-3])
-        counts = systematic_counts(weights, n, rng)
-        assert counts.sum() == n
-        assert (np.abs(counts - n * weights) < 1 + 1e-9).all()
-
-
 def test_common_variables_are_mixed_and_may_be_chosen():
     more = numbered(0, extra=(("chain", "draw"), np.zeros((2, 50))))
     mixture = average({"a": more, "b": RUNS["b"]}, ESTIMATES)
@@ -251,10 +243,12 @@ def test_other_arguments_are_refused():
 
 
 def test_doubtful_evidence_is_named():
-    doubtful = ESTIMATES | {"b": estimate(-11.0, warnings=("no overlap: x",))}
+    doubtful = ESTIMATES | {"b": estimate(-11.0, warnings=(Doubt("no_overlap", "x.", "y."),))}
     for comparison in (doubtful, compare(doubtful)):
-        with pytest.warns(TemperingWarning, match=r"doubtful evidence: .*\['b'\]"):
+        with pytest.warns(TemperingWarning) as record:
             average(RUNS, comparison)
+        [doubt] = [w.message.doubt for w in record]
+        assert (doubt.code, doubt.measured) == ("doubtful_evidence", {"models": ["b"]})
 
 
 @pytest.fixture(scope="module")

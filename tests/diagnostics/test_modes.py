@@ -63,8 +63,12 @@ def test_error_is_that_of_correlated_draws(rng):
 def test_chains_that_never_meet_are_named_and_make_the_error_large(rng):
     x = rng.normal(size=(4, 500))
     x[2] += 10.0
-    with pytest.warns(TemperingWarning, match=r"mode 1 has no draws of chain 2; mode 2 .* 0, 1, 3"):
+    with pytest.warns(TemperingWarning) as record:
         found = pm_temper.modes(tree(x=x))
+    [doubt] = found.warnings
+    assert [w.message.doubt for w in record] == [doubt]
+    assert doubt.code == "modes_not_in_every_chain"
+    assert doubt.measured == {"chains without mode 1": [2], "chains without mode 2": [0, 1, 3]}
     assert found.dataset["share"].values.tolist() == [0.75, 0.25]
     # the standard error of 4 zeros and ones
     np.testing.assert_allclose(found.dataset["share_se"], 0.25, rtol=0.35)

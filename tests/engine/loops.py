@@ -68,7 +68,7 @@ def ladder_kernel(
         u = np.ascontiguousarray(path.coordinates.to_base(states))
         view = path.view
         arguments = (
-            view, settings.packed(),
+            view, settings.packed,
             Rungs(betas, np.arange(n_levels), np.zeros(n_levels, np.int64), scheme, first_scan),
             new_replicas(view, u[0]), Adaptation(scales.copy(), rows.copy()), record,
         )  # fmt: skip
@@ -141,7 +141,7 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
         )  # fmt: skip
         view = path.view
         arguments = (
-            view, settings.packed(), Bias(*bias),
+            view, settings.packed, Bias(*bias),
             Pair(np.arange(3), np.zeros(3, np.int64), np.zeros(1), np.zeros(1, np.int64),
                  level_update or 0),
             new_replicas(view, np.zeros((3, dim))),
@@ -197,7 +197,7 @@ def annealing_kernel(
             np.empty((0, dim)), draws[0].copy(),
         )  # fmt: skip
         chain = AnnealedChain(new_replicas(view, np.zeros((2, dim))), np.zeros(1))
-        move = TargetMove(settings.packed(), target_scale)
+        move = TargetMove(settings.packed, target_scale)
         arguments = (view, moves, move, chain, log, tally)
         particle, ends, weight = new_replicas(view, u[:1]), u[:1].copy(), np.zeros(1)
         reversal = (True, view, moves, particle, ends, weight, tally, rng)

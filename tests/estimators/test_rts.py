@@ -10,7 +10,6 @@ from pymc_tempering.estimators.rts import (
     rts_bias_and_variance,
     rts_converged,
     rts_mixed,
-    rts_stochastic_update,
 )
 
 
@@ -119,11 +118,6 @@ def test_initial_iterations_reach_flat_levels(rng, ladder, betas, exact):
     else:
         pytest.fail("no convergence")
     np.testing.assert_allclose(estimate.log_z, exact, atol=0.4)
-
-
-def test_stochastic_update_has_the_truth_as_its_fixed_point(exact):
-    prior = np.full(5, 0.2)
-    np.testing.assert_allclose(rts_stochastic_update(exact, prior, prior, 0.7), exact)
 
 
 def test_invalid_input_is_refused():

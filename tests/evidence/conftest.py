@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
+from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.schedule.adapt import equal_barrier_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.testing import asymmetric_bimodal
@@ -41,6 +42,7 @@ def exact_statistics(
         "n_round_trips": trips,
         "n_tempered_restarts": trips.copy(),
         "base_id": np.full(shape[:2], 7),
+        METHOD_CODE: np.full(shape[:2], METHODS["pt"].code),
     }
 
 

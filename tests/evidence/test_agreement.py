@@ -47,20 +47,27 @@ def test_two_modes_in_equal_shares_are_left_alone(rng):
 )
 def test_modes_in_other_shares_are_named(rng, shares):
     """The standard error of a share is 0.04: missed in fewer than 1 of 1e4 seeds."""
-    [text] = agreement_doubts({"f": modes(rng, shares), "b": rng.normal(size=(len(shares), 160))})
-    assert "shares of the draws with f <" in text
-    assert "`tune`" in text
-    assert "`base=`" in text
+    f = modes(rng, shares)
+    [doubt] = agreement_doubts({"f": f, "b": rng.normal(size=(len(shares), 160))})
+    assert doubt.code == "chains_differ"
+    [found] = [value for name, value in doubt.measured.items() if name.startswith("share of f < ")]
+    threshold = split_in_two(f.ravel()).threshold
+    assert found == (f < threshold).mean(axis=1).tolist()
+    assert "`tune`" in doubt.remedy
+    assert "`base=`" in doubt.remedy
 
 
 def test_r_hat_names_the_worst_entry(rng):
     x = rng.normal(size=(4, 160, 3))
     x[1, :, 2] += 2.0
-    [text] = agreement_doubts({"x": x})
-    assert text.startswith("chains differ: R-hat of x[2] is 1.")
+    [doubt] = agreement_doubts({"x": x})
+    assert doubt.code == "chains_differ"
+    assert list(doubt.measured) == ["R-hat of x[2]"]
+    assert 1.1 < doubt.measured["R-hat of x[2]"] < 2.0
     x[1, :, 2] -= 2.0
     x[1, :, 1] *= 5.0  # the same place, another width: folded draws differ
-    assert "R-hat of x[1]" in agreement_doubts({"x": x})[0]
+    [doubt] = agreement_doubts({"x": x})
+    assert list(doubt.measured) == ["R-hat of x[1]"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +77,9 @@ def test_r_hat_names_the_worst_entry(rng):
 )  # fmt: skip
 def test_barriers(rng, barriers, differ):
     doubts = agreement_doubts({}, np.array(barriers))
-    assert bool(doubts) == differ
-    assert all("global barriers" in text for text in doubts)
+    assert [d.code for d in doubts] == ["chains_differ"] * differ
+    for doubt in doubts:
+        np.testing.assert_equal(doubt.measured, {"global_barrier": barriers})
 
 
 @pytest.mark.parametrize(
@@ -86,9 +94,10 @@ def test_draws_that_say_nothing(draws):
 
 def test_chains_at_one_value_each():
     x = np.repeat(np.array([[0.0], [0.0], [1.0], [1.0]]), 50, axis=1)
-    [text] = agreement_doubts({"x": x})
-    assert "R-hat of x is beyond 10" in text
-    assert "1.00, 1.00, 0.00, 0.00" in text
+    [doubt] = agreement_doubts({"x": x})
+    assert doubt.measured["R-hat of x"] > 10.0
+    assert "R-hat of x is beyond 10" in doubt.text
+    assert [1.0, 1.0, 0.0, 0.0] in doubt.measured.values()
 
 
 def test_many_quantities_are_picked_evenly(rng):

@@ -5,6 +5,7 @@ import pytest
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.annealed import annealed_forward
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.common import MIN_ESS, MethodEstimate, combine, combine_chains
@@ -18,6 +19,10 @@ def parts(log_z, rng, n_scans=400, sd=1.0, **kwargs):
     return MethodEstimate(np.array(values), centred, **kwargs)
 
 
+def codes(estimate):
+    return [warning.code for warning in estimate.warnings]
+
+
 def test_mean_of_chains_and_error_of_their_scans(rng):
     estimate = combine(parts([-3.0] * 4, rng), "pt, mbar")
     # 1600 scans of unit variance; the estimated error is 5 % uncertain
@@ -29,12 +34,13 @@ def test_mean_of_chains_and_error_of_their_scans(rng):
 
 
 def test_what_the_method_says_is_kept(rng):
-    given = parts([0.0] * 2, rng, per_method={"bar": 0.1}, lower=-1.0, upper=1.0, warnings=["a: b"])
+    doubt = Doubt("few_weights", "2.", "Raise `draws`.", {"weight_ess": 2.0})
+    given = parts([0.0] * 2, rng, per_method={"bar": 0.1}, lower=-1.0, upper=1.0, warnings=[doubt])
     estimate = combine(given, "x")
     assert (estimate.lower, estimate.upper) == (-1.0, 1.0)
     assert estimate.per_method == {"bar": 0.1}
-    assert estimate.warnings == ("a: b",)
-    assert given.warnings == ["a: b"]
+    assert estimate.warnings == (doubt,)
+    assert given.warnings == [doubt]
 
 
 def test_false_alarms_of_disagreement(rng):
@@ -43,7 +49,7 @@ def test_false_alarms_of_disagreement(rng):
     Errors from 30 scans have t tails, which the leniency covers: 0 alarms in 20 000 such runs.
     """
     alarms = sum(
-        any("disagree" in text for text in combine(parts([1.0] * 4, rng, n_scans=30), "x").warnings)
+        "chains_disagree" in codes(combine(parts([1.0] * 4, rng, n_scans=30), "x"))
         for _ in range(1000)
     )
     assert alarms == 0
@@ -54,8 +60,10 @@ def test_power_of_disagreement(rng, n_chains):
     """One chain off by 12 of its errors is found every time; by 2, never of note."""
     own = 1.0 / 20.0
     far, near = ([0.0] * (n_chains - 1) + [shift * own] for shift in (12.0, 2.0))
-    assert any("chains disagree" in w for w in combine(parts(far, rng), "x").warnings)
-    assert not any("chains disagree" in w for w in combine(parts(near, rng), "x").warnings)
+    estimate = combine(parts(far, rng), "x")
+    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert doubt.measured["log_z_chain"] == estimate.per_chain.tolist()
+    assert "chains_disagree" not in codes(combine(parts(near, rng), "x"))
 
 
 @pytest.mark.parametrize(("n_scans", "few"), [(20, True), (60, False)])
@@ -63,8 +71,11 @@ def test_few_effective_draws(rng, n_scans, few):
     # 80 and 240 independent scans; `ess` never exceeds their number, and 240 estimates fall below
     # 100 less than once in 10^6 seeds
     estimate = combine(parts([0.0] * 4, rng, n_scans=n_scans), "x")
-    assert any("too few effective draws" in w for w in estimate.warnings) == few
-    assert (estimate.ess < MIN_ESS) == few
+    measured = {w.code: w.measured for w in estimate.warnings}
+    assert ("too_few_effective_draws" in measured) == (estimate.ess < MIN_ESS) == few
+    if few:
+        found = measured["too_few_effective_draws"]
+        assert found == {"log_marginal_likelihood_ess": estimate.ess}
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
@@ -72,7 +83,8 @@ def test_no_overlap_is_named_and_nothing_else(rng, value):
     given = parts([0.0, 0.0], rng)
     given.log_z[1] = value
     estimate = combine(given, "x")
-    assert [w.split(":")[0] for w in estimate.warnings] == ["no overlap"]
+    assert codes(estimate) == ["no_overlap"]
+    np.testing.assert_array_equal(estimate.warnings[0].measured["log_z_chain"], given.log_z)
     assert not np.isfinite(estimate.se)
 
 
@@ -96,7 +108,7 @@ def test_combine_chains_of_a_ladder(rng):
 def test_combine_chains_warns_where_they_disagree(rng):
     chains = [annealed_forward(rng.normal(mean, 0.1, size=400)) for mean in (0.0, 0.0, 3.0)]
     estimate = combine_chains(chains, "own sampler, ais")
-    assert any("chains disagree" in warning for warning in estimate.warnings)
+    assert "chains_disagree" in codes(estimate)
 
 
 @pytest.mark.parametrize("chains", [[], [1.0, 2.0]])

@@ -15,6 +15,7 @@ from pymc_tempering.errors import (
     ScheduleError,
     TemperingWarning,
 )
+from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.rounds import round_seeds
 
 QUICK = {"draws": 40, "tune": 60, "cores": 1, "progressbar": False, "quiet": True,
@@ -102,9 +103,13 @@ def test_stored_run_is_not_sampled_again(labelled_run, no_sampling):
 
 
 def test_stored_run_says_when_its_error_is_too_large(labelled_run, no_sampling):
-    with pytest.warns(TemperingWarning, match="target_se not reached.*Pass the model"):
+    with pytest.warns(TemperingWarning):
         estimate = pm_temper.estimate_logz(labelled_run, target_se=1e-6)
-    assert "target_se not reached" in estimate.idata["tempering"].attrs["warnings"]
+    [doubt] = estimate.warnings
+    assert doubt.code == "target_se_not_reached"
+    assert doubt.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 2}
+    assert "Pass the model" in doubt.remedy
+    assert stored_estimate(estimate.idata).warnings == (doubt,)
     pm_temper.estimate_logz(labelled_run, target_se=10.0)
 
 
@@ -144,16 +149,17 @@ def test_target_se_reached_at_once_adds_nothing(model, base):
 
 
 def test_target_se_gives_up_at_max_chains_and_says_so(model, base):
-    with pytest.warns(TemperingWarning, match="target_se not reached") as record:
+    with pytest.warns(TemperingWarning) as record:
         estimate = pm_temper.estimate_logz(
             model, chains=2, base=base, random_seed=5, target_se=1e-4, max_chains=5, **QUICK
         )
     assert estimate.per_chain.size == 5
-    (text,) = (w for w in estimate.warnings if w.startswith("target_se not reached"))
-    assert "after 5 chains" in text
-    assert "max_chains` (now 5)" in text
-    assert text in [str(w.message) for w in record]
-    assert text in estimate.idata["tempering"].attrs["warnings"]
+    (doubt,) = (w for w in estimate.warnings if w.code == "target_se_not_reached")
+    assert doubt.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 5}
+    assert "after 5 chains" in doubt.text
+    assert "max_chains` (now 5)" in doubt.remedy
+    assert doubt in [w.message.doubt for w in record]
+    assert doubt in stored_estimate(estimate.idata).warnings
 
 
 @pytest.mark.parametrize("random_seed", [7, None, np.random.default_rng(7), [3, 4]])

@@ -35,10 +35,10 @@ def draws(rng):
 
 
 def test_orders_that_are_equivalent_have_an_exact_correction(draws):
-    [text] = order_doubts(mixture(), draws)
-    assert text.startswith("ordered variables: ")
-    assert "'mu'" in text
-    assert f"exactly log 3! = {math.log(6):.4f}" in text
+    [doubt] = order_doubts(mixture(), draws)
+    assert doubt.code == "ordered_variables"
+    assert doubt.measured == {"variables": ["mu"], "log k!": pytest.approx(math.log(6))}
+    assert f"exactly log 3! = {math.log(6):.4f}" in doubt.text
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,10 @@ def test_orders_that_are_equivalent_have_an_exact_correction(draws):
     ids=["means", "widths"],
 )  # fmt: skip
 def test_orders_that_are_not_have_none(model, draws):
-    [text] = order_doubts(model, draws)
-    assert "log 3!" not in text
-    assert "lacks the log of the prior's mass" in text
+    [doubt] = order_doubts(model, draws)
+    assert doubt.measured == {"variables": ["mu"]}
+    assert "log 3!" not in str(doubt)
+    assert "lacks the log of the prior's mass" in doubt.text
 
 
 def test_models_without_an_order_are_left_alone(draws):
@@ -64,9 +65,8 @@ def power_model(total_size, size=5):
 
 
 def test_total_size_is_a_power():
-    [text] = power_doubts(power_model(12))
-    assert text.startswith("power likelihood: ")
-    assert "y (by 2.4)" in text
+    [doubt] = power_doubts(power_model(12))
+    assert (doubt.code, doubt.measured) == ("power_likelihood", {"power of y": 2.4})
     assert power_doubts(power_model(5)) == power_doubts(power_model(None)) == []
 
 
@@ -82,9 +82,11 @@ def test_the_estimate_says_it_and_is_that_of_the_power():
             progressbar=False, scans_per_draw=8,
         )  # fmt: skip
     assert abs(estimate.log_z - exact) < 4.5 * estimate.se
-    assert "power likelihood" in estimate.idata["tempering"].attrs["warnings"]
-    with pytest.warns(pm_temper.errors.TemperingWarning, match="power likelihood"):
-        pm_temper.estimate_logz(estimate.idata)
+    assert "power_likelihood" in estimate.idata["tempering"]["warning_code"].values
+    with pytest.warns(pm_temper.errors.TemperingWarning) as record:
+        again = pm_temper.estimate_logz(estimate.idata)
+    assert "power_likelihood" in [w.message.doubt.code for w in record]
+    assert again.warnings == estimate.warnings
 
 
 @pytest.mark.parametrize(("spread", "runs"), [(3e10, True), (np.inf, True), (1e5, False)])
@@ -95,6 +97,7 @@ def test_flat_variables_that_run_away(spread, runs, rng):
     values = rng.normal(size=(2, 50))
     values[0, 0] = spread
     run = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": (("chain", "draw"), values)})})
-    texts = [text for text in prior_doubts(model, run) if text.startswith("posterior without end")]
-    assert bool(texts) == runs
+    found = [d for d in prior_doubts(model, run) if d.code == "posterior_without_end"]
+    assert [list(d.measured) for d in found] == [["largest distance from the median of x"]] * runs
+    assert all(d.measured["largest distance from the median of x"] > 1e10 for d in found)
     assert set(prior_doubts(model, run)) <= set(model_doubts(model, run))

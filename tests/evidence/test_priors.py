@@ -8,6 +8,7 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.reading import stored_estimate
 
 QUICK = {"draws": 50, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
          "compute_convergence_checks": False, "scans_per_draw": 8, "random_seed": 4}  # fmt: skip
@@ -27,15 +28,24 @@ def normal_model(prior_sd):
     return model
 
 
+def assert_wide(doubts, name):
+    """One doubt, which is about the prior of this variable alone."""
+    [doubt] = doubts
+    assert doubt.code == "extremely_wide_priors"
+    assert list(doubt.measured) == [f"prior width / posterior width of {name}"]
+    assert doubt.text.startswith(f"{name} (")
+    return doubt
+
+
 @pytest.mark.parametrize("prior", [pm.Flat, pm.HalfFlat])
 def test_improper_priors_by_name(prior, rng):
     with pm.Model() as model:
         mu = prior("mu")
         sd = pm.HalfNormal("sd")
         pm.Normal("y", mu, sd, observed=[0.3, -0.2, 1.1])
-    (text,) = prior_doubts(model, draws(rng, mu=0.5, sd=0.3))
-    assert text.startswith("improper priors: ['mu'] ")
-    assert "Give them proper priors" in text
+    (doubt,) = prior_doubts(model, draws(rng, mu=0.5, sd=0.3))
+    assert (doubt.code, doubt.measured) == ("improper_priors", {"variables": ["mu"]})
+    assert "Give them proper priors" in doubt.remedy
 
 
 def test_a_density_written_as_a_potential_is_no_improper_prior(model, labelled_run):
@@ -44,9 +54,10 @@ def test_a_density_written_as_a_potential_is_no_improper_prior(model, labelled_r
 
 
 def test_extremely_wide_priors_by_name(rng):
-    (text,) = prior_doubts(normal_model(1e5), draws(rng, mu=0.5))
-    assert text.startswith("extremely wide priors: mu (2e+05 times the posterior's width)")
-    assert "look at the sensitivity" in text
+    doubt = assert_wide(prior_doubts(normal_model(1e5), draws(rng, mu=0.5)), "mu")
+    # 1e5 / 0.5, interquartile ranges of 500 and 400 draws
+    assert next(iter(doubt.measured.values())) == pytest.approx(2e5, rel=0.5)
+    assert "look at the sensitivity" in doubt.remedy
 
 
 def test_the_limit_is_a_factor_of_a_thousand(rng):
@@ -95,17 +106,14 @@ def test_a_wide_prior_of_children_is_found_at_good_hyperparameters(rng):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1.0)
         pm.Normal("effect", 0.0, 1e5 * scale, shape=10)
-    (text,) = prior_doubts(model, hierarchical_run(rng, "scale", "effect", 10))
-    assert text.startswith("extremely wide priors: effect (")
+    assert_wide(prior_doubts(model, hierarchical_run(rng, "scale", "effect", 10)), "effect")
 
 
 def test_a_prior_that_cannot_be_drawn_is_passed_over(rng):
     with pm.Model() as model:
         pm.CustomDist("odd", logp=lambda value: -(value**2))
         pm.Normal("mu", 0.0, 1e6)
-    (text,) = prior_doubts(model, draws(rng, odd=1.0, mu=1.0))
-    assert "mu (" in text
-    assert "odd" not in text
+    assert_wide(prior_doubts(model, draws(rng, odd=1.0, mu=1.0)), "mu")
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +126,14 @@ def flat_prior():
 
 @pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
 def test_warned_of_through_warnings_and_in_the_result(call, flat_prior):
-    with pytest.warns(TemperingWarning, match="improper priors") as record:
+    with pytest.warns(TemperingWarning) as record:
         result = call(flat_prior, **QUICK)
     run = result if isinstance(result, xr.DataTree) else result.idata
-    texts = run["tempering"].attrs["warnings"].split("\n")
-    assert texts == [str(w.message) for w in record if w.category is TemperingWarning]
+    doubts = stored_estimate(run).warnings
+    assert list(doubts) == [w.message.doubt for w in record if w.category is TemperingWarning]
+    assert "improper_priors" in [doubt.code for doubt in doubts]
     if not isinstance(result, xr.DataTree):
-        assert result.warnings == tuple(texts)
+        assert result.warnings == doubts
         # log Z is still the integral of the model's density
         y = np.array([0.3, -0.2, 1.1])
         exact = -np.log(2 * np.pi) - 0.5 * np.log(3) - 0.5 * ((y - y.mean()) ** 2).sum()
@@ -134,8 +143,9 @@ def test_warned_of_through_warnings_and_in_the_result(call, flat_prior):
 def test_a_stored_run_remembers_its_priors(flat_prior):
     with pytest.warns(TemperingWarning):
         run = pm_temper.sample(flat_prior, **QUICK)
-    with pytest.warns(TemperingWarning, match="improper priors"):
-        pm_temper.estimate_logz(run.isel(draw=slice(40)))
+    with pytest.warns(TemperingWarning):
+        again = pm_temper.estimate_logz(run.isel(draw=slice(40)))
+    assert "improper_priors" in [doubt.code for doubt in again.warnings]
 
 
 def test_a_variable_without_entries_is_no_obstacle(rng):
@@ -148,8 +158,7 @@ def test_a_variable_without_entries_is_no_obstacle(rng):
     tree["posterior"] = xr.DataTree(
         tree["posterior"].to_dataset().assign(none=(("chain", "draw", "k"), np.empty((2, 200, 0))))
     )
-    (text,) = prior_doubts(model, tree)
-    assert text.startswith("extremely wide priors: mu ")
+    assert_wide(prior_doubts(model, tree), "mu")
 
 
 def test_a_prior_whose_own_function_fails_leaves_the_others(rng):
@@ -162,8 +171,7 @@ def test_a_prior_whose_own_function_fails_leaves_the_others(rng):
         own = pm.CustomDist("own", logp=lambda value: -0.5 * value**2, random=fail)
         pm.Normal("mu", 0.0, 1e5)
         pm.Normal("y", model["mu"] + own, 1.0, observed=0.3)
-    (text,) = prior_doubts(model, draws(rng, mu=0.5, own=0.5))
-    assert text.startswith("extremely wide priors: mu ")
+    assert_wide(prior_doubts(model, draws(rng, mu=0.5, own=0.5)), "mu")
 
 
 def test_one_draw_has_no_width(rng):

@@ -51,7 +51,8 @@ def test_log_z_and_its_error_are_right(name, seed):
         estimate = combine(parts, "st")
         z_scores.append((estimate.log_z - target.log_z) / estimate.se)
         edge = name == "hard_edge_gaussian"
-        assert any("zero on part of the base" in w for w in estimate.warnings) == edge
+        found = [w.measured for w in estimate.warnings if w.code == "target_zero_on_base"]
+        assert found == [{"support_mass": parts.arrays["support_mass"].min()}] * edge
         assert ("ti-rb" in parts.per_method) != edge
     assert np.abs(z_scores).max() < 5.0
     assert 0.4 < np.mean(np.square(z_scores)) < 1.9
@@ -73,10 +74,15 @@ def test_what_speaks_against_a_run_is_said(rng):
     s = statistics(testing.trimodal_1d(), rng)
     assert collect(s).warnings == []
     idle = collect(s | {"n_tempered_restarts": np.zeros((2, 40))})
-    assert any("few tempered restarts" in w for w in idle.warnings)
+    [doubt] = idle.warnings
+    assert doubt.code == "few_tempered_restarts"
+    assert doubt.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
     weights = np.array(s["log_level_weights"])
     weights[..., 2] -= 8.0
-    assert any("hardly visited" in w for w in collect(s | {"log_level_weights": weights}).warnings)
+    warned = collect(s | {"log_level_weights": weights}).warnings
+    [doubt] = [w for w in warned if w.code == "levels_hardly_visited"]
+    assert doubt.measured["chain"] == [0, 1]
+    assert max(doubt.measured["lowest level_probability, relative"]) < 0.05
 
 
 def test_statistics_of_tuning_are_refused(rng):

@@ -9,8 +9,10 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import recognise, with_notes
+from pymc_tempering.evidence.stored import has_statistics, method_of, with_doubts
+from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.datatree import concat_chains
 
 
@@ -168,9 +170,55 @@ def test_nuts_is_refused_by_name():
         pm_temper.estimate_logz(nuts)
 
 
+def with_statistics(**statistics):
+    variables = {name: (("chain", "draw"), array) for name, array in statistics.items()}
+    return xr.DataTree.from_dict({"/sample_stats": xr.Dataset(variables)})
+
+
 def test_another_sampler_is_refused():
     with pytest.raises(DataError, match="a sampler without tempering"):
-        recognise({"accepted": np.zeros((2, 3))})
+        method_of(with_statistics(accepted=np.zeros((2, 3))))
+
+
+def test_what_else_a_run_records_says_nothing_about_its_method(labelled_run):
+    """As of a sixth method that has a statistic of each of the others."""
+    run = labelled_run.copy()
+    statistics = run["sample_stats"].to_dataset()
+    for name in ("bias", "log_level_weights", "log_weight_forward", "base_delta"):
+        statistics[name] = statistics["n_round_trips"] * 1.0
+    run["sample_stats"] = statistics
+    assert method_of(run) is METHODS["pt"]
+    assert_same(pm_temper.estimate_logz(run), pm_temper.estimate_logz(labelled_run))
+
+
+def test_runs_that_do_not_say_their_method_are_refused(model, labelled_run):
+    older = labelled_run.copy()
+    older["sample_stats"] = older["sample_stats"].to_dataset().drop_vars(METHOD_CODE)
+    assert has_statistics(older)
+    for options in ({}, {"model": model}):
+        with pytest.raises(DataError, match=r"Sample again with this version, or read it with"):
+            pm_temper.estimate_logz(older, **options)
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        ([[1, 1], [3, 3]], r"several methods, \['pt', 'st'\]"),
+        ([[1, 1], [99, 99]], r"several methods, \['pt', 'code 99'\]"),
+        ([[99, 99], [99, 99]], r"code 99, which this version"),
+    ],
+)
+def test_codes_that_make_no_run_are_refused(codes, message):
+    with pytest.raises(DataError, match=message):
+        method_of(with_statistics(**{METHOD_CODE: np.array(codes)}))
+
+
+@pytest.mark.parametrize("needed", ["delta", "betas", "base_id"])
+def test_a_run_that_lacks_what_its_method_needs_is_refused(needed, labelled_run):
+    run = labelled_run.copy()
+    run["sample_stats"] = run["sample_stats"].to_dataset().drop_vars(needed)
+    with pytest.raises(DataError, match=rf"lacks \['{needed}'\], which log Z of pt is made from"):
+        pm_temper.estimate_logz(run)
 
 
 @pytest.mark.parametrize(
@@ -196,15 +244,22 @@ def test_concat_chains_refuses_unequal_runs(labelled_run):
         concat_chains([labelled_run, labelled_run.isel(draw=slice(30))])
 
 
-def test_with_notes_keeps_what_concerns_the_model(labelled_run):
+def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
-    noted = with_notes(estimate, ["priors: wide."], ["target_se not reached: long."])
-    assert noted.warnings == ("priors: wide.", "target_se not reached: long.")
-    assert noted.idata["tempering"].attrs["warnings"] == "\n".join(noted.warnings)
-    assert estimate.idata["tempering"].attrs["warnings"] == ""
-    with pytest.warns(pm_temper.errors.TemperingWarning, match="priors"):
-        again = pm_temper.estimate_logz(noted.idata.isel(draw=slice(40)))
-    assert again.warnings == ("priors: wide.",)
+    of_model = Doubt("improper_priors", "['x'].", "Give proper ones.", {"variables": ["x"]})
+    of_run = Doubt("target_se_not_reached", "0.1.", "Raise `draws`.", {"chains": 2})
+    doubted = with_doubts(estimate, [of_model, of_run])
+    assert doubted.warnings == (of_model, of_run)
+    assert stored_estimate(doubted.idata).warnings == (of_model, of_run)
+    assert stored_estimate(estimate.idata).warnings == ()
+    with pytest.warns(pm_temper.errors.TemperingWarning, match="^improper priors: "):
+        again = pm_temper.estimate_logz(doubted.idata.isel(draw=slice(40)))
+    assert again.warnings == (of_model,)
+    # once more, so that nothing is repeated twice
+    more = with_doubts(again, [of_run])
+    with pytest.warns(pm_temper.errors.TemperingWarning, match="improper priors"):
+        last = pm_temper.estimate_logz(more.idata)
+    assert stored_estimate(last.idata).warnings == last.warnings == (of_model,)
 
 
 def test_tempered_draws_are_sent_to_untemper(model, base, seed):

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(script, *arguments):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)],
-        capture_output=True, text=True, timeout=900,
+        capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

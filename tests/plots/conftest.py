@@ -99,8 +99,6 @@ def annealed_run(run):
         {
             "posterior": run["posterior"].to_dataset().isel(chain=slice(0, 2)),
             "sample_stats": xr.Dataset(statistics, coords={"chain": [0, 1]}),
-            "tempering": xr.Dataset(
-                values, coords={"chain": [0, 1]}, attrs={"method": "hais", "warnings": ""}
-            ),
+            "tempering": xr.Dataset(values, coords={"chain": [0, 1]}, attrs={"method": "hais"}),
         }
     )

@@ -12,6 +12,7 @@ from matplotlib.colors import to_hex
 
 from pymc_tempering import plots
 from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.plots.common import CYCLE, GREY, INK, colour_of_chain, label_betas
 
 # the run that each picture is drawn from, and its number of axes
@@ -46,7 +47,7 @@ def sensitivity():
     columns = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
     rows = [
         ("original", "", 1.0, 0.0, 0.0, ""),
-        ("prior scale", "tau", 4.0, -1.2, 0.2, "weights collapse"),
+        ("prior scale", "tau", 4.0, -1.2, 0.2, "weights_collapse"),
         ("prior scale", "tau", 0.5, 0.4, 0.1, ""),
         ("likelihood power", "likelihood", 0.8, 6.0, 0.1, ""),
     ]
@@ -200,6 +201,7 @@ def test_long_legends_do_not_narrow_the_picture(annealed_run, run):
     shape = tree["sample_stats"]["log_weight_forward"].shape
     statistics = tree["sample_stats"].to_dataset()
     statistics["base_id"] = (("chain", "draw"), np.ones(shape[:2], dtype=int))
+    statistics[METHOD_CODE] = (("chain", "draw"), np.full(shape[:2], METHODS["hais"].code))
     statistics["accepted"] = (("chain", "draw", "scan"), np.ones(shape, dtype=bool))
     statistics["n_levels"] = (("chain", "draw"), np.full(shape[:2], 100))
     statistics["betas"] = (

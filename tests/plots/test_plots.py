@@ -10,6 +10,7 @@ from pymc_tempering.comparison.table import compare
 from pymc_tempering.diagnostics.runs import levels_of_replicas, visible_round_trips
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.bar import bar_ladder
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.plots.common import CYCLE, GREY, INK
 
@@ -36,7 +37,11 @@ def estimates():
         "poor": LogZEstimate(-14.0, 0.5, "pt, mbar", np.full(4, -14.0), df=3.0),
         "good": LogZEstimate(-11.0, 0.2, "pt, mbar", np.full(4, -11.0), df=30.0),
         "odd": LogZEstimate(
-            -12.0, 0.1, "pt, mbar", np.full(4, -12.0), warnings=("no round trips",)
+            -12.0,
+            0.1,
+            "pt, mbar",
+            np.full(4, -12.0),
+            warnings=(Doubt("no_round_trips", "none.", "Raise `tune`."),),
         ),
     }
 

@@ -11,7 +11,7 @@ from pymc_tempering.plots import plot_prior_sensitivity
 COLUMNS = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
 ROWS = [
     ("original", "", 1.0, 0.0, 0.0, ""),
-    ("prior scale", "tau", 4.0, -1.2, 0.2, "weights collapse"),
+    ("prior scale", "tau", 4.0, -1.2, 0.2, "weights_collapse"),
     ("prior scale", "tau", 0.5, 0.4, 0.1, ""),
     ("prior scale", "tau", 2.0, -0.6, 0.1, ""),
     ("prior scale", "mu", 2.0, -0.1, 0.05, ""),

@@ -13,9 +13,11 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, OutputError
+from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.plots import report as reporting
 from pymc_tempering.plots.report import report
+from pymc_tempering.results.doubts import doubt_variables
 
 mpl.use("Agg")
 
@@ -95,22 +97,27 @@ def test_shows_the_estimate(text, run):
 
 def test_warnings_come_first_and_escaped(run, tmp_path):
     estimate = estimate_from_idata(run)
-    doubtful = replace(estimate, warnings=("no <b>round</b> trips. Raise `tune`.",))
+    doubt = Doubt("no_round_trips", "no <b>round</b> trips.", "Raise `tune`.", {"chain": [1]})
+    doubtful = replace(estimate, warnings=(doubt,))
     text = report(doubtful, tmp_path / "doubt.html").read_text(encoding="utf-8")
     warning = "no &lt;b&gt;round&lt;/b&gt; trips. Raise `tune`."
     assert warning in text
+    assert "<code>no_round_trips</code>" in text
     assert text.index(warning) < text.index("Estimates of log Z") < text.index("<img")
     fine = report(replace(estimate, warnings=()), tmp_path / "fine.html").read_text("utf-8")
     assert "None of the checks" in fine
 
 
 def test_keeps_warnings_that_only_the_file_has(run, tmp_path):
+    # as a model at hand would say, which estimates from statistics alone cannot
+    doubt = Doubt("interrupted", "after 2 of 4 chains", "Run it again.", {"chains": 2})
+    dataset = run["tempering"].to_dataset().drop_dims("warning")
     tree = run.copy()
-    tree["tempering"].attrs["warnings"] = "improper priors: give them proper ones"
+    tree["tempering"] = xr.DataTree(dataset.assign(doubt_variables([doubt])))
     tree.to_netcdf(tmp_path / "run.nc")
     stored = xr.open_datatree(tmp_path / "run.nc")
     text = report(stored, tmp_path / "stored.html").read_text(encoding="utf-8")
-    assert "improper priors: give them proper ones" in text
+    assert text.count("interrupted: after 2 of 4 chains Run it again.") == 1
 
 
 def test_reads_a_stored_run(run, tmp_path):
@@ -128,7 +135,10 @@ def test_keeps_what_exists_unless_asked(run, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("by someone else")
     with monkeypatch.context() as patch:
-        patch.setattr(reporting, "panels_for", lambda _: pytest.fail("drawn before the check"))
+        patch.setattr(
+            "pymc_tempering.plots.report.panels_for",
+            lambda _: pytest.fail("drawn before the check"),
+        )
         with pytest.raises(OptionError, match=r"report\.html exists.*`overwrite=True`"):
             report(run, path)
     assert path.read_text() == "by someone else"

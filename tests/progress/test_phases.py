@@ -7,9 +7,9 @@ from pymc_tempering import testing
 from pymc_tempering.annealing.bidirectional import bidirectional_check
 from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.evidence.joint_ct import run
-from pymc_tempering.progress import phases as module
+from pymc_tempering.progress import phases as progress
 from pymc_tempering.progress.phases import phases
+from pymc_tempering.transform.joint_ct import run
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def test_joint_tempering_shows_its_pilot(model, capsys):
 
 
 def test_lines_move_in_a_terminal_and_stop_on_errors(monkeypatch, capsys):
-    console = module.Console
-    monkeypatch.setattr(module, "Console", lambda: console(force_terminal=True, width=100))
+    console = progress.Console
+    monkeypatch.setattr(progress, "Console", lambda: console(force_terminal=True, width=100))
 
     def work_that_fails():
         with phases(show=True) as work:

@@ -6,7 +6,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
-from pymc_tempering.sampling import STEPS
+from pymc_tempering.results.statistics import STEP_METHODS
 from pymc_tempering.testing import asymmetric_bimodal
 
 PYMC_OWN = {"warning"}
@@ -17,7 +17,7 @@ def model():
     return asymmetric_bimodal().model()
 
 
-@pytest.fixture(scope="module", params=sorted(STEPS))
+@pytest.fixture(scope="module", params=sorted(STEP_METHODS))
 def run(request, model, seed):
     options = {} if request.param == "hais" else {"scans_per_draw": 8}
     return pm_temper.sample(

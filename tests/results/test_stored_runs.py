@@ -17,7 +17,7 @@ from pymc_tempering.results.stored_runs import as_run, check_run_output, read_ru
 def tree():
     x = np.arange(60.0).reshape(2, 30)
     posterior = xr.Dataset({"x": (("chain", "draw"), x)}, coords={"chain": [0, 3]})
-    tempering = xr.Dataset({"log_z_chain": ("chain", [1.0, np.nan])}, attrs={"warnings": "a\nb"})
+    tempering = xr.Dataset({"log_z_chain": ("chain", [1.0, np.nan])}, attrs={"method": "a\nb"})
     return xr.DataTree.from_dict({"posterior": posterior, "tempering": tempering})
 
 

@@ -5,13 +5,14 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.options import check_betas
 from pymc_tempering.schedule.adapt import (
     cumulative_barrier,
     equal_barrier_schedule,
     n_levels_for,
     round_trip_rate,
 )
-from pymc_tempering.schedule.grid import check_betas, make_schedule
+from pymc_tempering.schedule.grid import make_schedule
 
 
 def setting(name):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pymc_tempering.errors import OptionError, ScheduleError
-from pymc_tempering.schedule.grid import SCHEDULES, check_betas, check_n_levels, make_schedule
+from pymc_tempering.options import check_betas
+from pymc_tempering.schedule.grid import SCHEDULES, check_n_levels, make_schedule
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEDULES))

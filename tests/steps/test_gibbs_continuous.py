@@ -47,7 +47,7 @@ def test_draws_and_log_z_are_right(name, seed):
         assert (z[..., 0] > threshold).mean() == pytest.approx(exact, abs=4.5 * error)
     assert (parts.arrays["n_tempered_restarts"] > 100).all()
     if name == "hard_edge_gaussian":
-        assert any("zero on part of the base" in w for w in parts.warnings)
+        assert "target_zero_on_base" in [w.code for w in parts.warnings]
         assert (parts.arrays["support_mass"] < 0.99).all()
 
 
@@ -83,7 +83,7 @@ def test_a_wrong_slope_is_warned_of(seed):
     base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
     idata = sample(target, seed, draws=50, log_zeta=target.log_z - 200.0, base=base)
     warnings = collect(statistics_of(idata)).warnings
-    assert any("hardly visits" in w for w in warnings)
+    assert "beta_hardly_visits" in [w.code for w in warnings]
 
 
 def test_same_seed_same_draws(seed):

@@ -39,8 +39,9 @@ def test_mode_beyond_a_fixed_base_is_named(target, heavy_mode, seed):
         estimate = pm_temper.estimate_logz(
             target.model(), base=heavy_mode, adapt_base=False, random_seed=seed, **OPTIONS
         )
-    assert any(text.startswith("mode out of reach") for text in estimate.warnings)
-    assert any(str(w.message).startswith("mode out of reach") for w in caught)
+    [doubt] = [w for w in estimate.warnings if w.code == "mode_out_of_reach"]
+    assert doubt.measured == {"n_unreached_modes": 1}
+    assert doubt in [w.message.doubt for w in caught]
 
 
 # so short a run has little else to say for itself

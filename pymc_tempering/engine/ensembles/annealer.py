@@ -154,7 +154,7 @@ class Annealer(Stateful):
 
     @property
     def _target_move(self) -> TargetMove:
-        return TargetMove(self.settings.target.packed(), self.target_scale)
+        return TargetMove(self.settings.target.packed, self.target_scale)
 
     def _tally(self, adapt: bool) -> AnnealingTally:
         return AnnealingTally(

@@ -8,8 +8,9 @@ from pymc_tempering.engine.explorers.adaptation import update_dual_averaging
 from pymc_tempering.engine.explorers.hamiltonian import jitter
 from pymc_tempering.engine.explorers.integrator import accept, follow
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, ZERO_DENSITY, Move
-from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.path.trial import evaluate_trial, take_trial, trial_position
 from pymc_tempering.engine.tally import count_move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
@@ -160,13 +161,11 @@ def random_walk_move(
     path, beta, step_size, replicas, row, rng
         As for :func:`persistent_move`.
     """
-    work = replicas.work
-    u, position, gradient = replicas.u[row], work[2], work[3]
-    residual = work[4, : replicas.residual.shape[1]]
+    u, position = replicas.u[row], trial_position(replicas)
     for i in range(u.shape[0]):
         position[i] = u[i] + step_size * rng.standard_normal()
-    log_target, bad_gradient = evaluate_target(path, position, gradient, work)
-    log_reference = evaluate_reference(path, position, residual, work)
+    trial = evaluate_trial(path, replicas)
+    log_target, log_reference = trial.log_target, trial.log_reference
     if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
         return Move(0.0, 0.0, ZERO_DENSITY, 1, 0)
     log_ratio = beta * (log_target - replicas.log_target[row])
@@ -174,16 +173,9 @@ def random_walk_move(
         log_ratio += (1.0 - beta) * (log_reference - replicas.log_reference[row])
     rate = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
     if rng.random() >= rate:
-        return Move(rate, rate, REJECTED, 1, int(bad_gradient))
-    for i in range(u.shape[0]):
-        u[i] = position[i]
-        replicas.grad[row, i] = gradient[i]
-    for i in range(residual.shape[0]):
-        replicas.residual[row, i] = residual[i]
-    replicas.log_target[row] = log_target
-    replicas.log_reference[row] = log_reference
-    replicas.delta[row] = log_target - log_reference
-    return Move(rate, rate, ACCEPTED, 1, int(bad_gradient))
+        return Move(rate, rate, REJECTED, 1, int(trial.bad_gradient))
+    take_trial(trial, replicas, row)
+    return Move(rate, rate, ACCEPTED, 1, int(trial.bad_gradient))
 
 
 @compiled

@@ -195,15 +195,16 @@ class Ladder(Stateful):
         )  # fmt: skip
         rungs = Rungs(self.betas, self.replica_at, self.last_end, self.swap_scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
-        explorer = self.settings.packed()
-        ladder_scans(self.path.view, explorer, rungs, self.replicas, adaptation, record, rng)
+        ladder_scans(
+            self.path.view, self.settings.packed, rungs, self.replicas, adaptation, record, rng
+        )
         self.scan += n_scans
         positions = record.target_positions
         return ScanRecord(
             delta=record.delta,
             swap_acceptance_rate=record.swap_sums / n_scans,
             acceptance_rate=record.acceptance_sums / n_scans,
-            counts=counts_by_name(record.counts),
+            counts=counts_by_name(record.counts, needs_gradient=self.settings.needs_gradient),
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
         )
 

@@ -185,7 +185,7 @@ class TemperedPair(Stateful):
         )  # fmt: skip
         self._scans(
             self.path.view,
-            self.settings.packed(),
+            self.settings.packed,
             Bias(self.betas, self.bias, self.grid),
             Pair(self.holder, self.last_end, self.beta, self.level, self.level_update),
             self.replicas,
@@ -218,7 +218,7 @@ class ContinuousPair(TemperedPair):
             float(rates[TARGET_MOVE]),
             float(rates[EXCHANGE]),
             float(rates[REFERENCE_DRAW]),
-            counts_by_name(log.counts),
+            counts_by_name(log.counts, needs_gradient=self.settings.needs_gradient),
         )
 
 
@@ -240,5 +240,5 @@ class SimulatedPair(TemperedPair):
             float(rates[TARGET_MOVE]),
             float(rates[EXCHANGE]),
             np.nan,
-            counts_by_name(log.counts),
+            counts_by_name(log.counts, needs_gradient=self.settings.needs_gradient),
         )

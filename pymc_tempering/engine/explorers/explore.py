@@ -20,7 +20,7 @@ EXPLORERS: dict[str, Callable[[], ExplorerSettings]] = {
 """Settings of the explorers, by name; a new explorer is one file, a line here and one below."""
 
 
-@compiled
+@compiled(inline="always")
 def explore(
     path: Path,
     explorer: Explorer,

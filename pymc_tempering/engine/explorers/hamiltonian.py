@@ -93,7 +93,7 @@ def draw_trajectory(
     return jittered, int(rng.integers(1, longest + 1))
 
 
-@compiled
+@compiled(inline="always")
 def hamiltonian_move(
     path: Path,
     options: FloatArray,

@@ -12,17 +12,21 @@ from typing import ClassVar
 import numpy as np
 
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
-from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.path.trial import (
+    Trial,
+    evaluate_trial,
+    log_tempered,
+    take_trial,
+    trial_position,
+)
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Slice", "slice_move"]
 
 _MAX_SHRINKAGES = 100
-
-# rows of the replicas' scratch space; the first two evaluate densities
-_POSITION, _GRADIENT, _RESIDUAL = 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -48,24 +52,18 @@ class Slice(ExplorerSettings):
 
 
 @compiled
-def _log_density(
-    path: Path, beta: float, replicas: Replicas, n_bad: FloatArray
-) -> tuple[float, float, float]:
-    """Tempered, target and reference log densities at the trial position, in nats."""
-    work = replicas.work
-    position = work[_POSITION]
-    residual = work[_RESIDUAL, : replicas.residual.shape[1]]
-    log_target, bad_gradient = evaluate_target(path, position, work[_GRADIENT], work)
-    log_reference = evaluate_reference(path, position, residual, work)
-    n_bad[0] += 1.0
-    n_bad[1] += bad_gradient
-    if log_target == -np.inf:
-        return -np.inf, log_target, log_reference
-    tempered = beta * log_target
-    # at beta = 1 the reference may be -inf where the target is not
-    if beta < 1.0:
-        tempered += (1.0 - beta) * log_reference
-    return tempered, log_target, log_reference
+def _try(path: Path, replicas: Replicas, counts: FloatArray) -> Trial:
+    trial = evaluate_trial(path, replicas)
+    counts[0] += 1.0
+    counts[1] += trial.bad_gradient
+    return trial
+
+
+@compiled
+def _log_density(path: Path, beta: float, replicas: Replicas, counts: FloatArray) -> float:
+    """Tempered log density at the trial position, in nats."""
+    trial = _try(path, replicas, counts)
+    return log_tempered(beta, trial.log_target, trial.log_reference)
 
 
 @compiled
@@ -80,10 +78,8 @@ def _update(
 ) -> bool:
     """Update one coordinate; ``counts`` are evaluations, bad gradients, expansions, shrinkages."""
     beta, width, i = at
-    u, position = replicas.u[row], replicas.work[_POSITION]
-    present = beta * replicas.log_target[row]
-    if beta < 1.0:
-        present += (1.0 - beta) * replicas.log_reference[row]
+    u, position = replicas.u[row], trial_position(replicas)
+    present = log_tempered(beta, replicas.log_target[row], replicas.log_reference[row])
     level = present + np.log(1.0 - rng.random())
     left = u[i] - width * rng.random()
     right = left + width
@@ -92,29 +88,22 @@ def _update(
     n_left = int(np.floor((options[0] + 1.0) * rng.random()))
     n_right = int(options[0]) - n_left
     position[i] = left
-    while n_left > 0 and _log_density(path, beta, replicas, counts)[0] > level:
+    while n_left > 0 and _log_density(path, beta, replicas, counts) > level:
         left -= width
         position[i] = left
         n_left -= 1
         counts[2] += 1.0
     position[i] = right
-    while n_right > 0 and _log_density(path, beta, replicas, counts)[0] > level:
+    while n_right > 0 and _log_density(path, beta, replicas, counts) > level:
         right += width
         position[i] = right
         n_right -= 1
         counts[2] += 1.0
     for _ in range(_MAX_SHRINKAGES):
         position[i] = left + (right - left) * rng.random()
-        tempered, log_target, log_reference = _log_density(path, beta, replicas, counts)
-        if tempered > level:
-            u[i] = position[i]
-            for j in range(u.shape[0]):
-                replicas.grad[row, j] = replicas.work[_GRADIENT, j]
-            for j in range(replicas.residual.shape[1]):
-                replicas.residual[row, j] = replicas.work[_RESIDUAL, j]
-            replicas.log_target[row] = log_target
-            replicas.log_reference[row] = log_reference
-            replicas.delta[row] = log_target - log_reference
+        trial = _try(path, replicas, counts)
+        if log_tempered(beta, trial.log_target, trial.log_reference) > level:
+            take_trial(trial, replicas, row)
             return True
         counts[3] += 1.0
         if position[i] < u[i]:
@@ -153,9 +142,9 @@ def slice_move(
     """
     dim = replicas.u.shape[1]
     n_updates = int(options[1]) if options[1] > 0.0 else dim
-    counts = np.zeros(4)
+    counts, position = np.zeros(4), trial_position(replicas)
     for i in range(dim):
-        replicas.work[_POSITION, i] = replicas.u[row, i]
+        position[i] = replicas.u[row, i]
     first = rng.integers(0, dim)
     status = REJECTED
     for k in range(n_updates):

@@ -9,7 +9,6 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from pymc_tempering.engine.interrupts import STOP_SYMBOL
@@ -51,11 +50,16 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
         stop = builder.module.globals.get(STOP_SYMBOL) or ir.GlobalVariable(
             builder.module, ir.IntType(64), STOP_SYMBOL
         )
-        value = cgutils.alloca_once_value(builder, ir.Constant(ir.DoubleType(), -np.inf))
-        goes_on = cgutils.is_null(builder, builder.load_atomic(stop, "monotonic", 8))
+        stopped = builder.load_atomic(stop, "monotonic", 8)
+        goes_on = builder.icmp_unsigned("==", stopped, ir.Constant(ir.IntType(64), 0))
+        before = builder.block
         with builder.if_then(goes_on, likely=True):
-            builder.store(builder.call(function, [z_struct.data, grad_struct.data]), value)
-        return builder.load(value)
+            called = builder.call(function, [z_struct.data, grad_struct.data])
+            calling = builder.block
+        value = builder.phi(ir.DoubleType())
+        value.add_incoming(ir.Constant(ir.DoubleType(), -np.inf), before)
+        value.add_incoming(called, calling)
+        return value
 
     return signature, codegen
 

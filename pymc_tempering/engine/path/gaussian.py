@@ -9,11 +9,10 @@ from scipy.linalg import solve_triangular
 
 from pymc_tempering.engine.path.robust import robust_moments
 from pymc_tempering.errors import BaseError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GaussianBase", "base_id"]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,15 +258,6 @@ class GaussianBase:
         return np.asarray(
             -0.5 * (u * u).sum(axis=-1) - self.log_det_scale - 0.5 * self.dim * LOG_2PI
         )
-
-    def grad_log_density(self, z: FloatArray) -> FloatArray:
-        """Evaluate the gradient of :meth:`log_density`: (..., D) in and out."""
-        u = self.to_base(z)
-        if self.is_diagonal:
-            return -u / self.scale
-        flat = u.reshape(-1, self.dim)
-        grad = -solve_triangular(self.scale, flat.T, lower=True, trans="T", check_finite=False).T
-        return np.ascontiguousarray(grad).reshape(u.shape)
 
     def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw independent vectors from the base.

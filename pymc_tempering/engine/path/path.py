@@ -14,6 +14,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.density import call_density, pull_back, to_z
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "n_residual",
 ]
 
-HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+HALF_LOG_2PI = 0.5 * LOG_2PI
 
 GAUSSIAN = 0
 """``reference_address`` of a path whose reference is N(0, I) in its coordinates."""

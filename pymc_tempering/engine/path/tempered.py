@@ -1,6 +1,7 @@
 """A path with the code it runs on: target, reference, and the coordinates they are seen in."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -76,7 +77,7 @@ class TemperedPath:
         """Gaussian of the coordinates."""
         return self.coordinates.base
 
-    @property
+    @cached_property
     def base_id(self) -> int:
         """Identity of :attr:`base` as a number that a statistic can hold."""
         return base_id(self.base)
@@ -86,7 +87,7 @@ class TemperedPath:
         """Number D of unconstrained values."""
         return self.base.dim
 
-    @property
+    @cached_property
     def view(self) -> Path:
         """What compiled code is given; valid as long as this object lives."""
         return Path(

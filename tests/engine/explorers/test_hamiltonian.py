@@ -99,7 +99,7 @@ def test_every_step_is_exact_without_kicks(beta, rng):
 def moves(density, base, start, beta, scale, n, rng, **options):
     """Outcomes of moves in succession, with the positions before and after each."""
     view = TemperedPath.from_base(density, base).view
-    explorer = Hamiltonian(**options).packed()
+    explorer = Hamiltonian(**options).packed
     replicas = new_replicas(view, np.atleast_2d(start))
     for _ in range(n):
         before = replicas.u[0].copy(), replicas.log_target[0]

@@ -28,17 +28,6 @@ def test_log_density_is_that_of_scipy(base, rng):
 
 
 @BASES_PARAM
-def test_gradient_is_that_of_finite_differences(base, rng):
-    z = rng.normal(size=3)
-    h = 1e-5
-    numeric = [
-        (base.log_density(z + h * e) - base.log_density(z - h * e)) / (2 * h) for e in np.eye(3)
-    ]
-    np.testing.assert_allclose(base.grad_log_density(z), numeric, rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(base.grad_log_density(z[None])[0], base.grad_log_density(z))
-
-
-@BASES_PARAM
 def test_base_coordinates_are_standard_normal(base, rng):
     z = rng.normal(size=(2, 4, 3))
     u = base.to_base(z)

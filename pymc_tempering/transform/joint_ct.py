@@ -1,21 +1,28 @@
-"""The evidence by joint continuous tempering: temper, sample with any NUTS, untemper."""
+"""Joint continuous tempering as a method: temper, sample with any NUTS, untemper, estimate."""
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.transform import temper, untemper
-from pymc_tempering.transform.analysis import analyse_record
+from pymc_tempering.methods import Method
+from pymc_tempering.options import did_you_mean
+from pymc_tempering.steps.run import Sampler
+from pymc_tempering.transform.analysis import analyse_record, bridge_chains
 from pymc_tempering.transform.record import JointRecord
+from pymc_tempering.transform.tempered import temper
+from pymc_tempering.transform.untempered import untemper
 from pymc_tempering.types import FloatArray
 
-__all__ = ["collect", "run"]
+__all__ = ["collect", "collect_bridge", "prepare", "run"]
+
+DEFAULT_TUNE = 1000
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -37,11 +44,40 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     return parts
 
 
+def collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z as :func:`collect` does, without what is found out beside it."""
+    return MethodEstimate(*bridge_chains(JointRecord.from_statistics(statistics)))
+
+
+def prepare(
+    method: Method, model: pm.Model, options: dict[str, Any], run_settings: dict[str, Any]
+) -> Sampler:
+    """Check the options of a run; see :func:`pymc_tempering.steps.run.prepare_step`.
+
+    Raises
+    ------
+    OptionError
+        For an unknown option.
+    """
+    known = {"draws", "chains", "cores", "random_seed", "progressbar", "nuts_sampler"}
+    # asked of every pm.sample call; here they are settled by the method
+    own = {k: v for k, v in options.items() if k not in ("quiet", "compute_convergence_checks")}
+    unknown = set(own) - known
+    if unknown:
+        raise OptionError(
+            f"{method.name} does not know the arguments {sorted(unknown)}"
+            f"{did_you_mean(unknown, known)}; it takes {sorted(known)}. "
+            "For more control use `temper`, `pm.sample` and `untemper`."
+        )
+    settled = {name: run_settings[name] for name in ("draws", "tune", "cores", "progressbar")}
+    return partial(run, model, **settled, **own)
+
+
 def run(
     model: pm.Model,
     *,
     draws: int,
-    tune: int,
+    tune: int | None,
     chains: int,
     cores: int | None,
     random_seed: int | np.random.Generator | None,
@@ -87,7 +123,7 @@ def run(
     with temper(model, random_seed=rng, progressbar=bool(progressbar)):
         tempered = pm.sample(
             draws,
-            tune=tune,
+            tune=DEFAULT_TUNE if tune is None else tune,
             chains=chains,
             random_seed=[int(seed) for seed in seeds],
             progressbar=progressbar,

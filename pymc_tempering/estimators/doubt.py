@@ -1,0 +1,162 @@
+"""What speaks against a result, as an object: kind, finding, remedy and what measured it.
+
+Every kind has a code in :data:`CODES`, and is explained in ``docs/howto/diagnostics.md``.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pymc_tempering.errors import TemperingWarning
+
+__all__ = ["CODES", "Doubt", "Kind", "warn_of"]
+
+
+class Kind(NamedTuple):
+    """One kind of doubt.
+
+    Attributes
+    ----------
+    name : str
+        As users read it, in front of what was found.
+    meaning : str
+        In one line.
+    of_model : bool
+        Whether it concerns the model rather than the run: estimates from part of the draws, when
+        the model is no longer at hand, repeat it.
+    """
+
+    name: str
+    meaning: str
+    of_model: bool = False
+
+
+CODES: dict[str, Kind] = {
+    "too_few_effective_draws": Kind(
+        "too few effective draws", "the error itself rests on too few independent numbers"
+    ),
+    "chains_disagree": Kind("chains disagree", "log Z of the chains differs by more than errors"),
+    "chains_differ": Kind("chains differ", "the chains differ in the posterior they found"),
+    "no_overlap": Kind("no overlap", "neighbouring densities share no draws"),
+    "target_se_not_reached": Kind("target_se not reached", "more chains or draws are needed"),
+    "interrupted": Kind("interrupted", "the run has fewer draws than were asked for"),
+    "target_zero_on_base": Kind(
+        "target is zero on part of the base", "draws from the base have no density"
+    ),
+    "gradient_not_finite": Kind(
+        "gradient is not finite", "moves go without a gradient where the density is finite"
+    ),
+    "warned_by_earlier_version": Kind(
+        "warned by an earlier version", "the run was stored with warnings as one text", True
+    ),
+    "improper_priors": Kind("improper priors", "log Z is no marginal likelihood", True),
+    "posterior_without_end": Kind(
+        "posterior without end", "draws of flat variables run away: log Z is infinite", True
+    ),
+    "power_likelihood": Kind("power likelihood", "the likelihood is raised to a power", True),
+    "ordered_variables": Kind("ordered variables", "the prior lacks mass, as log k!", True),
+    "extremely_wide_priors": Kind(
+        "extremely wide priors", "log Z is mostly about the width of a prior", True
+    ),
+    "no_round_trips": Kind("no round trips", "nothing went from base to target and back"),
+    "mode_out_of_reach": Kind("mode out of reach", "the base that was given misses a mode"),
+    "swap_rate_near_zero": Kind("swap rate near zero", "two levels exchange no replicas"),
+    "pareto_k_high": Kind("Pareto k above 0.7", "importance weights have heavy tails"),
+    "few_tempered_restarts": Kind(
+        "few tempered restarts", "the recorded replica was hardly renewed from the base"
+    ),
+    "beta_hardly_visits": Kind(
+        "beta hardly visits part of its range", "the bias does not balance the ladder"
+    ),
+    "levels_hardly_visited": Kind(
+        "levels hardly visited", "the level weights do not balance the ladder"
+    ),
+    "few_particles_hold_weight": Kind(
+        "few particles hold the weight", "forward annealing rests on a handful of particles"
+    ),
+    "bounds_far_apart": Kind("bounds far apart", "forward and reverse annealing do not meet"),
+    "bounds_crossed": Kind("bounds crossed", "reverse particles missed part of the posterior"),
+    "too_few_particles": Kind("too few particles", "the tail of the weights cannot be judged"),
+    "few_starting_draws": Kind("few starting draws", "reverse particles share their starts"),
+    "particles_hardly_accepted": Kind(
+        "particles hardly accepted", "new particles hardly replace the current one"
+    ),
+    "halves_disagree": Kind("halves disagree", "log Z of the halves of the chains differs"),
+    "few_weights": Kind("few weights", "posterior draws rest on few tempered ones"),
+    "divergences": Kind("divergences", "NUTS diverged in the tempered model"),
+    "small_support": Kind("small support", "the target is zero on nearly all of the base"),
+    "base_not_recovered": Kind(
+        "base not recovered", "draws at beta = 0 miss the known mean of the base"
+    ),
+    "modes_not_in_every_chain": Kind(
+        "modes not in every chain", "shares of modes say where chains started"
+    ),
+    "weights_collapse": Kind("weights collapse", "no draws where the changed posterior is"),
+    "heavy_tailed_weights": Kind("heavy-tailed weights", "weights of draws have no variance"),
+    "prior_mass_out_of_reach": Kind(
+        "prior mass out of reach", "an alternative has prior mass where no draw can be"
+    ),
+    "doubtful_evidence": Kind("doubtful evidence", "weights of models rest on such an estimate"),
+}
+"""Every kind of doubt there is, by its code."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something that speaks against a result.
+
+    Its ``str`` is the sentence that is printed and warned with.
+
+    Parameters
+    ----------
+    code : str
+        Which kind: a key of :data:`CODES`.
+    text : str
+        What was found, with figures.
+    remedy : str
+        What to do.
+    measured : mapping of str to float, str or list of these
+        What it was concluded from: names of statistics or estimators and their values. Names of
+        the group ``tempering`` where it is there too; ``chain`` says which chains are meant.
+
+    Examples
+    --------
+    >>> doubt = Doubt("no_round_trips", "in chains [2] no replica came back.", "Raise `tune`.",
+    ...               {"n_round_trips": [0.0], "chain": [2]})
+    >>> print(doubt)
+    no round trips: in chains [2] no replica came back. Raise `tune`.
+    >>> doubt.measured["n_round_trips"]
+    [0.0]
+    """
+
+    code: str
+    text: str
+    remedy: str
+    # a mapping has no hash
+    measured: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @property
+    def name(self) -> str:
+        """Which kind, in words; made from the code where a later version knows more kinds."""
+        kind = CODES.get(self.code)
+        return self.code.replace("_", " ") if kind is None else kind.name
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it concerns the model rather than the run."""
+        return self.code in CODES and CODES[self.code].of_model
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text} {self.remedy}"
+
+
+def warn_of(doubts: Iterable[Doubt]) -> None:
+    """Warn of each doubt, as if the caller of the caller did.
+
+    Warns
+    -----
+    TemperingWarning
+    """
+    for doubt in doubts:
+        warnings.warn(TemperingWarning(doubt), stacklevel=3)

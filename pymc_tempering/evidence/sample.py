@@ -1,0 +1,92 @@
+"""Draws from the posterior, and the estimate of log Z attached to them."""
+
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.estimators.doubt import warn_of
+from pymc_tempering.evidence.interrupted import interruption
+from pymc_tempering.evidence.meaning import model_doubts
+from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
+from pymc_tempering.methods import load, resolve_method
+from pymc_tempering.options import resolve_model
+from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_run
+
+__all__ = ["sample"]
+
+
+def sample(
+    model: pm.Model | None = None,
+    *,
+    method: str = "pt",
+    draws: int = 1000,
+    tune: int | None = None,
+    chains: int = DEFAULT_CHAINS,
+    cores: int | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    **kwargs: Any,
+) -> xr.DataTree:
+    """Draw from the posterior of a model by a tempered sampler and estimate its evidence.
+
+    The same as ``pm.sample(step=...)`` followed by :func:`pymc_tempering.estimate_logz`, whose
+    result is attached: group ``tempering`` and ``sample_stats["log_marginal_likelihood"]``.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Default: the model of the context.
+    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto"}
+        The sampler, default parallel tempering; see :func:`pymc_tempering.estimate_logz`.
+    draws, tune, chains, cores, random_seed, progressbar
+        As in ``pm.sample``; ``tune`` defaults to what the step needs.
+    **kwargs
+        Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``.
+
+    Returns
+    -------
+    xarray.DataTree
+        Posterior draws (beta = 1), statistics, and the estimate.
+
+    Raises
+    ------
+    ModelError, OptionError
+        Before any sampling.
+    DensityError
+        If Python code that the model calls raises; from several processes as the cause of PyMC's
+        ``ParallelSamplingError``.
+    KeyboardInterrupt
+        After Ctrl-C before any chain had finished tuning. Later, one press ends the run, and what
+        there is is returned, with a warning.
+
+    Warns
+    -----
+    TemperingWarning
+        Once for everything that speaks against the estimate; the same texts are in
+        ``idata["tempering"]["warning_text"]``.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> idata = pm_temper.sample(model, draws=100, tune=50, chains=2, cores=1, random_seed=1,
+    ...                          scans_per_draw=8, progressbar=False, quiet=True)
+    >>> round(float(idata.tempering["log_marginal_likelihood"]), 1)
+    -1.4
+    """
+    model = resolve_model(model, "sample")
+    check_run(draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed)
+    row = resolve_method(method)
+    run = {
+        "draws": draws, "tune": tune, "chains": chains, "cores": cores, "progressbar": progressbar,
+    }  # fmt: skip
+    sampler: Sampler = load(row.prepare)(row, model, kwargs, run)
+    estimate = estimate_from_idata(sampler(chains=chains, random_seed=random_seed))
+    of_run = interruption(estimate.idata, draws=draws, chains=chains)
+    estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
+    warn_of(estimate.warnings)
+    return estimate.idata

@@ -1,0 +1,173 @@
+"""The table of methods: what samples, what estimates, and what the estimate is made from.
+
+A run records the code of its method with every draw, so that nothing has to be guessed from what
+else it recorded. A new method is a row here and the module that the row names.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from pymc_tempering.options import check_choice
+
+__all__ = [
+    "AUTO",
+    "METHODS",
+    "METHOD_CODE",
+    "Method",
+    "load",
+    "method_of_code",
+    "resolve_method",
+]
+
+METHOD_CODE = "method_code"
+"""Statistic of every draw that says which method made it: :attr:`Method.code`."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method; places are dotted names, imported when they are used.
+
+    Attributes
+    ----------
+    name : str
+        As users write it.
+    code : int
+        What its runs record. Never that of another method, also of one that is gone.
+    label : str
+        Sampler and estimator, as users read them.
+    prepare : str
+        ``prepare(method, model, options, run) -> Sampler``, see :mod:`pymc_tempering.steps.run`.
+    collect : str
+        Makes a :class:`pymc_tempering.evidence.common.MethodEstimate` of recorded statistics.
+    needs : tuple of str
+        Statistics that `collect` cannot do without.
+    step : str or None
+        The step method; None where chains cannot be sampled one by one.
+    collect_part : str
+        Cheaper than `collect`, for estimates from many parts of a run; empty: `collect` itself.
+    read : str
+        Reads the statistics of a DataTree.
+    per_draw : tuple of str
+        Statistics with a dimension of draws; empty: all.
+    draws : int
+        Draws of each chain that :func:`pymc_tempering.estimate_logz` makes by default.
+    """
+
+    name: str
+    code: int
+    label: str
+    collect: str
+    needs: tuple[str, ...]
+    step: str | None = None
+    prepare: str = "pymc_tempering.steps.run.prepare_step"
+    collect_part: str = ""
+    read: str = "pymc_tempering.results.datatree.read_statistics"
+    per_draw: tuple[str, ...] = ()
+    draws: int = 160
+
+
+_ROWS = (
+    Method(
+        name="pt",
+        code=1,
+        label="pt, mbar",
+        step="pymc_tempering.steps.parallel.ParallelTempering",
+        collect="pymc_tempering.evidence.parallel.collect",
+        collect_part="pymc_tempering.evidence.parallel.collect_bar",
+        needs=("delta", "betas", "swap_acceptance_rate", "n_round_trips", "base_id"),
+    ),
+    Method(
+        name="gibbs_ct",
+        code=2,
+        label="gibbs_ct, eq. 21",
+        step="pymc_tempering.steps.gibbs_continuous.GibbsCT",
+        collect="pymc_tempering.evidence.gibbs_ct.collect",
+        needs=(
+            "delta", "target_delta", "beta", "knots", "bias", "n_base_draws", "n_base_support",
+            "n_round_trips", "n_tempered_restarts", "exchange_rate", "base_id",
+        ),
+    ),
+    Method(
+        name="st",
+        code=3,
+        label="st, rts",
+        step="pymc_tempering.steps.simulated.SimulatedTempering",
+        collect="pymc_tempering.evidence.st.collect",
+        needs=(
+            "delta", "betas", "log_level_weights", "n_base_draws", "n_base_support",
+            "n_round_trips", "n_tempered_restarts", "exchange_rate", "base_id",
+        ),
+    ),
+    Method(
+        name="hais",
+        code=4,
+        label="hais, bidirectional",
+        step="pymc_tempering.steps.hais.HAIS",
+        collect="pymc_tempering.evidence.hais.collect",
+        needs=("log_weight_forward", "log_weight_reverse", "accepted", "n_levels", "base_id"),
+    ),
+    Method(
+        name="joint_ct",
+        code=5,
+        label="joint_ct, bridge",
+        prepare="pymc_tempering.transform.joint_ct.prepare",
+        collect="pymc_tempering.transform.joint_ct.collect",
+        collect_part="pymc_tempering.transform.joint_ct.collect_bridge",
+        needs=("delta", "beta", "base_delta", "knots", "bias"),
+        read="pymc_tempering.transform.record.stored_statistics",
+        per_draw=("delta", "beta", "diverging"),
+        draws=3000,  # of NUTS, a draw is one step
+    ),
+)  # fmt: skip
+
+METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
+"""All methods by name."""
+
+AUTO = "pt"
+"""What "auto" takes: parallel tempering, the cheapest for a given error on 12 of 13 reference
+problems and second on the other (``benchmarks/agreement.py``), so the rule has no branches."""
+
+_BY_CODE = {row.code: row for row in _ROWS}
+
+
+def resolve_method(name: str) -> Method:
+    """Return the method that will run, with "auto" resolved.
+
+    Raises
+    ------
+    OptionError
+        For an unknown method; the message lists the known ones.
+
+    Examples
+    --------
+    >>> resolve_method("auto").label
+    'pt, mbar'
+    """
+    check_choice("method", name, (*METHODS, "auto"))
+    return METHODS[AUTO if name == "auto" else name]
+
+
+def method_of_code(code: int) -> Method | None:
+    """Return the method of a recorded code; None for a code of no method.
+
+    Examples
+    --------
+    >>> method_of_code(METHODS["st"].code).name, method_of_code(-1)
+    ('st', None)
+    """
+    return _BY_CODE.get(int(code))
+
+
+def load(place: str) -> Callable[..., Any]:
+    """Import what a row names.
+
+    Examples
+    --------
+    >>> load("pymc_tempering.methods.load").__name__
+    'load'
+    """
+    module, _, name = place.rpartition(".")
+    value: Callable[..., Any] = getattr(import_module(module), name)
+    return value

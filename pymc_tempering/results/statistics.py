@@ -1,0 +1,174 @@
+"""The statistics that tempered runs record, each declared once.
+
+What PyMC is told before a run, what a step gives with every draw and what stands in its place where
+a method has no value yet, the labels of results and their reference page are made from this table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.methods import METHOD_CODE, METHODS
+
+__all__ = ["STATISTICS", "STEP_METHODS", "Statistic", "statistics_of"]
+
+STEP_METHODS = tuple(row.name for row in METHODS.values() if row.step is not None)
+_COUPLED = ("gibbs_ct", "st")
+
+type Dims = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One statistic of every draw.
+
+    Attributes
+    ----------
+    meaning : str
+    methods : mapping of str to tuple of str
+        For each method that records it the dimensions after chain and draw, of which the step
+        gives the lengths. Each is a beginning of the longest.
+    unit : str
+    dtype : type
+    fill : float, int or bool
+        Stands for what is not known, as during a pilot run, and beyond the levels in use.
+    stored : str
+        The name that PyMC gives it in a result, where that is another.
+    """
+
+    meaning: str
+    methods: Mapping[str, Dims]
+    unit: str = ""
+    dtype: type = np.float64
+    fill: Any = np.nan
+    stored: str = ""
+
+    @property
+    def dims(self) -> Dims:
+        """Dimensions after chain and draw, of the method with most."""
+        return max(self.methods.values(), key=len)
+
+
+def _scalar(*methods: str) -> dict[str, Dims]:
+    return dict.fromkeys(methods, ())
+
+
+_ALL = _scalar(*STEP_METHODS)
+
+
+def _count(meaning: str, methods: Mapping[str, Dims] = _ALL, fill: int = -1) -> Statistic:
+    return Statistic(meaning, methods, dtype=np.int64, fill=fill)
+
+
+STATISTICS: dict[str, Statistic] = {
+    METHOD_CODE: _count("which method made the draw", _scalar(*STEP_METHODS, "joint_ct")),
+    "delta": Statistic(
+        "log_target - log_base of the replica at each level",
+        {"pt": ("scan", "level"), "gibbs_ct": ("scan",), "st": ("scan",)},
+        "nats",
+    ),
+    "target_delta": Statistic(
+        "delta of the replica at beta = 1", dict.fromkeys(_COUPLED, ("scan",)), "nats"
+    ),
+    "beta": Statistic(
+        "inverse temperature of the tempered replica after each scan",
+        dict.fromkeys(_COUPLED, ("scan",)),
+    ),
+    "current_level": _count("level of the tempered replica after each scan", {"st": ("scan",)}),
+    "log_weight_forward": Statistic(
+        "log weight of a particle annealed to beta = 1", {"hais": ("scan",)}, "nats"
+    ),
+    "log_weight_reverse": Statistic(
+        "log weight of the run back from the draw", {"hais": ("scan",)}, "nats"
+    ),
+    "accepted": Statistic(
+        "whether the new particle replaced the draw",
+        {"hais": ("scan",)},
+        dtype=np.bool_,
+        fill=False,
+    ),
+    "betas": Statistic(
+        "inverse temperatures; nan beyond the levels in use",
+        dict.fromkeys(("pt", "st", "hais"), ("level",)),
+    ),
+    "n_levels": _count("intermediate distributions of an annealing run", _scalar("hais"), fill=0),
+    "log_level_weights": Statistic(
+        "log r_k - log of the assumed z(beta_k)", {"st": ("level",)}, "nats"
+    ),
+    "knots": Statistic(
+        "inverse temperatures between which the bias is linear", {"gibbs_ct": ("knot",)}
+    ),
+    "bias": Statistic("bias c(beta) at the knots", {"gibbs_ct": ("knot",)}, "nats"),
+    "swap_acceptance_rate": Statistic(
+        "mean swap probability of neighbouring levels", {"pt": ("pair",)}
+    ),
+    "acceptance_rate": Statistic(
+        "mean acceptance probability of the moves",
+        dict.fromkeys(("pt", "st", "hais"), ("level",)) | _scalar("gibbs_ct"),
+    ),
+    "target_acceptance_rate": Statistic(
+        "mean acceptance probability of moves at beta = 1", _scalar(*_COUPLED)
+    ),
+    "base_acceptance_rate": Statistic(
+        "acceptance rate of independent draws from the base", _scalar("gibbs_ct")
+    ),
+    "exchange_rate": Statistic(
+        "acceptance rate of exchanges with the replica at beta = 1", _scalar(*_COUPLED)
+    ),
+    "step_size": Statistic(
+        "step size of the moves", dict.fromkeys(STEP_METHODS, ("level",)), "base sd"
+    ),
+    "step_size_beta": Statistic(
+        "inverse temperatures of the tuned step sizes", {"gibbs_ct": ("level",)}
+    ),
+    "replica": _count("replica at each level after the draw; -1 beyond", {"pt": ("level",)}),
+    "global_barrier": Statistic("Lambda, the sum of the swap rejection rates", _ALL),
+    "n_round_trips": _count(
+        "journeys base to target and back completed in the draw", _scalar("pt", *_COUPLED)
+    ),
+    "n_tempered_restarts": _count(
+        "arrivals at the target from the base in the draw", _scalar("pt", *_COUPLED)
+    ),
+    "n_gradients": _count("evaluations of the density and its gradient"),
+    "n_divergences": _count("trajectories with an energy error above 1000 nats"),
+    "n_zero_density": _count("trajectories that ran into zero density"),
+    "n_bad_gradients": _count("points of finite density whose gradient was not finite"),
+    "n_target_divergences": _count("divergences at beta = 1"),
+    "n_base_draws": _count("draws from the base", _scalar(*_COUPLED)),
+    "n_base_support": _count("of these, draws where the target is positive", _scalar(*_COUPLED)),
+    "n_unreached_modes": _count(
+        "modes that local fits found beyond a base kept as given", _scalar("pt")
+    ),
+    "diverging": Statistic(
+        "whether over a tenth of the trajectories at beta = 1 diverged",
+        _ALL,
+        dtype=np.bool_,
+        fill=False,
+    ),
+    "divergences": _count("draws with `diverging` since tuning ended"),
+    "round_trips_so_far": _count("round trips since tuning ended"),
+    "restarts_so_far": _count("tempered restarts since tuning ended"),
+    "log_z_so_far": Statistic(
+        "rough log Z since tuning ended, for the progress bar only", _ALL, "nats"
+    ),
+    "log_z_se_so_far": Statistic("its error from batch means", _ALL, "nats"),
+    "base_id": _count("identity of the base in use"),
+    "model_logp": Statistic(
+        "log density of the recorded draw, Jacobian included", _ALL, "nats", stored="lp"
+    ),
+    "perf_counter_diff": Statistic("wall time of the draw", _ALL, "s"),
+}
+"""Statistics by the names that steps give them; leading dimensions chain and draw."""
+
+
+def statistics_of(method: str) -> dict[str, Statistic]:
+    """Statistics that a method records.
+
+    Examples
+    --------
+    >>> "swap_acceptance_rate" in statistics_of("pt"), "bias" in statistics_of("pt")
+    (True, False)
+    """
+    return {name: entry for name, entry in STATISTICS.items() if method in entry.methods}

@@ -1,0 +1,168 @@
+"""``pm.sample`` with the step of a method: what is refused before, and what comes back."""
+
+import inspect
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import OptionError
+from pymc_tempering.methods import Method, load
+from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
+from pymc_tempering.progress.phases import compiling, phases
+from pymc_tempering.progress.plan import plan, say
+from pymc_tempering.results.compact import compact
+from pymc_tempering.results.datatree import label_dimensions
+
+__all__ = ["Sampler", "build_step", "check_run", "prepare_step", "run_chains"]
+
+Sampler = Callable[..., xr.DataTree]
+"""Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
+
+DEFAULT_CHAINS = 4
+
+# what PyMC says where no chain has draws, which happens after an interrupt alone
+_NO_DRAWS = "Not enough samples to build a trace."
+
+# what the package passes to pm.sample itself, and what would leave no DataTree or no tempered run
+_SETTLED = {
+    "step", "model", "kwargs", "nuts_sampler", "nuts_sampler_kwargs", "return_inferencedata",
+}  # fmt: skip
+
+
+def check_run(
+    *,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    random_seed: Any,
+    target_se: float | None = None,
+) -> None:
+    """Refuse a run that cannot start.
+
+    Raises
+    ------
+    OptionError
+    """
+    check_whole("draws", draws, 1)
+    check_whole("chains", chains, 1)
+    if tune is not None:
+        check_whole("tune", tune, 0)
+    if cores is not None:
+        check_whole("cores", cores, 1)
+    check_random_seed(random_seed)
+    if target_se is not None:
+        check_positive("target_se", target_se)
+
+
+def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
+    """Build the step of a method.
+
+    Parameters
+    ----------
+    method : Method
+        One that has a step.
+    model : pymc.Model
+    options : dict
+        Keyword arguments of the step and of ``pm.sample``; those of the step are taken out.
+
+    Raises
+    ------
+    OptionError
+        If neither knows an option, or it is one that the package settles.
+    """
+    assert method.step is not None
+    cls = load(method.step)
+    known = set(inspect.signature(cls.__init__).parameters) - {"self", "kwargs", "model", "rng"}
+    passed_on = set(inspect.signature(pm.sample).parameters) - _SETTLED
+    unknown = sorted(set(options) - known - passed_on)
+    if unknown:
+        raise OptionError(
+            f"Unknown or unavailable options {unknown}{did_you_mean(unknown, known | passed_on)}; "
+            f"{cls.__name__} has {sorted(known)}, and `pm.sample` takes {sorted(passed_on)}. A "
+            "step of your own goes to `pm.sample` itself."
+        )
+    return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
+
+
+def prepare_step(
+    method: Method, model: pm.Model, options: dict[str, Any], run: dict[str, Any]
+) -> Sampler:
+    """Build the step of a method, and say what the run will do unless it is to be quiet.
+
+    Parameters
+    ----------
+    method, model, options
+        As for :func:`build_step`.
+    run : dict
+        ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run.
+
+    Returns
+    -------
+    Sampler
+        :func:`run_chains` with all of it settled but the chains and their seed. The first call
+        fits the modes for the chains of all calls.
+    """
+    show = bool(run["progressbar"]) and not options.get("quiet", False)
+    started = perf_counter()
+    with compiling(show):
+        step = build_step(method, model, options)
+    if show:
+        settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
+        say(plan(step, **settings, compiled=perf_counter() - started))
+    settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
+    prepared = False
+
+    def sample_chains(*, chains: int, random_seed: Any) -> xr.DataTree:
+        nonlocal prepared
+        if not prepared:
+            with phases(show) as work:
+                step.prepare(random_seed, work.report)
+            prepared = True
+        return run_chains(step, model, chains=chains, random_seed=random_seed, **settled, **options)
+
+    return sample_chains
+
+
+def run_chains(
+    step: Any,
+    model: pm.Model,
+    *,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    random_seed: Any,
+    progressbar: bool,
+    **kwargs: Any,
+) -> xr.DataTree:
+    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the run was interrupted before there were any draws.
+    """
+    try:
+        idata = pm.sample(
+            draws,
+            tune=tune,
+            chains=chains,
+            cores=cores,
+            step=step,
+            model=model,
+            random_seed=random_seed,
+            progressbar=progressbar,
+            **kwargs,
+        )
+    except ValueError as error:
+        if str(error) != _NO_DRAWS:
+            raise
+        raise KeyboardInterrupt(
+            "The run was interrupted before any chain had finished tuning, so there are no draws "
+            "to return."
+        ) from error
+    return compact(label_dimensions(idata))

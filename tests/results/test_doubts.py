@@ -1,0 +1,82 @@
+"""Doubts are stored as arrays of strings, and come back from files as they were."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pymc_tempering.estimators.doubt import CODES, Doubt
+from pymc_tempering.evidence.reading import stored_estimate
+from pymc_tempering.results.doubts import doubt_variables, read_doubts
+from pymc_tempering.results.stored_runs import read_run, write_run
+
+DOUBTS = (
+    Doubt("chains_disagree", "1 ± 0.1\nand: “0.3”.", "Raise `tune`.", {"log_z": [1.25, 0.1 + 0.2]}),
+    Doubt("no_overlap", "", "", {"log_z": -np.inf, "chain": [0, 3], "variables": ["x", "ü"]}),
+    Doubt("no_overlap", "longer by far" * 50, "Raise `n_levels`."),
+)  # fmt: skip
+
+
+def tree(doubts):
+    dataset = xr.Dataset(
+        {"log_z_chain": ("chain", [1.0, 2.0]), "log_marginal_likelihood": 1.5,
+         "log_marginal_likelihood_se": 0.5} | doubt_variables(doubts)
+    )  # fmt: skip
+    return xr.DataTree.from_dict({"/tempering": dataset})
+
+
+@pytest.mark.parametrize("doubts", [(), DOUBTS[:1], DOUBTS], ids=len)
+@pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
+def test_round_trip(doubts, name, tmp_path):
+    if name.endswith("zarr"):
+        pytest.importorskip("zarr")
+    run = tree(doubts)
+    for path in (tmp_path / name, tmp_path / f"again_{name}"):
+        run = read_run(write_run(run, path))
+        assert run["tempering"].sizes["warning"] == len(doubts)
+        assert stored_estimate(run).warnings == doubts
+
+
+def test_each_part_is_an_array_of_strings():
+    dataset = tree(DOUBTS)["tempering"].dataset
+    parts = ("code", "text", "remedy", "measured")
+    names = [f"warning_{part}" for part in parts]
+    assert [name for name in dataset.data_vars if "warning" in name] == names
+    for name in names:
+        assert dataset[name].dims == ("warning",)
+        assert dataset[name].dtype.kind == "U"
+        assert dataset[name].attrs["long_name"]
+    assert dataset["warning_code"].values.tolist() == [d.code for d in DOUBTS]
+    assert json.loads(dataset["warning_measured"].values[1])["chain"] == [0, 3]
+    assert "warnings" not in dataset.attrs
+
+
+def test_selecting_among_warnings_keeps_them_together():
+    dataset = tree(DOUBTS)["tempering"].dataset
+    assert read_doubts(dataset.isel(warning=[2, 0])) == (DOUBTS[2], DOUBTS[0])
+    assert read_doubts(dataset.isel(warning=1)) == DOUBTS[1:2]
+
+
+def test_numbers_of_numpy_are_stored_too():
+    doubt = Doubt("no_round_trips", "a.", "b.", {"chain": np.array([1, 2]), "k": np.float64(0.1),
+                                               "n": np.int64(3)})  # fmt: skip
+    [read] = read_doubts(xr.Dataset(doubt_variables([doubt])))
+    assert read.measured == {"chain": [1, 2], "k": 0.1, "n": 3}
+
+
+def test_a_run_of_an_earlier_version_says_its_text():
+    earlier = xr.Dataset(attrs={"warnings": "no round trips: none.\npriors: wide."})
+    [doubt] = read_doubts(earlier)
+    assert doubt.code == "warned_by_earlier_version"
+    assert "no round trips: none. priors: wide." in doubt.text
+    assert doubt.of_model  # estimates made anew repeat it: what it says of the model is not known
+    assert read_doubts(xr.Dataset(attrs={"warnings": ""})) == read_doubts(xr.Dataset()) == ()
+
+
+def test_a_code_of_a_later_version_is_read(tmp_path):
+    later = Doubt("not_yet_known", "x.", "y.")
+    assert read_doubts(xr.Dataset(doubt_variables([later]))) == (later,)
+    assert str(later) == "not yet known: x. y."
+    assert not later.of_model
+    assert later.code not in CODES
