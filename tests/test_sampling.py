@@ -139,7 +139,7 @@ def test_methods(model):
 
 
 def test_check_run_accepts_what_pm_sample_does():
-    check_run(draws=1, tune=0, chains=1, cores=1, target_se=0.1)
+    check_run(draws=1, tune=0, chains=1, cores=1, random_seed=None, target_se=0.1)
     check_run(draws=np.int64(5), tune=None, chains=2, cores=None, random_seed=[1, 2026])
 
 

@@ -98,6 +98,7 @@ def estimate_logz(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pymc as pm
     >>> import pymc_tempering as pm_temper
     >>> with pm.Model() as model:

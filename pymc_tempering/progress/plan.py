@@ -86,8 +86,8 @@ def expected_seconds(
 
     Examples
     --------
-    >>> expected_seconds(1e-5, "parallel_tempering", scans=10_000, chains=4, cores=2).tolist()
-    [2.6, 13.0]
+    >>> expected_seconds(1e-5, "parallel_tempering", scans=10_000, chains=4, cores=2).round(1)
+    array([ 2.6, 13. ])
     """
     if step not in SCAN_GRADIENTS:
         return None
