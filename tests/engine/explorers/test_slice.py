@@ -19,6 +19,8 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
 from pymc_tempering.engine.explorers.explore import explore
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
 from pymc_tempering.engine.explorers.slice import Slice, _log_density, _update, slice_move
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -299,3 +301,23 @@ def test_width_is_tuned_to_half_expansions(rng):
     assert widths[0] == pytest.approx(widths[1], rel=0.1)
     # a slice of a normal density is 3.1 standard deviations wide on average
     assert 0.1 < widths[0] < 0.4
+
+
+def test_widths_may_exceed_what_bounds_a_rotation(rng):
+    """Where the base is narrow, the best interval is longer than the longest rotation."""
+    target = testing.heavy_tail()
+    base = GaussianBase(target.mean, np.array([0.2, 0.6]))
+    largest = {}
+    for settings in (Slice(), Hamiltonian()):
+        ladder = Ladder(
+            TemperedPath.from_base(target, base), np.array([0.0, 1.0]), target.mean, rng,
+            settings=settings,
+        )  # fmt: skip
+        ladder.run(2000, rng, adapt=True)
+        ladder.stop_adaptation()
+        largest[type(settings)] = ladder.scales[1]
+        ladder.change_base(GaussianBase(target.mean, base.scale / 50.0))
+        scale = ladder.scales[1]
+        assert scale == pytest.approx(min(50.0 * largest[type(settings)], settings.max_scale))
+    assert largest[Slice] > 1.2 * MAX_STEP_SIZE
+    assert largest[Hamiltonian] <= MAX_STEP_SIZE
