@@ -8,6 +8,7 @@ variables say.
 from typing import Any
 
 import numpy as np
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import reseed_rngs
 
@@ -36,6 +37,13 @@ class PriorReference:
 
     def __init__(self, density: CompiledDensity) -> None:
         model = density.model
+        flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+        if flat:
+            raise BaseError(
+                f"The prior of this model cannot serve as `base`: {flat} are flat, so that it is "
+                "improper and has no draws. Give them proper priors, or leave `base` away for a "
+                "Gaussian that is fitted to the posterior."
+            )
         self._points = density.points
         self.dim = density.dim
         try:
