@@ -14,10 +14,10 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pymc_tempering.model.guard import density_guard
 from scipy import integrate, stats
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.errors import DensityError, ModelError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.elbo import has_finite_density
