@@ -19,9 +19,10 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering import cli, demo
+from pymc_tempering import cli
 from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.examples import demo
 
 MODEL = """
 import pymc as pm

@@ -231,7 +231,7 @@ class TestHelp:
 
 class TestDemo:
     def test_worker_summarises_its_run(self, monkeypatch):
-        from pymc_tempering import demo
+        from pymc_tempering.examples import demo
 
         def estimate_logz(model, **options):
             assert len(model.coords["component"]) == 3
@@ -256,7 +256,7 @@ class TestDemo:
         np.testing.assert_allclose(np.diff(np.log(probabilities)), [-2.0, 1.0])
 
     def test_writes_picture_and_table_and_says_where(self, tmp_path, monkeypatch, capsys):
-        from pymc_tempering import demo
+        from pymc_tempering.examples import demo
 
         fits = [
             demo.MixtureFit(
@@ -292,7 +292,7 @@ class TestDemo:
 
     @pytest.mark.parametrize(("log_z", "se"), [(-230.0, np.nan), (np.nan, np.nan)])
     def test_picture_of_a_run_without_an_error(self, tmp_path, recwarn, log_z, se):
-        from pymc_tempering import demo
+        from pymc_tempering.examples import demo
 
         flat = np.full(demo.GRID.size, 1 / 35)
         fits = [

@@ -10,13 +10,14 @@ import socket
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
 import pytest
-from pymc_tempering.interrupts import Watch
-from pymc_tempering.model.guard import density_guard
 
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.interrupts import Watch
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.advi import run_advi
 from tests.slow_density import slow_normal
@@ -38,21 +39,21 @@ def press_soon():
     return thread
 
 
-def fit(address, n_iterations, seed=1):
+def fit(density, n_iterations, seed=1):
     rng = np.random.default_rng(seed)
-    return run_advi(address, 2, np.zeros(2), rng, n_iterations=n_iterations, max_rounds=1)
+    return run_advi(density, np.zeros(2), rng, n_iterations=n_iterations, max_rounds=1)
 
 
 def endless_fit():
-    return fit(slow_normal.address, 100_000)
+    return fit(SimpleNamespace(address=slow_normal.address, dim=2), 100_000)
 
 
 def test_an_endless_fit_ends_and_the_next_one_is_what_it_was(density):
-    before = fit(density.address, 200).base
+    before = fit(density, 200).base
     press_soon()
     with pytest.raises(KeyboardInterrupt):
         endless_fit()
-    after = fit(density.address, 200).base
+    after = fit(density, 200).base
     np.testing.assert_array_equal(after.mean, before.mean)
     assert after.log_zeta == before.log_zeta
 

@@ -111,15 +111,15 @@ class TemperedStep(ProgressHooks, BlockedStep):
             If the chain before, of the same ``pm.sample``, was interrupted: PyMC would go on with
             the next one, and one press is meant to end all.
         """
-        if self._missing is not None:
-            if self._missing > 0:
-                raise KeyboardInterrupt
-            self._missing = int(tune) + int(draws)
         if shared_digest(self._source_model) != self._source_digest:
             raise ModelError(
                 f"The data of the model changed after this {type(self).__name__} was built. Build "
                 "the step again, so that it is compiled with the new data."
             )
+        if self._missing is not None:
+            if self._missing > 0:
+                raise KeyboardInterrupt
+            self._missing = int(tune) + int(draws)
         self.rng = get_random_generator(rng, copy=False)
         self.tune = tune > 0
         self._n_tune = int(tune)

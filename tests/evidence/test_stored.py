@@ -113,6 +113,14 @@ def test_the_same_chain_twice_is_refused(times, labelled_run):
         pm_temper.estimate_logz(by_hand([one] * times))
 
 
+def test_a_chain_is_known_without_its_unused_levels(raw_run):
+    """A run as ``pm.sample`` returns it has room for levels that its labelled form leaves out."""
+    trimmed = pm_temper.estimate_logz(raw_run).idata
+    assert trimmed["sample_stats"].sizes["level"] < raw_run["sample_stats"].sizes["betas_dim_0"]
+    with pytest.raises(DataError, match=r"chain 0 of run 1 repeats chain 0 of run 0"):
+        concat_chains([raw_run, trimmed])
+
+
 def test_options_of_sampling_are_refused_for_a_stored_run(labelled_run):
     with pytest.raises(OptionError, match=r"\['chains', 'draws', 'method', 'quiet'\] are for"):
         pm_temper.estimate_logz(labelled_run, method="st", draws=50, chains=2, quiet=True)

@@ -143,13 +143,13 @@ def test_after_a_failure_nothing_is_called_until_it_is_raised():
     near, far = np.array([0.0, 0.0]), np.array([3.5, 0.25])
     calls.clear()
     with pytest.raises(DensityError, match="too far") as caught, density_guard():  # noqa: PT012
-        assert has_finite_density(density.address, near)
-        assert not has_finite_density(density.address, far)
-        assert not has_finite_density(density.address, near)
+        assert has_finite_density(density, near)
+        assert not has_finite_density(density, far)
+        assert not has_finite_density(density, near)
     np.testing.assert_array_equal(caught.value.point["x"], far)
     assert len(calls) == 2
     with density_guard():
-        assert has_finite_density(density.address, near)
+        assert has_finite_density(density, near)
 
 
 RAISING = """

@@ -83,5 +83,5 @@ def test_refuses():
         plot_prior_sensitivity(TABLE, name="nu")
     with pytest.raises(DataError, match="no prior scales"):
         plot_prior_sensitivity(TABLE.iloc[[0, 6]])
-    with pytest.raises(OptionError, match="prob is 2"):
+    with pytest.raises(OptionError, match="`prob` is 2"):
         plot_prior_sensitivity(TABLE, prob=2)

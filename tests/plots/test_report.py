@@ -15,6 +15,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, OutputError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.stored import estimate_from_idata
+from pymc_tempering.plots import report as reporting
 from pymc_tempering.plots.report import report
 from pymc_tempering.results.doubts import doubt_variables
 

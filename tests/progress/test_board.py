@@ -140,12 +140,12 @@ def test_plain_pm_sample_shows_fits(cores, seed, monkeypatch, tmp_path):
                 # the screen is renewed ten times a second; these fits are faster
                 slow, bar = step._first_base, []
 
-                def watched(self, start):
+                def watched(self):
                     def report(*state):
                         self._board.report(*state)
                         bar.append(self._board.describe(0))
 
-                    return slow(start, report)
+                    return slow(report)
 
                 monkeypatch.setattr(type(step), "_first_base", watched)
             pm.sample(

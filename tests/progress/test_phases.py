@@ -21,8 +21,13 @@ def test_annealing_shows_log_z(model, capsys):
     options = {"n_particles": 30, "n_levels": 20, "tune": 20, "random_seed": 1}
     shown = anneal(model, direction="both", **options)
     text = capsys.readouterr().out
-    parts = [line.split()[0] for line in text.splitlines() if line.strip()]
-    assert parts == ["Pilot", "Forward", "Reverse"]
+    plan, *_ = lines = text.splitlines()
+    assert "30 forward and reverse particles" in plan
+    bars = [line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in lines[2:]]
+    assert bars == [
+        "Local fits", "Shapes of modes", "Search for modes", "Pilot run", "Forward particles",
+        "Reverse particles",
+    ]  # fmt: skip
     assert text.count("30/30") == 2
     assert text.count("log Z") == 2
     quiet = anneal(model, direction="both", **options, progressbar=False)

@@ -99,18 +99,19 @@ def test_files_are_compressed(regression, seed, tmp_path):
 def test_chains_with_other_numbers_of_levels_are_put_together(tempered):
     stats = tempered["sample_stats"].to_dataset()
     n = stats.sizes["level"]
+    other = stats.assign(delta=-stats["delta"])  # the same chain twice is refused
     wider = tempered.copy()
-    wider["sample_stats"] = xr.DataTree(pad_levels(stats, n + 2))
+    wider["sample_stats"] = xr.DataTree(pad_levels(other, n + 2))
     assert (wider["sample_stats"]["replica"].values[..., n:] == -1).all()
     assert wider["sample_stats"]["replica"].dtype == np.int64
     both = concat_chains([tempered, wider])["sample_stats"]
     assert (both.sizes["level"], both.sizes["pair"]) == (n + 2, n + 1)
     assert np.isnan(both["delta"].values[..., n:]).all()
     back = compact(concat_chains([tempered, wider]))["sample_stats"].to_dataset()
-    for chains in ([0, 1], [2, 3]):
+    for chains, own in (([0, 1], stats), ([2, 3], other)):
         part = back.isel(chain=chains).assign_coords(chain=[0, 1])
         for name in ("delta", "replica", "swap_acceptance_rate", "lp"):
-            xr.testing.assert_equal(part[name], stats[name])
+            xr.testing.assert_equal(part[name], own[name])
 
 
 def test_compress_leaves_texts_and_its_argument():
