@@ -34,11 +34,14 @@ class Explorer(NamedTuple):
         What the explorer of this kind declares.
     aim : float
         Mean of the adaptation signal that tuning of the scale aims at.
+    log_max_scale : float
+        Log of the largest scale that tuning tries.
     """
 
     kind: int
     options: FloatArray
     aim: float
+    log_max_scale: float
 
 
 class Move(NamedTuple):
@@ -74,16 +77,20 @@ class ExplorerSettings:
     kind : int
         Which explorer these are the settings of.
     needs_gradient : bool
+    max_scale : float
+        Largest scale that tuning tries.
     aim : float
         Mean of the adaptation signal that tuning of the scale aims at.
     """
 
     kind: ClassVar[int]
     needs_gradient: ClassVar[bool]
+    max_scale: ClassVar[float]
     aim: float
 
     @cached_property
     def packed(self) -> Explorer:
         """Hand the settings to compiled code."""
         aim, *options = astuple(self)
-        return Explorer(self.kind, np.array(options, dtype=np.float64), float(aim))
+        log_max_scale = float(np.log(self.max_scale))
+        return Explorer(self.kind, np.array(options, dtype=np.float64), float(aim), log_max_scale)

@@ -19,13 +19,22 @@ import numba
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 from pymc.pytensorf import compile as pymc_compile
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.freeze import check_finite, freeze, shared_digest, starting_points
+from pymc_tempering.model.freeze import (
+    check_finite,
+    freeze,
+    shared_digest,
+    shared_values,
+    starting_points,
+)
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.model.verify import verify_density
@@ -175,9 +184,17 @@ def _content(model: pm.Model) -> list[Any]:
         *model.potentials,
         *model.rvs_to_values.values(),
         *model.rvs_to_transforms.values(),
-        *model.rvs_to_initial_values.values(),
+        *map(_by_value, model.rvs_to_initial_values.values()),
         (shared_digest(model), model.check_bounds, flags.floatX, flags.numba__cache),
     ]
+
+
+def _by_value(start: Any) -> Any:
+    """Form of an initial value that tells whether it was changed in place."""
+    if start is None or isinstance(start, str | Variable):
+        return start
+    array = np.asarray(start)
+    return str(array.dtype), array.shape, array.tobytes()
 
 
 def _same(first: list[Any], second: list[Any]) -> bool:
@@ -213,6 +230,8 @@ def compile_prior(density: CompiledDensity) -> CompiledDensity:
 def _compile(
     model: pm.Model, frozen: pm.Model, points: PointMap, term: Any, random_seed: int
 ) -> CompiledDensity:
+    # freezing knows the data that the model knows, not shared variables made without it
+    term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
     [log_density], z = join_nonshared_inputs(points.initial, [term], frozen.value_vars, [])
     log_density = rewrite_before_gradient(log_density).astype("float64")
     try:

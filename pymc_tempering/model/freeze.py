@@ -4,6 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -23,6 +24,7 @@ __all__ = [
     "copies_of_gps",
     "freeze",
     "shared_digest",
+    "shared_values",
     "starting_points",
 ]
 
@@ -167,15 +169,30 @@ def check_finite(
     )
 
 
+def shared_values(variables: list[Any]) -> list[Any]:
+    """Shared arrays that variables depend on, random generators left out.
+
+    Parameters
+    ----------
+    variables : list of pytensor variables
+    """
+    return [
+        variable
+        for variable in ancestors(variables)
+        if isinstance(variable, SharedVariable)
+        and not isinstance(variable.get_value(borrow=True), np.random.Generator)
+    ]
+
+
 def shared_digest(model: pm.Model) -> str:
     """Digest of every mutable value of a model, to notice a later ``pm.set_data``."""
-    digest = hashlib.sha256()
-    for name in sorted(model.named_vars):
-        variable = model.named_vars[name]
-        if isinstance(variable, SharedVariable):
-            value = np.ascontiguousarray(variable.get_value(borrow=True))
-            digest.update(f"{name}{value.dtype}{value.shape}".encode())
-            digest.update(value.tobytes())
+    digest, entries = hashlib.sha256(), []
+    for variable in shared_values([*model.named_vars.values(), *model.rvs_to_values.values()]):
+        value = np.ascontiguousarray(variable.get_value(borrow=True))
+        entries.append(f"{variable.name}{value.dtype}{value.shape}".encode() + value.tobytes())
+    # a variable more changes the order in which the graph is walked
+    for entry in sorted(entries):
+        digest.update(entry)
     for name, length in sorted(model.dim_lengths.items()):
         if isinstance(length, SharedVariable):
             digest.update(f"{name}={length.get_value()}".encode())

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import BaseError
+from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
 
 __all__ = ["check_gaussian"]
@@ -24,11 +24,14 @@ def check_gaussian(
 
     Raises
     ------
+    OptionError
+        If it is something else.
     BaseError
+        If it has another dimension.
     """
     if not isinstance(base, GaussianBase):
         known = "".join(f"{name!r}, " for name in names)
-        raise BaseError(
+        raise OptionError(
             f"`base` is {base!r:.80}; expected None, {known}a GaussianBase (from "
             "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
         )

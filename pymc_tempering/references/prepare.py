@@ -1,5 +1,6 @@
 """From a compiled model to where tempering starts: once for a model, and shared by all chains."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,8 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
     """
     sequence = rng.bit_generator.seed_seq
     if not isinstance(sequence, np.random.SeedSequence):
-        return rng.spawn(1)[0]
+        # it cannot be spawned, so that it is of one chain; a copy leaves the chain's own alone
+        return np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
     key = (*sequence.spawn_key[:-1], _SHARED_KEY)
     return np.random.default_rng(
         np.random.SeedSequence(sequence.entropy, spawn_key=key, pool_size=sequence.pool_size)

@@ -34,11 +34,11 @@ class PriorReference:
 
     def __init__(self, density: CompiledDensity) -> None:
         model = density.model
-        improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
-        if improper:
+        flat = [rv.name for rv in model.free_RVs if is_improper(rv)]
+        if flat:
             raise BaseError(
-                f"The prior of this model cannot serve as `base`: {improper} are flat, and nothing "
-                "can be drawn from them. Give them proper priors, or leave `base` away for a "
+                f"The prior of this model cannot serve as `base`: {flat} are flat, so that it is "
+                "improper and has no draws. Give them proper priors, or leave `base` away for a "
                 "Gaussian that is fitted to the posterior."
             )
         self._points = density.points

@@ -156,7 +156,7 @@ CALLS = [
     ("temper(model, log_zeta=1.0, bias=([0, 1], [0, 1]))", OptionError, "Both"),
     ("temper(model, bias=3.0)", OptionError, "`bias` is of type float"),
     ("temper(model, bias=([0, 1], [0, nan]))", OptionError, "finite"),
-    ("temper(model, bias=([0, 2], [0, 1]))", TemperingError, "0 to 2|from 0 to 1"),
+    ("temper(model, bias=([0, 2], [0, 1]))", TemperingError, "increase strictly from 0"),
     ("temper(discrete)", ModelError, "discrete"),
     ("untemper('run.nc')", DataError, "of type str"),
     ("untemper(run)", DataError, "lacks the recorded variables"),

@@ -169,7 +169,7 @@ def test_default_base_covers_both_modes_and_bias_follows_log_z(seed):
 
 @pytest.mark.parametrize("base", [[0.0, 1.0], "advi", 3])
 def test_refuses_what_is_no_base(base):
-    with pytest.raises(BaseError, match="GaussianBase"):
+    with pytest.raises(OptionError, match="GaussianBase"):
         temper(asymmetric_bimodal().model(), base=base)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_tempering.engine.explorers.adaptation import update_dual_averaging
 from pymc_tempering.engine.explorers.hamiltonian import jitter
-from pymc_tempering.engine.explorers.integrator import accept, follow
+from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, accept, follow
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, ZERO_DENSITY, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -230,5 +230,5 @@ def annealing_transition(
     # short steps say nothing of the step size that is tuned
     if n_rows > 0 and step_size > 0.8 * tried - 1e-12:
         tally.dual_averaging[share, 4] = update_dual_averaging(
-            tally.dual_averaging[share], move.signal, tally.target_accept
+            tally.dual_averaging[share], move.signal, tally.target_accept, LOG_MAX_STEP_SIZE
         )

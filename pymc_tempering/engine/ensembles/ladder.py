@@ -6,7 +6,6 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
-from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
@@ -214,7 +213,7 @@ class Ladder(Stateful):
         ratio = np.exp((self.base.log_det_scale - base.log_det_scale) / base.dim)
         self.path = self.path.moved(base)
         self.u = self.coordinates.to_base(z)
-        self.scales = np.clip(self.scales * ratio, 1e-6, MAX_STEP_SIZE)
+        self.scales = np.clip(self.scales * ratio, 1e-6, self.settings.max_scale)
         self.restart_adaptation()
 
     def change_schedule(self, betas: FloatArray) -> None:

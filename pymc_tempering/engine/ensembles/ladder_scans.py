@@ -108,7 +108,7 @@ def ladder_scans(
                 )
                 record.acceptance_sums[level] += move.acceptance_rate
                 count_move(record.counts, move, level == n_levels - 1)
-                adapt_scale(adaptation, level, move.signal, explorer.aim)
+                adapt_scale(adaptation, level, move.signal, explorer)
         for i in range(n_levels - 1):
             record.swap_sums[i] += swap_probability(
                 betas[i + 1] - betas[i], delta[replica_at[i]], delta[replica_at[i + 1]]

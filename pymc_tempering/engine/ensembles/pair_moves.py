@@ -160,7 +160,7 @@ def move(
     beta, scale, k = at
     outcome = explore(path, explorer, beta, scale, replicas, row, rng)
     count_move(counts, outcome, beta == 1.0)
-    adapt_scale(adaptation, k, outcome.signal, explorer.aim)
+    adapt_scale(adaptation, k, outcome.signal, explorer)
     return outcome.acceptance_rate
 
 

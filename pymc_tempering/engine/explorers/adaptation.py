@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.move import Explorer
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
@@ -20,7 +20,6 @@ _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75
 # fewer updates than this leave the average near where the search began
 _MIN_UPDATES = 30.0
 _MIN_LOG_STEP = np.log(1e-6)
-_MAX_LOG_STEP = np.log(MAX_STEP_SIZE)
 
 
 class Adaptation(NamedTuple):
@@ -60,7 +59,9 @@ def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
 
 
 @compiled
-def update_dual_averaging(row: FloatArray, acceptance_rate: float, target_accept: float) -> float:
+def update_dual_averaging(
+    row: FloatArray, acceptance_rate: float, target_accept: float, log_max_step: float
+) -> float:
     """Update one row after one transition and return the step size to try next.
 
     Parameters
@@ -68,23 +69,27 @@ def update_dual_averaging(row: FloatArray, acceptance_rate: float, target_accept
     row : ndarray of shape (4,)
         One row of :func:`new_dual_averaging`, overwritten; ``exp(row[2])`` is the averaged result.
     acceptance_rate, target_accept : float
+    log_max_step : float
+        Log of the largest step size to try.
     """
     row[0] += 1.0
     t = row[0]
     weight = 1.0 / (t + _T0)
     row[1] = (1.0 - weight) * row[1] + weight * (target_accept - acceptance_rate)
     log_step = row[3] - np.sqrt(t) / _GAMMA * row[1]
-    log_step = min(max(log_step, _MIN_LOG_STEP), _MAX_LOG_STEP)
+    log_step = min(max(log_step, _MIN_LOG_STEP), log_max_step)
     decay = t**-_KAPPA
     row[2] = decay * log_step + (1.0 - decay) * row[2]
     return np.exp(log_step)
 
 
 @compiled
-def adapt_scale(adaptation: Adaptation, k: int, signal: float, aim: float) -> None:
-    """Update scale ``k`` after a move, if it is being tuned."""
+def adapt_scale(adaptation: Adaptation, k: int, signal: float, explorer: Explorer) -> None:
+    """Update scale ``k`` after a move of an explorer, if it is being tuned."""
     if adaptation.dual_averaging.shape[0] > 0:
-        adaptation.scales[k] = update_dual_averaging(adaptation.dual_averaging[k], signal, aim)
+        adaptation.scales[k] = update_dual_averaging(
+            adaptation.dual_averaging[k], signal, explorer.aim, explorer.log_max_scale
+        )
 
 
 def averaged_step_sizes(betas: FloatArray, state: FloatArray) -> FloatArray:

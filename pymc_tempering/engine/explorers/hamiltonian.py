@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.integrator import accept, follow
+from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE, accept, follow
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -37,6 +37,7 @@ class Hamiltonian(ExplorerSettings):
 
     kind: ClassVar[int] = 0
     needs_gradient: ClassVar[bool] = True
+    max_scale: ClassVar[float] = MAX_STEP_SIZE
     aim: float = 0.8
     trajectory_length: float = 1.5
     max_steps: int = 64

@@ -22,13 +22,15 @@ from pymc_tempering.engine.path.trial import GRADIENT, POSITION, RESIDUAL
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Proposal", "accept", "follow"]
+__all__ = ["LOG_MAX_STEP_SIZE", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Proposal", "accept", "follow"]
 
 MAX_ENERGY_ERROR = 1000.0
 """Energy error in nats beyond which a trajectory counts as divergent, as in PyMC and Stan."""
 
 MAX_STEP_SIZE = 0.5 * np.pi
 """A rotation by pi / 2 replaces position by momentum, an independent draw from the reference."""
+
+LOG_MAX_STEP_SIZE = np.log(MAX_STEP_SIZE)
 
 
 class Proposal(NamedTuple):

@@ -46,6 +46,8 @@ class Slice(ExplorerSettings):
 
     kind: ClassVar[int] = 1
     needs_gradient: ClassVar[bool] = False
+    # the width bounds itself, by shrinkages; this keeps it finite where a density is flat
+    max_scale: ClassVar[float] = 1e3
     aim: float = 0.5
     max_expansions: int = 16
     n_updates: int = 0

@@ -63,7 +63,8 @@ def evaluate(path: Path, replicas: Replicas, row: int) -> bool:
     log_reference = evaluate_reference(path, u, replicas.residual[row], work)
     replicas.log_target[row] = log_target
     replicas.log_reference[row] = log_reference
-    replicas.delta[row] = log_target - log_reference
+    # also where neither has any density
+    replicas.delta[row] = -np.inf if log_target == -np.inf else log_target - log_reference
     return bad_gradient
 
 

@@ -11,7 +11,7 @@ from pymc_tempering.engine.explorers.adaptation import (
     update_dual_averaging,
 )
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, MAX_STEP_SIZE
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 
@@ -44,10 +44,10 @@ def test_reaches_the_wanted_acceptance(start, target_accept, rng):
 def test_steps_stay_in_bounds():
     state = new_dual_averaging(np.array([0.1]))
     for _ in range(500):
-        largest = update_dual_averaging(state[0], 1.0, 0.8)
+        largest = update_dual_averaging(state[0], 1.0, 0.8, LOG_MAX_STEP_SIZE)
     assert largest == pytest.approx(MAX_STEP_SIZE)
     for _ in range(5000):
-        smallest = update_dual_averaging(state[0], 0.0, 0.8)
+        smallest = update_dual_averaging(state[0], 0.0, 0.8, LOG_MAX_STEP_SIZE)
     assert smallest == pytest.approx(1e-6)
     assert np.isfinite(state).all()
 
