@@ -178,7 +178,7 @@ def test_wrong_options_are_refused(options, said):
 
 
 def test_what_is_no_base_is_refused():
-    with testing.trimodal_1d().model(), pytest.raises(BaseError, match="'prior belief'.*'prior'"):
+    with testing.trimodal_1d().model(), pytest.raises(BaseError, match=r"'prior belief'.*'prior'"):
         GibbsCT(base="prior belief")
 
 
