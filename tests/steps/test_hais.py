@@ -193,7 +193,7 @@ def test_without_tuning_it_still_runs(model):
         ({"n_leapfrog": 0}, OptionError, "whole number"),
         ({"scans_per_draw": 1.5}, OptionError, "whole number"),
         ({"target_accept": 1.0}, OptionError, "between 0 and 1"),
-        ({"base": "laplace"}, BaseError, "GaussianBase"),
+        ({"base": "laplace"}, OptionError, "GaussianBase"),
         ({"n_particles": 3}, OptionError, "n_particles"),
     ],
 )

@@ -251,7 +251,7 @@ BAD_OPTIONS = {
     "base of another dimension": (
         {"base": GaussianBase(np.zeros(3), np.ones(3))}, BaseError, "3 dimensions.*2 unconstrained",
     ),
-    "unknown base": ({"base": "laplace"}, BaseError, "'laplace'.*'advi'"),
+    "unknown base": ({"base": "laplace"}, OptionError, "'laplace'.*'advi'"),
     "unknown scheme": (
         {"swap_scheme": "random"}, OptionError, "'random'.*alternating_sweep.*deo.*seo.*sweep",
     ),
