@@ -36,7 +36,7 @@ PUBLIC = {
     "pytensor.compile.ops": {"TypeCastingOp"},
     "pytensor.compile.sharedvalue": {"SharedVariable"},
     "pytensor.gradient": {"DisconnectedInputError", "NullTypeGradError"},
-    "pytensor.graph.basic": {"Apply", "Constant"},
+    "pytensor.graph.basic": {"Apply", "Constant", "Variable"},
     "pytensor.graph.fg": {"FunctionGraph"},
     "pytensor.graph.replace": {"graph_replace", "vectorize_graph"},
     "pytensor.graph.traversal": {"ancestors"},

@@ -78,14 +78,14 @@ class ExplorerSettings:
         Which explorer these are the settings of.
     needs_gradient : bool
     max_scale : float
-        Largest scale that tuning tries.
+        Largest scale that tuning tries, default without bound.
     aim : float
         Mean of the adaptation signal that tuning of the scale aims at.
     """
 
     kind: ClassVar[int]
     needs_gradient: ClassVar[bool]
-    max_scale: ClassVar[float]
+    max_scale: ClassVar[float] = np.inf
     aim: float
 
     @cached_property

@@ -52,7 +52,7 @@ def _each(move, path, options, beta, width, replicas, states, rng):
 def check(path, beta, width, rng, *, move=slice_move, n=N, n_steps=2, **settings):
     """Invariance test of moves of single replicas."""
     seen = path.in_coordinates(COORDINATES)
-    options = Slice(**settings).packed().options
+    options = Slice(**settings).packed.options
 
     def kernel(states, rng):
         u = np.ascontiguousarray(seen.coordinates.to_base(states))
@@ -178,7 +178,7 @@ def test_planted_errors_are_found(fault, rng):
     if fault == 0:
         assert not result.rejected, result
         seen = ROUGH.in_coordinates(COORDINATES).view
-        options, ends = Slice().packed().options, []
+        options, ends = Slice().packed.options, []
         for tried in (slice_move, move):
             replicas = new_replicas(seen, np.array([[0.2, 0.1]]))
             generator = np.random.default_rng(3)
@@ -258,7 +258,7 @@ def test_evaluations_are_counted_and_what_was_evaluated_is_kept(rng):
         for _ in range(5):
             before = replicas.u[0].copy()
             calls.clear()
-            outcome = explore(view, settings.packed(), 0.7, 0.8, replicas, 0, rng)
+            outcome = explore(view, settings.packed, 0.7, 0.8, replicas, 0, rng)
             assert outcome.n_evaluations == len(calls) > 0
             assert (outcome.status, outcome.acceptance_rate) == (ACCEPTED, 1.0)
             assert 0.0 <= outcome.signal <= 1.0
@@ -272,7 +272,7 @@ def test_evaluations_are_counted_and_what_was_evaluated_is_kept(rng):
 def test_bad_gradients_are_counted(rng):
     view = ROUGH.in_coordinates(COORDINATES).view
     replicas = new_replicas(view, COORDINATES.to_base(np.array([[0.5, -1.5]])))
-    outcome = explore(view, Slice(max_expansions=2).packed(), 1.0, 0.1, replicas, 0, rng)
+    outcome = explore(view, Slice(max_expansions=2).packed, 1.0, 0.1, replicas, 0, rng)
     # far below where gradients are numbers, and away from the edge
     assert outcome.n_bad_gradients == outcome.n_evaluations > 0
 
@@ -294,7 +294,7 @@ def test_width_is_tuned_to_half_expansions(rng):
         widths.append(ladder.scales[1])
         view = ladder.path.view
         signals = [
-            explore(view, Slice().packed(), 1.0, widths[-1], ladder.replicas, 1, rng).signal
+            explore(view, Slice().packed, 1.0, widths[-1], ladder.replicas, 1, rng).signal
             for _ in range(2000)
         ]
         assert np.mean(signals) == pytest.approx(0.5, abs=0.04)

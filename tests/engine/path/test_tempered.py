@@ -30,12 +30,15 @@ def test_gaussian_reference_is_that_of_the_coordinates():
     assert moved.base_id != path.base_id
 
 
-def test_kernels_are_given_writeable_copies():
+def test_kernels_are_given_writeable_copies_made_once():
     path = TemperedPath.from_base(testing.skewed_gamma(), OTHER)
     view = path.view
+    assert view.mean.flags.writeable
+    assert view.scale.flags.writeable
+    assert path.view is view
     view.mean[:], view.scale[:] = 9.0, 9.0
     np.testing.assert_array_equal(path.base.mean, [1.0, 1.0])
-    np.testing.assert_array_equal(path.view.scale, [[2.0, 0.5]])
+    np.testing.assert_array_equal(path.moved(OTHER).view.scale, [[2.0, 0.5]])
 
 
 def test_another_reference_stays_when_coordinates_move():
