@@ -13,6 +13,7 @@ import pymc_tempering
 from pymc_tempering import cli
 from pymc_tempering.cli import tables
 from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.estimators.doubt import Doubt
 
 GOOD_MODEL = """
 import pymc as pm
@@ -124,12 +125,31 @@ class TestModelFile:
         import warnings
 
         def estimate_logz(model, **options):
-            warnings.warn("[no_round_trips] nothing moved", TemperingWarning, stacklevel=2)
-            return StubEstimate(draws(x=()), warnings=("[no_round_trips] nothing moved",))
+            doubt = Doubt("no_round_trips", "nothing moved.", "Raise `tune`.", {})
+            warnings.warn(str(doubt), TemperingWarning, stacklevel=2)
+            return StubEstimate(draws(x=()), warnings=(doubt,))
 
         monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
         assert cli.main([write(tmp_path, GOOD_MODEL)]) == 0
-        assert capsys.readouterr().out.count("[no_round_trips] nothing moved") == 1
+        assert capsys.readouterr().out.count("no round trips: nothing moved") == 1
+
+    def test_an_interrupted_run_ends_all_and_has_a_status_of_its_own(
+        self, tmp_path, monkeypatch, capsys
+    ):
+        sampled = []
+
+        def estimate_logz(model, **options):
+            sampled.append(model)
+            doubt = Doubt("interrupted", "stopped after 1 of 4 chains.", "Run it again.", {})
+            return StubEstimate(draws(x=()), warnings=(doubt,))
+
+        monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
+        first, second = tmp_path / "one", tmp_path / "two"
+        first.mkdir()
+        second.mkdir()
+        assert cli.main([write(first, GOOD_MODEL), write(second, GOOD_MODEL)]) == 130
+        assert len(sampled) == 1
+        assert "stopped after 1 of 4 chains" in capsys.readouterr().out
 
     def test_long_posterior_is_cut_and_says_so(self):
         table = tables.posterior_table(draws(x=(40,)))

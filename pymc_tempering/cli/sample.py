@@ -90,7 +90,34 @@ def _run_models(arguments: argparse.Namespace) -> None:
     options = _sampling_options(arguments)
     seeds = _seeds(models, options.pop("random_seed", None))
     console = Console(highlight=False)
-    estimates, failures = {}, []
+    estimates, failures = _sample_each(console, models, seeds, files, targets, arguments, options)
+    if len(estimates) > 1:
+        from pymc_tempering.comparison.table import compare
+
+        console.print(comparison_table(compare(estimates)))
+    if failures:
+        raise OutputError("\n".join(failures))
+    where = "Nothing was written; add --output to keep the draws."
+    written = [str(targets[name]) for name in estimates if name in targets]
+    if written:
+        where = f"Draws and statistics: {' '.join(written)}"
+    console.print(escape(where), soft_wrap=True)
+    if any(map(_is_interrupted, estimates.values())):
+        raise KeyboardInterrupt
+
+
+def _sample_each(
+    console: Console,
+    models: Mapping[str, Any],
+    seeds: list[int | None],
+    files: Mapping[str, Path],
+    targets: Mapping[str, Path],
+    arguments: argparse.Namespace,
+    options: dict[str, Any],
+) -> tuple[dict[str, "LogZEstimate"], list[str]]:
+    """Sample, store and show one model after another; Ctrl-C ends it with what there is."""
+    estimates: dict[str, LogZEstimate] = {}
+    failures: list[str] = []
     for (name, model), seed in zip(models.items(), seeds, strict=True):
         if seed is not None:
             options["random_seed"] = seed
@@ -103,16 +130,13 @@ def _run_models(arguments: argparse.Namespace) -> None:
         if name in targets:
             failures += _store(estimates[name], targets[name], arguments.force)
         _show(console, estimates[name], files[name].name, seconds)
-    if len(estimates) > 1:
-        from pymc_tempering.comparison.table import compare
+        if _is_interrupted(estimates[name]):
+            break
+    return estimates, failures
 
-        console.print(comparison_table(compare(estimates)))
-    if failures:
-        raise OutputError("\n".join(failures))
-    where = "Nothing was written; add --output to keep the draws."
-    if targets:
-        where = f"Draws and statistics: {' '.join(map(str, targets.values()))}"
-    console.print(escape(where), soft_wrap=True)
+
+def _is_interrupted(estimate: "LogZEstimate") -> bool:
+    return any(doubt.code == "interrupted" for doubt in estimate.warnings)
 
 
 def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:

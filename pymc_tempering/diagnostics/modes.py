@@ -11,6 +11,7 @@ from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
+from pymc_tempering.evidence.agreement import agreement_doubts
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.results.datatree import open_hint
@@ -64,7 +65,7 @@ def modes(
     Warns
     -----
     TemperingWarning
-        If some chains have no draw in a mode.
+        If some chains have no draw in a mode, or differ in what they say of the posterior.
 
     Notes
     -----
@@ -239,8 +240,17 @@ def _summary(
         mean=xr.concat([g.mean(dims) for g in groups], dataset["mode"]),
         sd=xr.concat([g.std(dims) for g in groups], dataset["mode"]),
         draws=drawn,
-        warnings=_doubts(by_chain, coords["chain"]),
+        warnings=_doubts(by_chain, coords["chain"]) or _chains_differ(drawn),
     )
+
+
+def _chains_differ(drawn: xr.Dataset) -> tuple[Doubt, ...]:
+    """Doubt where chains differ and no valley shows it, as between slow ones."""
+    values = {
+        str(name): variable.transpose("chain", "draw", ...).values.astype(np.float64)
+        for name, variable in drawn.data_vars.items()
+    }
+    return tuple(agreement_doubts(values))
 
 
 def _doubts(by_chain: np.ndarray, chains: np.ndarray) -> tuple[Doubt, ...]:

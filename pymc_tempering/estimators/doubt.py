@@ -22,14 +22,14 @@ class Kind(NamedTuple):
         As users read it, in front of what was found.
     meaning : str
         In one line.
-    of_model : bool
-        Whether it concerns the model rather than the run: estimates from part of the draws, when
-        the model is no longer at hand, repeat it.
+    lasting : bool
+        Whether every later estimate from the stored draws repeats it: what concerns the model,
+        which is then no longer at hand, or what the draws alone do not show.
     """
 
     name: str
     meaning: str
-    of_model: bool = False
+    lasting: bool = False
 
 
 CODES: dict[str, Kind] = {
@@ -40,7 +40,7 @@ CODES: dict[str, Kind] = {
     "chains_differ": Kind("chains differ", "the chains differ in the posterior they found"),
     "no_overlap": Kind("no overlap", "neighbouring densities share no draws"),
     "target_se_not_reached": Kind("target_se not reached", "more chains or draws are needed"),
-    "interrupted": Kind("interrupted", "the run has fewer draws than were asked for"),
+    "interrupted": Kind("interrupted", "the run has fewer draws than were asked for", True),
     "target_zero_on_base": Kind(
         "target is zero on part of the base", "draws from the base have no density"
     ),
@@ -143,9 +143,9 @@ class Doubt:
         return self.code.replace("_", " ") if kind is None else kind.name
 
     @property
-    def of_model(self) -> bool:
+    def lasting(self) -> bool:
         """Whether it concerns the model rather than the run."""
-        return self.code in CODES and CODES[self.code].of_model
+        return self.code in CODES and CODES[self.code].lasting
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"

@@ -155,7 +155,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
     stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()
-    return with_doubts(estimate, [doubt for doubt in stored if doubt.of_model])
+    return with_doubts(estimate, [doubt for doubt in stored if doubt.lasting])
 
 
 def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate:

@@ -215,3 +215,16 @@ def test_shares_are_as_far_off_as_they_say(seed):
     assert (
         stats.chi2.ppf(1e-4, 40) / 1.3 < np.sum(np.square(z)) < stats.chi2.ppf(1 - 1e-4, 40) * 1.3
     )
+
+
+def test_slow_chains_in_different_places_are_warned_of():
+    """No valley can be seen between chains that hardly move, and none is claimed to be absent."""
+    rng = np.random.default_rng(0)
+    z = np.zeros((4, 400))
+    for i in range(1, 400):
+        z[:, i] = 0.95 * z[:, i - 1] + rng.normal(size=4) * np.sqrt(1.0 - 0.95**2)
+    apart = z + 1000.0 * np.arange(4)[:, None]
+    run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), apart)})})
+    with pytest.warns(TemperingWarning, match="R-hat of x"):
+        found = pm_temper.modes(run)
+    assert [doubt.code for doubt in found.warnings] == ["chains_differ"]

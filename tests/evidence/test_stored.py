@@ -277,3 +277,10 @@ def test_tempered_draws_are_sent_to_untemper(model, base, seed):
     stored = stored_estimate(untempered)
     assert (estimate.log_z, estimate.se) == (stored.log_z, stored.se)
     assert estimate.warnings == stored.warnings
+
+
+def test_an_interrupted_run_stays_one(labelled_run):
+    estimate = pm_temper.estimate_logz(labelled_run)
+    doubt = Doubt("interrupted", "stopped after 1 of 4 chains.", "Run it again.", {"chains": 1})
+    again = pm_temper.estimate_logz(with_doubts(estimate, [doubt]).idata)
+    assert doubt in again.warnings

@@ -70,7 +70,7 @@ def test_a_run_of_an_earlier_version_says_its_text():
     [doubt] = read_doubts(earlier)
     assert doubt.code == "warned_by_earlier_version"
     assert "no round trips: none. priors: wide." in doubt.text
-    assert doubt.of_model  # estimates made anew repeat it: what it says of the model is not known
+    assert doubt.lasting  # estimates made anew repeat it: what it says of the model is not known
     assert read_doubts(xr.Dataset(attrs={"warnings": ""})) == read_doubts(xr.Dataset()) == ()
 
 
@@ -78,5 +78,5 @@ def test_a_code_of_a_later_version_is_read(tmp_path):
     later = Doubt("not_yet_known", "x.", "y.")
     assert read_doubts(xr.Dataset(doubt_variables([later]))) == (later,)
     assert str(later) == "not yet known: x. y."
-    assert not later.of_model
+    assert not later.lasting
     assert later.code not in CODES

@@ -21,11 +21,18 @@ from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
-from pymc_tempering.engine.explorers.slice import Slice, _log_density, _update, slice_move
+from pymc_tempering.engine.explorers.slice import (
+    Slice,
+    _log_density,
+    _try,
+    _update,
+    slice_move,
+)
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.path.trial import log_tempered, take_trial
 from pymc_tempering.testing import invariance_test
 
 N = 40_000
@@ -111,35 +118,28 @@ def faulty(fault):  # noqa: C901  all errors beside what is right
             n_left, n_right = int(options[0]), 0
         if fault == 4:
             position[i] = left + width * rng.random()
-            proposed = _log_density(path, beta, replicas, counts)[0]
+            proposed = _log_density(path, beta, replicas, counts)
             present = proposed if np.isfinite(proposed) else present
         if fault == 5 and beta < 1.0:
             present = beta * replicas.log_target[row] + replicas.log_reference[row]
         level += present
         position[i] = left
-        while n_left > 0 and _log_density(path, beta, replicas, counts)[0] > level:
+        while n_left > 0 and _log_density(path, beta, replicas, counts) > level:
             left -= width
             position[i] = left
             n_left -= 1
             counts[2] += 1.0
         position[i] = right
-        while n_right > 0 and _log_density(path, beta, replicas, counts)[0] > level:
+        while n_right > 0 and _log_density(path, beta, replicas, counts) > level:
             right += width
             position[i] = right
             n_right -= 1
             counts[2] += 1.0
         for _ in range(100):
             position[i] = left + (right - left) * rng.random()
-            tempered, log_target, log_reference = _log_density(path, beta, replicas, counts)
-            if tempered > level:
-                u[i] = position[i]
-                for j in range(u.shape[0]):
-                    replicas.grad[row, j] = replicas.work[3, j]
-                for j in range(replicas.residual.shape[1]):
-                    replicas.residual[row, j] = replicas.work[4, j]
-                replicas.log_target[row] = log_target
-                replicas.log_reference[row] = log_reference
-                replicas.delta[row] = log_target - log_reference
+            trial = _try(path, replicas, counts)
+            if log_tempered(beta, trial.log_target, trial.log_reference) > level:
+                take_trial(trial, replicas, row)
                 return True
             counts[3] += 1.0
             if (position[i] < u[i]) != (fault == 6):
