@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics, method_of, with_doubts
@@ -282,5 +282,6 @@ def test_tempered_draws_are_sent_to_untemper(model, base, seed):
 def test_an_interrupted_run_stays_one(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
     doubt = Doubt("interrupted", "stopped after 1 of 4 chains.", "Run it again.", {"chains": 1})
-    again = pm_temper.estimate_logz(with_doubts(estimate, [doubt]).idata)
+    with pytest.warns(TemperingWarning, match="stopped after 1 of 4 chains"):
+        again = pm_temper.estimate_logz(with_doubts(estimate, [doubt]).idata)
     assert doubt in again.warnings
