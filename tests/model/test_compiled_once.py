@@ -23,7 +23,7 @@ def build():
     return model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def original():
     """A model and its density; tests change copies of it, or change it back."""
     model = build()
