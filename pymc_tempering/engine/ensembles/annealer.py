@@ -16,15 +16,13 @@ from pymc_tempering.engine.ensembles.annealing_scans import (
     AnnealingLog,
     annealing_scans,
 )
+from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
-from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
@@ -84,7 +82,7 @@ class AnnealingRecord(NamedTuple):
     positions: FloatArray
 
 
-class Annealer(Stateful):
+class Annealer(Ensemble):
     """Annealing runs along a path, and the chain that is made of them.
 
     Parameters
@@ -123,29 +121,6 @@ class Annealer(Stateful):
         return int(self.betas.size)
 
     @property
-    def coordinates(self) -> Coordinates:
-        """In which particles move."""
-        return self.path.coordinates
-
-    @coordinates.setter
-    def coordinates(self, coordinates: Coordinates) -> None:
-        self.path = self.path.moved(coordinates)
-
-    @property
-    def base(self) -> GaussianBase:
-        """Gaussian of the coordinates."""
-        return self.path.base
-
-    @property
-    def u(self) -> FloatArray:
-        """Positions of y and of the particle in :attr:`coordinates`, shape (2, D)."""
-        return self.replicas.u
-
-    @u.setter
-    def u(self, u: FloatArray) -> None:
-        self.replicas = new_replicas(self.path.view, u)
-
-    @property
     def _moves(self) -> AnnealingMoves:
         options = self.settings
         return AnnealingMoves(
@@ -165,14 +140,8 @@ class Annealer(Stateful):
         )
 
     @property
-    def target_position(self) -> FloatArray:
-        """Position ``z`` of y, shape (D,)."""
-        return self.coordinates.from_base(self.u[0])
-
-    @property
-    def target_log_density(self) -> float:
-        """Log target density of :attr:`target_position`, in nats."""
-        return float(self.replicas.log_target[0] - self.base.log_det_scale)
+    def _target_row(self) -> int:
+        return 0
 
     def place(self, z: FloatArray, rng: np.random.Generator) -> None:
         """Put y at ``z`` of finite density and draw its weight by a reverse run."""

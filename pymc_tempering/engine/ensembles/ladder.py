@@ -4,15 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
-from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import evaluate, new_replicas
+from pymc_tempering.engine.path.replicas import evaluate
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.types import FloatArray
 
@@ -45,7 +44,7 @@ class ScanRecord(NamedTuple):
     target_positions: FloatArray
 
 
-class Ladder(Stateful):
+class Ladder(Ensemble):
     """Replicas at inverse temperatures from 0 to 1, with swaps between neighbours.
 
     Parameters
@@ -94,42 +93,13 @@ class Ladder(Stateful):
         return int(self.betas.size)
 
     @property
-    def coordinates(self) -> Coordinates:
-        """In which the replicas move."""
-        return self.path.coordinates
-
-    @coordinates.setter
-    def coordinates(self, coordinates: Coordinates) -> None:
-        self.path = self.path.moved(coordinates)
-
-    @property
-    def base(self) -> GaussianBase:
-        """Gaussian of the coordinates."""
-        return self.path.base
-
-    @property
-    def u(self) -> FloatArray:
-        """Positions of the replicas in :attr:`coordinates`, shape (n_levels, D)."""
-        return self.replicas.u
-
-    @u.setter
-    def u(self, u: FloatArray) -> None:
-        self.replicas = new_replicas(self.path.view, u)
-
-    @property
     def positions(self) -> FloatArray:
         """Positions ``z`` by level, shape (n_levels, D)."""
         return self.coordinates.from_base(self.u[self.replica_at])
 
     @property
-    def target_position(self) -> FloatArray:
-        """Position ``z`` of the replica at beta = 1, shape (D,)."""
-        return self.coordinates.from_base(self.u[self.replica_at[-1]])
-
-    @property
-    def target_log_density(self) -> float:
-        """Log target density of :attr:`target_position`, in nats."""
-        return float(self.replicas.log_target[self.replica_at[-1]] - self.base.log_det_scale)
+    def _target_row(self) -> int:
+        return int(self.replica_at[-1])
 
     def _allocate(self, betas: FloatArray, u: FloatArray) -> None:
         self.betas = betas

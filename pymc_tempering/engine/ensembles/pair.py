@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
+from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.ensembles.pair_moves import (
     EXCHANGE,
     MOVE,
@@ -22,10 +23,7 @@ from pymc_tempering.engine.explorers.adaptation import (
 )
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
-from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -84,7 +82,7 @@ class PairStart(NamedTuple):
     y: FloatArray
 
 
-class TemperedPair(Stateful):
+class TemperedPair(Ensemble):
     """Two replicas on a path; see the subclasses for what moves beta.
 
     Parameters
@@ -121,32 +119,8 @@ class TemperedPair(Stateful):
         self.dual_averaging = new_dual_averaging(self.scales)
 
     @property
-    def coordinates(self) -> Coordinates:
-        """In which the replicas move."""
-        return self.path.coordinates
-
-    @coordinates.setter
-    def coordinates(self, coordinates: Coordinates) -> None:
-        self.path = self.path.moved(coordinates)
-
-    @property
-    def u(self) -> FloatArray:
-        """Positions of the three replicas in :attr:`coordinates`, shape (3, D)."""
-        return self.replicas.u
-
-    @u.setter
-    def u(self, u: FloatArray) -> None:
-        self.replicas = new_replicas(self.path.view, u)
-
-    @property
-    def target_position(self) -> FloatArray:
-        """Position ``z`` of the replica at beta = 1, shape (D,)."""
-        return self.coordinates.from_base(self.u[self.holder[1]])
-
-    @property
-    def target_log_density(self) -> float:
-        """Log target density of :attr:`target_position`, in nats."""
-        return float(self.replicas.log_target[self.holder[1]] - self.path.base.log_det_scale)
+    def _target_row(self) -> int:
+        return int(self.holder[1])
 
     def set_bias(self, bias: FloatArray) -> None:
         """Change the bias, in nats, shape (n,); for tuning only."""

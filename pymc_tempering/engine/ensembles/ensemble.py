@@ -1,0 +1,61 @@
+"""What all ensembles have: a path, replicas on it, and one of them at the target."""
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import Replicas, new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble(Stateful):
+    """Replicas on a path; what couples them is the subclass's.
+
+    Attributes
+    ----------
+    path : TemperedPath
+    replicas : Replicas
+    """
+
+    path: TemperedPath
+    replicas: Replicas
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """In which the replicas move."""
+        return self.path.coordinates
+
+    @coordinates.setter
+    def coordinates(self, coordinates: Coordinates) -> None:
+        self.path = self.path.moved(coordinates)
+
+    @property
+    def base(self) -> GaussianBase:
+        """Gaussian of the coordinates."""
+        return self.path.base
+
+    @property
+    def u(self) -> FloatArray:
+        """Positions of the replicas in :attr:`coordinates`, shape (n_replicas, D)."""
+        return self.replicas.u
+
+    @u.setter
+    def u(self, u: FloatArray) -> None:
+        self.replicas = new_replicas(self.path.view, u)
+
+    @property
+    def _target_row(self) -> int:
+        """Replica at beta = 1."""
+        raise NotImplementedError
+
+    @property
+    def target_position(self) -> FloatArray:
+        """Position ``z`` of the replica at beta = 1, shape (D,)."""
+        return self.coordinates.from_base(self.u[self._target_row])
+
+    @property
+    def target_log_density(self) -> float:
+        """Log target density of :attr:`target_position`, in nats."""
+        return float(self.replicas.log_target[self._target_row] - self.base.log_det_scale)
