@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,12 +39,17 @@ class Prepared:
     ----------
     anchor : GaussianBase
         The local fits combined by matched moments, with an ELBO as ``log_zeta``.
-    modes : ndarray of shape (n_modes, D)
-        Means of the distinct local fits, ``z``.
+    fits : tuple of GaussianBase
+        The distinct local fits, not widened.
     """
 
     anchor: GaussianBase
-    modes: FloatArray
+    fits: tuple[GaussianBase, ...]
+
+    @cached_property
+    def modes(self) -> FloatArray:
+        """Means of the fits, ``z``, shape (n_modes, D)."""
+        return np.stack([fit.mean for fit in self.fits])
 
 
 @density_guard()
@@ -86,7 +92,7 @@ def prepare(
             density, start, rng, prior_points=points, n_starts=n_starts, report=report
         )
     report("first draw", 0, 0)
-    return Prepared(anchor, np.stack([fit.mean for fit in fits]))
+    return Prepared(anchor, tuple(fits))
 
 
 def shared_generator(rng: np.random.Generator) -> np.random.Generator:
