@@ -23,7 +23,6 @@ __all__ = [
     "level_log_probability",
     "rts",
     "rts_bias_and_variance",
-    "rts_converged",
     "rts_mixed",
 ]
 
@@ -244,28 +243,3 @@ def rts_mixed(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) 
     to_last = solve(curvature, np.eye(n_levels - 1)[-1], assume_a="pos")
     influence = (q - softmax(weights + log_z, axis=1))[:, 1:] @ to_last
     return RtsEstimate(log_z, influence, share)
-
-
-def rts_converged(
-    level_probability: ArrayLike, level_prior: ArrayLike, tolerance: float = 0.1
-) -> bool:
-    """Say whether initial iterations may stop (section 2.4 of Carlson et al. 2016).
-
-    Parameters
-    ----------
-    level_probability, level_prior : array_like of shape (n_levels,)
-        Of the last short run, from `rts`, and wanted (the paper's r).
-    tolerance : float, default 0.1
-        Largest difference in units of ``1 / n_levels``; the paper's value.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> rts_converged([0.51, 0.49], [0.5, 0.5]), rts_converged([0.7, 0.3], [0.5, 0.5])
-    (True, False)
-    """
-    difference = np.abs(np.asarray(level_probability, float) - np.asarray(level_prior, float))
-    return bool(difference.max() < tolerance / difference.size)

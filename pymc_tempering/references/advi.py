@@ -14,7 +14,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.references.elbo import evaluate_elbo, has_finite_density
 from pymc_tempering.types import FloatArray
 
-__all__ = ["AdviFit", "fit_advi", "run_advi"]
+__all__ = ["AdviFit", "run_advi"]
 
 DECAY_MEAN = 0.9
 DECAY_SQUARE = 0.99
@@ -171,32 +171,6 @@ class AdviFit(NamedTuple):
     base: GaussianBase
     n_gradients: int
     converged: bool
-
-
-def fit_advi(
-    density: Density,
-    start: FloatArray,
-    rng: np.random.Generator,
-    *,
-    n_iterations: int = 3000,
-    learning_rate: float = 0.2,
-) -> tuple[GaussianBase, int]:
-    """Fit a diagonal Gaussian near one mode; :func:`run_advi` without its further options.
-
-    Parameters
-    ----------
-    density, start, rng, n_iterations, learning_rate
-        As for :func:`run_advi`.
-
-    Returns
-    -------
-    base : GaussianBase
-        Diagonal base with ``log_zeta`` the ELBO in nats.
-    n_gradients : int
-        Evaluations of the density that the fit took.
-    """
-    fit = run_advi(density, start, rng, n_iterations=n_iterations, learning_rate=learning_rate)
-    return fit.base, fit.n_gradients
 
 
 @density_guard()

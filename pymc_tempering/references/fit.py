@@ -14,7 +14,6 @@ from pymc_tempering.references.local import (
     dispersed_starts,
     drop_duplicates,
     fit_each,
-    fit_local_bases,
     select_fits,
 )
 from pymc_tempering.references.watch import Report, Tally, unwatched
@@ -24,7 +23,6 @@ __all__ = [
     "base_from_draws",
     "combine_local_bases",
     "dispersed_starts",
-    "fit_local_bases",
     "local_fits",
 ]
 
@@ -51,7 +49,7 @@ def local_fits(
     Parameters
     ----------
     density, start, rng, n_iterations
-        As for :func:`pymc_tempering.references.advi.fit_advi`.
+        As for :func:`pymc_tempering.references.advi.run_advi`.
     n_starts : int, default 7
         Number of starts, ``start`` included.
     most_starts : int, optional

@@ -17,7 +17,6 @@ __all__ = [
     "dispersed_starts",
     "drop_duplicates",
     "fit_each",
-    "fit_local_bases",
     "select_fits",
 ]
 
@@ -75,45 +74,6 @@ def dispersed_starts(
     return np.array(kept).reshape(len(kept), start.size)
 
 
-def fit_local_bases(
-    density: Density,
-    starts: Sequence[FloatArray] | FloatArray,
-    rng: np.random.Generator,
-    *,
-    n_iterations: int = 3000,
-    distance: float = 1.0,
-) -> tuple[list[GaussianBase], int]:
-    """Fit one mean-field Gaussian per start, drop duplicates and fits that were still moving.
-
-    A fit that still drifts after all rounds is no mode, but on its way to one, along a ridge; it is
-    kept only if its ELBO is the best.
-
-    Parameters
-    ----------
-    density, rng, n_iterations
-        As for :func:`pymc_tempering.references.advi.fit_advi`.
-    starts : K arrays of shape (D,)
-        Starting points; a fit that fails is left out.
-    distance : float, default 1
-        As for :func:`drop_duplicates`.
-
-    Returns
-    -------
-    bases : list of GaussianBase
-        Distinct fits, the best ELBO (``log_zeta``) first.
-    n_gradients : int
-        Evaluations of the density, all fits together.
-
-    Raises
-    ------
-    BaseError
-        If every fit failed; the message of the first is included.
-    """
-    fits = fit_each(density, starts, rng, n_iterations=n_iterations)
-    n_gradients = sum(fit.n_gradients for fit in fits)
-    return select_fits(density, fits, distance), n_gradients
-
-
 def fit_each(
     density: Density,
     starts: Sequence[FloatArray] | FloatArray,
@@ -122,9 +82,21 @@ def fit_each(
     n_iterations: int = 3000,
     on_fit: Callable[[], None] | None = None,
 ) -> list[AdviFit]:
-    """Fit one mean-field Gaussian per start; parameters and errors of :func:`fit_local_bases`.
+    """Fit one mean-field Gaussian per start.
 
-    After each of them, also of those that fail, ``on_fit`` is called.
+    Parameters
+    ----------
+    density, rng, n_iterations
+        As for :func:`pymc_tempering.references.advi.run_advi`.
+    starts : K arrays of shape (D,)
+        Starting points; a fit that fails is left out.
+    on_fit : callable, optional
+        Called after each of them, also of those that fail.
+
+    Raises
+    ------
+    BaseError
+        If every fit failed; the message of the first is included.
     """
     fits: list[AdviFit] = []
     failures: list[str] = []
@@ -144,7 +116,11 @@ def fit_each(
 def select_fits(
     density: Density, fits: Sequence[AdviFit], distance: float = 1.0
 ) -> list[GaussianBase]:
-    """Drop fits that were still moving, unless best, and duplicates; the best ELBO first."""
+    """Drop fits that were still moving, and duplicates; the best ELBO first.
+
+    A fit that still drifts after all rounds is no mode, but on its way to one, along a ridge; it is
+    kept only if its ELBO is the best.
+    """
     best = max(_elbo(fit.base) for fit in fits)
     bases = [fit.base for fit in fits if fit.converged or _elbo(fit.base) == best]
     return drop_duplicates(bases, distance, density=density)

@@ -73,7 +73,7 @@ def find_modes(
     Parameters
     ----------
     density, start, rng
-        As for :func:`pymc_tempering.references.advi.fit_advi`.
+        As for :func:`pymc_tempering.references.advi.run_advi`.
     prior_points : array of shape (n, D), optional
         Draws of the prior, further starts; with none of them there are more jittered ones.
     n_starts : int, optional

@@ -5,12 +5,12 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.advi import fit_advi
+from pymc_tempering.references.advi import run_advi
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM, fit_full_rank
 
 
 def mean_field(target, rng):
-    return fit_advi(target, target.start, rng)[0]
+    return run_advi(target, target.start, rng).base
 
 
 def test_elbo_is_log_z_on_a_correlated_gaussian(rng):
