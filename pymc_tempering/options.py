@@ -18,6 +18,7 @@ __all__ = [
     "check_betas",
     "check_choice",
     "check_flag",
+    "check_names",
     "check_positive",
     "check_probability",
     "check_random_seed",
@@ -208,12 +209,26 @@ def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:
     ------
     OptionError
     """
-    unknown = sorted(set(kwargs) - {"blocked", "initial_point", "compile_kwargs"})
+    check_names(
+        step.__name__,
+        set(kwargs) - {"blocked", "initial_point", "compile_kwargs"},
+        set(inspect.signature(step).parameters) - {"kwargs", "rng"},
+        " Draws, chains and the seed are arguments of `pm.sample`.",
+    )
+
+
+def check_names(caller: str, given: Iterable[str], known: Iterable[str], hint: str = "") -> None:
+    """Refuse names of arguments that are not among the known ones, which the message lists.
+
+    Raises
+    ------
+    OptionError
+    """
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        known = set(inspect.signature(step).parameters) - {"kwargs", "rng"}
         raise OptionError(
-            f"{step.__name__} does not know the arguments {unknown}{did_you_mean(unknown, known)}; "
-            f"it takes {sorted(known)}. Draws, chains and the seed are arguments of `pm.sample`."
+            f"{caller} does not know the arguments {unknown}{did_you_mean(unknown, known)}; it "
+            f"takes {sorted(known)}.{hint}"
         )
 
 

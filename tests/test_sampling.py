@@ -147,6 +147,6 @@ def test_public_functions_agree_on_their_arguments():
     sample, estimate = (
         inspect.signature(f).parameters for f in (pm_temper.sample, pm_temper.estimate_logz)
     )
-    shared = ("method", "tune", "chains", "cores", "random_seed", "progressbar")
+    shared = ("method", "tune", "chains", "random_seed")
     for name in shared:
         assert sample[name].default == estimate[name].default

@@ -1,9 +1,10 @@
 """Annealed importance sampling with an ensemble of independent particles."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pymc as pm
@@ -26,6 +27,7 @@ from pymc_tempering.evidence.annealing import ensemble_estimate
 from pymc_tempering.options import (
     check_betas,
     check_choice,
+    check_names,
     check_positive,
     check_random_seed,
     check_whole,
@@ -39,7 +41,7 @@ from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.progress import format_log_z
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["AnnealingResult", "anneal"]
+__all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
 
 DIRECTIONS = ("forward", "reverse", "both")
 _MOVES_BETWEEN_DRAWS = 10
@@ -90,26 +92,32 @@ class AnnealingResult:
         return self.estimate.se
 
 
+class AnnealOptions(TypedDict, total=False):
+    """Options of :func:`anneal` that few runs need; all are explained there."""
+
+    betas: Any
+    schedule: str
+    base: GaussianBase | xr.DataTree | str | None
+    adapt_base: bool
+    step_size: float | Sequence[float] | FloatArray | None
+    transitions: str
+    n_leapfrog: int
+    short_steps: bool
+    target_accept: float | None
+    executor: Executor | None
+
+
 def anneal(
     model: pm.Model | None = None,
     *,
     n_particles: int = 200,
     n_levels: int = 1000,
-    betas: Any = None,
-    schedule: str = "barrier",
     direction: str = "forward",
     draws: xr.DataTree | FloatArray | None = None,
-    base: GaussianBase | xr.DataTree | str | None = None,
-    adapt_base: bool = True,
-    step_size: float | Sequence[float] | FloatArray | None = None,
-    transitions: str = "hamiltonian",
-    n_leapfrog: int = 1,
-    short_steps: bool = True,
-    target_accept: float | None = None,
     tune: int = 200,
-    executor: Executor | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
+    **options: Unpack[AnnealOptions],
 ) -> AnnealingResult:
     r"""Anneal independent particles and estimate log Z from their weights.
 
@@ -126,11 +134,6 @@ def anneal(
         In each direction, default 200 as in [1]_.
     n_levels : int
         Levels of the schedule, base and target included, default 1000.
-    betas : array_like, optional
-        A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
-    schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
-        Equal communication barrier between neighbours (the default) or constant conditional ESS,
-        both from a pilot run; or a fixed shape.
     direction : {"forward", "reverse", "both"}
     draws : DataTree or ndarray of shape (n, D), optional
         Draws of the posterior that reverse particles start from: those of an earlier run, or flat
@@ -138,25 +141,26 @@ def anneal(
         which leave exact draws exact, but not independent: the error is that of means by draw, and
         fewer than 20 are warned of. Of more, evenly spaced ones are taken. Default: from a pilot
         run of parallel tempering.
-    base : GaussianBase, DataTree or "advi", optional
-        As for :class:`pymc_tempering.ParallelTempering`.
-    adapt_base : bool
-        Refine the base in the pilot run. Default True; False keeps a given base.
-    step_size : float or array_like of shape (n_levels,), optional
-        In base coordinates, where the base has standard deviation 1. Default: tuned by dual
-        averaging in pilot runs, by level.
-    transitions, n_leapfrog, short_steps, target_accept
-        As for :class:`pymc_tempering.steps.hais.HAIS`.
     tune : int
         Blocks of 16 scans of the pilot run, default 200. 0 leaves it away: `base` (or local fits),
         a fixed schedule and a `step_size` are then used as they are.
-    executor : concurrent.futures.Executor, optional
-        Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The
-        result does not depend on it. Default: in this thread.
     random_seed : int or numpy.random.Generator, optional
     progressbar : bool
         Show how far pilot run and particles are, with log Z from the particles so far: the mean
         forward weight, and the inverse of the mean of inverse reverse weights. Default True.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
+    schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
+        Equal communication barrier between neighbours (the default) or constant conditional ESS,
+        both from a pilot run; or a fixed shape.
+    step_size : float or array_like of shape (n_levels,), optional
+        In base coordinates, where the base has standard deviation 1. Default: tuned by dual
+        averaging in pilot runs, by level.
+    base, adapt_base, transitions, n_leapfrog, short_steps, target_accept
+        As for :class:`pymc_tempering.HAIS`.
+    executor : concurrent.futures.Executor, optional
+        Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The
+        result does not depend on it. Default: in this thread.
 
     Returns
     -------
@@ -193,17 +197,19 @@ def anneal(
     check_whole("tune", tune, 0)
     check_random_seed(random_seed)
     model = resolve_model(model, "anneal")
+    check_names("anneal", options, anneal_options())
+    betas, step_size = options.get("betas"), options.get("step_size")
+    executor = options.get("executor")
     n = check_n_levels(n_levels) if betas is None else check_betas(betas).size
     check_step_size(step_size, n)
     if tune == 0:
+        schedule = options.get("schedule", "barrier")
         check_untuned(betas is not None, schedule, step_size, direction, draws)
+    of_step: dict[str, Any] = {
+        k: v for k, v in options.items() if k not in ("step_size", "executor")
+    }
     with compiling(progressbar):
-        step = HAIS(
-            n_levels=None if betas is not None else n, betas=betas,
-            schedule=schedule, base=base, adapt_base=adapt_base, transitions=transitions,
-            n_leapfrog=n_leapfrog, short_steps=short_steps, target_accept=target_accept,
-            model=model,
-        )  # fmt: skip
+        step = HAIS(n_levels=n if betas is None else None, model=model, **of_step)
     starts = check_draws(draws, step._density)
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
@@ -212,7 +218,7 @@ def anneal(
     origins = None
     rates, n_gradients = [], 0
     if progressbar:
-        n_gradients = n_leapfrog * (n_levels if betas is None else np.size(betas))
+        n_gradients = n * step._tuner_options.moves.n_leapfrog
         say(
             plan_of_particles(
                 step.density, n_gradients=n_gradients, n_particles=n_particles,
@@ -253,6 +259,12 @@ def anneal(
             forward, reverse, support_mass(annealer, setup_rng), N_SUPPORT_DRAWS, origins
         ),
     )
+
+
+def anneal_options() -> set[str]:
+    """Names of all arguments of :func:`anneal`."""
+    named = set(inspect.signature(anneal).parameters) - {"options"}
+    return named | set(AnnealOptions.__annotations__)
 
 
 def _origins(draws: FloatArray, n: int) -> IntArray:

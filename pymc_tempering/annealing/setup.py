@@ -9,15 +9,13 @@ from pymc_tempering.engine.ensembles.annealer import Annealer
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
-from pymc_tempering.options import (
-    as_numbers,
-)
+from pymc_tempering.options import as_numbers
 from pymc_tempering.progress.phases import Phases
 from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.pilot import Pilot
+from pymc_tempering.steps.pilot import Pilot, PilotStart
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -50,10 +48,10 @@ def set_up(
         path = step._path(step._given_base)
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
     base, anchor, modes = step._first_base(work.report)
+    wide = base if step._given_base is not None else overdisperse(base, len(modes))
     pilot = Pilot(
-        step._path(base if step._given_base is not None else overdisperse(base, len(modes))),
-        anchor, modes, betas=None, adapt_base=options.adapt_base, n_steps=tune,
-        settings=PILOT_SETTINGS, rng=rng,
+        PilotStart(step._path(wide), anchor, modes, modes), betas=None,
+        adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip
     phase = work.add("Pilot run", tune)
     for _ in range(tune):

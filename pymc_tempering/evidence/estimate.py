@@ -30,11 +30,8 @@ def estimate_logz(
     draws: int | None = None,
     tune: int | None = None,
     chains: int = DEFAULT_CHAINS,
-    cores: int | None = None,
     target_se: float | None = None,
-    max_chains: int = 64,
     random_seed: Any = None,
-    progressbar: bool = True,
     **kwargs: Any,
 ) -> LogZEstimate:
     """Estimate the log marginal likelihood (evidence) of a model, with its error.
@@ -62,17 +59,17 @@ def estimate_logz(
         Culpepper 2012). "auto": parallel tempering, the cheapest for a
         given error on 12 of 13 reference problems. "bridge", with a DataTree and its model: bridge
         sampling, also where the draws are those of a tempered run.
-    draws, tune, chains, cores, random_seed, progressbar
+    draws, tune, chains, random_seed
         As in ``pm.sample``; ``draws`` defaults to 160, for "joint_ct" to 3000. A draw is
         ``scans_per_draw`` scans; 160 draws of 4 chains reach an error of a few hundredths of a nat
         on most models.
     target_se : float, optional
         Standard error to reach, in nats: chains are added in rounds until it is, with other seeds
         than those of the chains that are there.
-    max_chains : int
-        Chains in all, stored ones included, where ``target_se`` gives up; the result then says so.
     **kwargs
-        Options of the step, for instance ``scans_per_draw`` or ``base``, or of ``pm.sample``.
+        Options of the step, for instance ``scans_per_draw`` or ``base``, or of ``pm.sample``, for
+        instance ``cores`` or ``progressbar``; and ``max_chains``, default 64: chains in all, stored
+        ones included, where ``target_se`` gives up; the result then says so.
 
     Returns
     -------
@@ -116,6 +113,8 @@ def estimate_logz(
             f"{type(model_or_idata).__name__}; expected a DataTree. A model alone is the first "
             "argument: `estimate_logz(model)`."
         )
+    settled = {name: kwargs.pop(name, default) for name, default in _DEFAULTS.items()}
+    cores, max_chains, progressbar = settled.values()
     if isinstance(model_or_idata, xr.DataTree) and model is not None:
         estimate = estimate_draws(
             model_or_idata, model, method, target_se, max_chains, random_seed, kwargs,
@@ -148,6 +147,10 @@ def estimate_logz(
         )
     warn_of(estimate.warnings)
     return estimate
+
+
+_DEFAULTS = {"cores": None, "max_chains": 64, "progressbar": True}
+"""Of the keyword arguments that the functions below take one by one."""
 
 
 def _sample_and_estimate(
@@ -185,7 +188,8 @@ def _sample_and_estimate(
 def _changed(options: dict[str, Any]) -> dict[str, Any]:
     """Those of the options of `estimate_logz` that are not at their defaults."""
     parameters = inspect.signature(estimate_logz).parameters
-    return {name: value for name, value in options.items() if value is not parameters[name].default}
+    defaults = _DEFAULTS | {name: parameter.default for name, parameter in parameters.items()}
+    return {name: value for name, value in options.items() if value is not defaults[name]}
 
 
 def _estimate_stored(

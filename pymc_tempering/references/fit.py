@@ -40,11 +40,13 @@ def local_fits(
     *,
     most_starts: int | None = None,
     prior_points: FloatArray | None = None,
-    full_rank: bool = True,
     n_iterations: int = 3000,
     report: Report = unwatched,
 ) -> tuple[list[GaussianBase], int]:
     """Distinct local fits from dispersed starts.
+
+    The best ``MOST_FULL_RANK_FITS`` distinct mean-field fits are improved by
+    :func:`.full_rank.fit_full_rank`, after which more of them may turn out to be the same mode.
 
     Parameters
     ----------
@@ -56,9 +58,6 @@ def local_fits(
         Go on in batches of ``n_starts - 1`` up to this number while each batch finds a new mode.
     prior_points : array of shape (n, D), optional
         Further starts, that know how far apart modes may lie.
-    full_rank : bool, default True
-        Improve the best ``MOST_FULL_RANK_FITS`` distinct mean-field fits by
-        :func:`.full_rank.fit_full_rank`, after which more of them may turn out to be the same mode.
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
@@ -80,7 +79,7 @@ def local_fits(
     tally = Tally(report, "local fits", n_starts)
     each = fit_each(density, [start], rng, n_iterations=n_iterations, on_fit=tally.add)
     # what follows has to find modes; their shapes are fitted again by the full-rank fits
-    n_later = n_iterations // 3 if full_rank else n_iterations
+    n_later = n_iterations // 3
     inside = (
         [z for z in prior_points if has_finite_density(density, z)]
         if (prior_points is not None)
@@ -109,16 +108,14 @@ def local_fits(
         elif len(each) >= n_starts:
             break
     n_gradients = sum(fit.n_gradients for fit in each)
-    if full_rank:
-        improved = []
-        tally = Tally(report, "shapes of modes", min(len(fits), MOST_FULL_RANK_FITS))
-        for fit in fits[:MOST_FULL_RANK_FITS]:
-            improved.append(fit_full_rank(density, fit, rng))
-            tally.add()
-        n_gradients += sum(n for _, n in improved)
-        fits = [fit for fit, _ in improved] + fits[MOST_FULL_RANK_FITS:]
-        fits = drop_duplicates(fits, density=density)
-    return fits, n_gradients
+    improved = []
+    tally = Tally(report, "shapes of modes", min(len(fits), MOST_FULL_RANK_FITS))
+    for fit in fits[:MOST_FULL_RANK_FITS]:
+        improved.append(fit_full_rank(density, fit, rng))
+        tally.add()
+    n_gradients += sum(n for _, n in improved)
+    fits = [fit for fit, _ in improved] + fits[MOST_FULL_RANK_FITS:]
+    return drop_duplicates(fits, density=density), n_gradients
 
 
 def base_from_draws(

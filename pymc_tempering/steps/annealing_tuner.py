@@ -13,7 +13,7 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.schedule.annealing import annealing_schedule, n_levels_for_gap
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.pilot import Pilot, PilotResult
+from pymc_tempering.steps.pilot import Pilot, PilotResult, PilotStart
 from pymc_tempering.steps.tuning import overdisperse, round_lengths
 from pymc_tempering.types import FloatArray
 
@@ -65,46 +65,37 @@ class AnnealingTuner(Stateful):
 
     Parameters
     ----------
-    path : TemperedPath
-        To start from.
-    anchor : GaussianBase
-        The combined local fits.
-    modes : ndarray of shape (n, D)
-        Means of the local fits.
+    start : PilotStart
     options : TunerOptions
     n_steps : int
         Blocks of scans that tuning will have; without any, nothing is tuned.
     widen : bool
         Whether the base is made over-dispersed: a base that was fitted leaves out modes.
     rng : numpy.random.Generator
-    places : ndarray of shape (m, D), optional
-        Where replicas start; by default the modes.
     """
 
     _changing = ("pilot_counts", "lengths", "round", "done", "gaps", "knots")
 
     def __init__(
         self,
-        path: TemperedPath,
-        anchor: GaussianBase,
-        modes: FloatArray,
+        start: PilotStart,
         options: TunerOptions,
         *,
         n_steps: int,
         widen: bool,
         rng: np.random.Generator,
-        places: FloatArray | None = None,
     ) -> None:
         self.options = options
         if widen:
-            path = path.moved(overdisperse(path.base, len(modes)))
+            wide = overdisperse(start.path.base, len(start.modes))
+            start = start._replace(path=start.path.moved(wide))
         n_pilot = int(np.ceil(PILOT_SHARE * n_steps))
         self.lengths = round_lengths(n_steps - n_pilot)[-4:]
         self.annealer: Annealer | None = None
         self.pilot_counts = counts_by_name(new_counts())
         self.pilot = Pilot(
-            path, anchor, modes, betas=None, adapt_base=options.adapt_base,
-            n_steps=n_pilot, settings=PILOT_SETTINGS, rng=rng, places=places,
+            start, betas=None, adapt_base=options.adapt_base, n_steps=n_pilot,
+            settings=PILOT_SETTINGS, rng=rng,
         )  # fmt: skip
         self._start_rounds()
         if n_steps == 0:

@@ -19,7 +19,7 @@ from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState, is_diverging
 from pymc_tempering.steps.explorer import explorer_settings
-from pymc_tempering.steps.pilot import Pilot, PilotResult
+from pymc_tempering.steps.pilot import Pilot, PilotResult, PilotStart
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
@@ -124,18 +124,16 @@ class CoupledStep(TemperedStep):
         base, anchor, modes = self._first_base()
         if self._given_base is None:
             base = overdisperse(base, len(modes))
+        path, places = self._path(base), self._places(modes, point)
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
         if n_pilot > 0:
             self._pilot = Pilot(
-                self._path(base), anchor, modes,
-                betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
-                settings=self._settings, rng=self.rng, places=self._places(modes, point),
+                PilotStart(path, anchor, modes, places), betas=self._pilot_betas,
+                adapt_base=self.adapt_base, n_steps=n_pilot, settings=self._settings, rng=self.rng,
             )  # fmt: skip
             return
-        places = self._places(modes, point)
         inside = [z for z in places if np.isfinite(self._density.value_and_grad(z)[0])]
         inside = inside or [self._density.points.ravel(point)]
-        path = self._path(base)
         self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
 
     def _start_pair(

@@ -120,7 +120,7 @@ class GibbsCT(CoupledStep):
     name = method = "gibbs_ct"
     _pair_class = ContinuousPair
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
         vars: Any = None,
         *,

@@ -32,6 +32,7 @@ from pymc_tempering.steps.common import (
     base_id,
     is_diverging,
 )
+from pymc_tempering.steps.pilot import PilotStart
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.types import FloatArray
 
@@ -137,7 +138,7 @@ class HAIS(TemperedStep):
     _state_class = HAISState
     _trips = "restarts"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
         vars: Any = None,
         *,
@@ -178,14 +179,11 @@ class HAIS(TemperedStep):
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, anchor, modes = self._first_base()
         self._tuner = AnnealingTuner(
-            self._path(base),
-            anchor,
-            modes,
+            PilotStart(self._path(base), anchor, modes, self._places(modes, point)),
             self._tuner_options,
             n_steps=self._n_tune if self.tune else 0,
             widen=self._given_base is None,
             rng=self.rng,
-            places=self._places(modes, point),
         )
 
     @density_guard()

@@ -149,7 +149,7 @@ class ParallelTempering(TemperedStep):
     default_tune_steps = 130
     _state_class = ParallelTemperingState
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
         vars: Any = None,
         *,

@@ -20,12 +20,32 @@ from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.tuning import RoundTuner
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Pilot", "PilotResult"]
+__all__ = ["Pilot", "PilotResult", "PilotStart"]
 
 MAX_LEVELS = 32
 _FIRST_N_LEVELS = 12
 # neighbours that never rejected still need room between them
 _MIN_REJECTION = 1e-3
+
+
+class PilotStart(NamedTuple):
+    """What a pilot run starts from.
+
+    Attributes
+    ----------
+    path : TemperedPath
+    anchor : GaussianBase
+        The combined local fits.
+    modes : ndarray of shape (n, D)
+        Means of the local fits.
+    places : ndarray of shape (m, D)
+        Where replicas start: the modes, and a start that the user gave.
+    """
+
+    path: TemperedPath
+    anchor: GaussianBase
+    modes: FloatArray
+    places: FloatArray
 
 
 class PilotResult(NamedTuple):
@@ -74,14 +94,7 @@ class Pilot(Stateful):
 
     Parameters
     ----------
-    path : TemperedPath
-        To start from.
-    anchor : GaussianBase
-        The combined local fits.
-    modes : ndarray of shape (n, D)
-        Means of the local fits.
-    places : ndarray of shape (m, D), optional
-        Where replicas start; by default the modes.
+    start : PilotStart
     betas : ndarray, optional
         A schedule that is kept; by default it adapts.
     adapt_base : bool
@@ -95,25 +108,21 @@ class Pilot(Stateful):
 
     def __init__(
         self,
-        path: TemperedPath,
-        anchor: GaussianBase,
-        modes: FloatArray,
+        start: PilotStart,
         *,
         betas: FloatArray | None,
         adapt_base: bool,
         n_steps: int,
         settings: ExplorerSettings,
         rng: np.random.Generator,
-        places: FloatArray | None = None,
     ) -> None:
         first = make_schedule("geometric", _FIRST_N_LEVELS) if betas is None else betas
-        places = modes if places is None else places
-        self.ladder = Ladder(path, first, places, rng, settings=settings)
+        self.ladder = Ladder(start.path, first, start.places, rng, settings=settings)
         self.tuner = RoundTuner(
             n_steps,
             max(MAX_LEVELS, first.size),
-            anchor,
-            len(modes),
+            start.anchor,
+            len(start.modes),
             adapt_schedule=betas is None,
             adapt_base=adapt_base,
         )

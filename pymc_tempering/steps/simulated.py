@@ -122,7 +122,7 @@ class SimulatedTempering(CoupledStep):
     method = "st"
     _pair_class = SimulatedPair
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
         vars: Any = None,
         *,

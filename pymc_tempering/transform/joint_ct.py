@@ -9,10 +9,10 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.methods import Method
-from pymc_tempering.options import did_you_mean
+from pymc_tempering.options import check_names
 from pymc_tempering.steps.run import Sampler
 from pymc_tempering.transform.analysis import analyse_record, bridge_chains
 from pymc_tempering.transform.record import JointRecord
@@ -62,13 +62,9 @@ def prepare(
     known = {"draws", "chains", "cores", "random_seed", "progressbar", "nuts_sampler"}
     # asked of every pm.sample call; here they are settled by the method
     own = {k: v for k, v in options.items() if k not in ("quiet", "compute_convergence_checks")}
-    unknown = set(own) - known
-    if unknown:
-        raise OptionError(
-            f"{method.name} does not know the arguments {sorted(unknown)}"
-            f"{did_you_mean(unknown, known)}; it takes {sorted(known)}. "
-            "For more control use `temper`, `pm.sample` and `untemper`."
-        )
+    check_names(
+        method.name, own, known, " For more control use `temper`, `pm.sample` and `untemper`."
+    )
     settled = {name: run_settings[name] for name in ("draws", "tune", "cores", "progressbar")}
     return partial(run, model, **settled, **own)
 

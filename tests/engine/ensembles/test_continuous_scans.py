@@ -20,6 +20,7 @@ from pymc_tempering.engine.ensembles.continuous_scans import (
 from pymc_tempering.engine.ensembles.pair_moves import Bias, move, move_target
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import draw_from_reference
 from pymc_tempering.engine.tally import (
     COUNTERS,
     REFERENCE_DRAWS,
@@ -127,9 +128,10 @@ def redraw_with_wrong_sign(bias, pair, delta, log_masses, log, rng):
     redraw_beta(wrong, pair, delta, log_masses, log, rng)
 
 
-def always_the_reference(path, bias, pair, replicas, draw, total, log_masses, log, rng):
-    # the ratio is infinite
-    try_reference(path, bias, pair, replicas, draw, -np.inf, log_masses, log, rng)
+def always_the_reference(path, bias, pair, replicas, draw, log_masses, log, rng):
+    holder = pair.holder
+    draw_from_reference(path, replicas, holder[2], draw, rng)
+    holder[0], holder[2] = holder[2], holder[0]
 
 
 def move_target_at_beta(path, explorer, pair, replicas, adaptation, log, rng):
