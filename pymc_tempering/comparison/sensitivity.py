@@ -1,6 +1,6 @@
 """How much the evidence depends on the priors: reweighted from one run, without new sampling."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,7 @@ def prior_sensitivity(
     return table
 
 
-def _doubts(table: pd.DataFrame) -> list[Doubt]:
+def _doubts(table: pd.DataFrame) -> Iterator[Doubt]:
     """One for each code in the column ``warning``."""
     rows, measured = {}, {}
     for code, part in table.groupby("warning"):
@@ -196,49 +196,39 @@ def _doubts(table: pd.DataFrame) -> list[Doubt]:
             "pareto_k": part["pareto_k"].tolist(),
             "weight_ess_share": part["weight_ess_share"].tolist(),
         }
-    doubts = []
     if collapsed := rows.get("weights_collapse"):
-        doubts.append(
-            Doubt(
-                "weights_collapse",
-                f"few draws of the run lie where the posterior is after {collapsed}: Pareto k is "
-                f"too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. These "
-                "log Z cannot be trusted, nor can their errors.",
-                "Sample the changed model instead, or change less.",
-                measured["weights_collapse"],
-            )
+        yield Doubt(
+            "weights_collapse",
+            f"few draws of the run lie where the posterior is after {collapsed}: Pareto k is "
+            f"too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. These "
+            "log Z cannot be trusted, nor can their errors.",
+            "Sample the changed model instead, or change less.",
+            measured["weights_collapse"],
         )
     if heavy := rows.get("heavy_tailed_weights"):
-        doubts.append(
-            Doubt(
-                "heavy_tailed_weights",
-                f"after {heavy} Pareto k is above {HEAVY_PARETO_K}, where weights have no "
-                "variance, so the error may be too small.",
-                "Raise `draws` of the run, change less, or sample the changed model.",
-                measured["heavy_tailed_weights"],
-            )
+        yield Doubt(
+            "heavy_tailed_weights",
+            f"after {heavy} Pareto k is above {HEAVY_PARETO_K}, where weights have no "
+            "variance, so the error may be too small.",
+            "Raise `draws` of the run, change less, or sample the changed model.",
+            measured["heavy_tailed_weights"],
         )
     if few := rows.get("too_few_effective_draws"):
-        doubts.append(
-            Doubt(
-                "too_few_effective_draws",
-                f"log Z after {few} rests on fewer than {MIN_ESS:.0f} independent weights, and its "
-                "error is uncertain.",
-                "Raise `draws` of the run, or change less.",
-                measured["too_few_effective_draws"],
-            )
+        yield Doubt(
+            "too_few_effective_draws",
+            f"log Z after {few} rests on fewer than {MIN_ESS:.0f} independent weights, and its "
+            "error is uncertain.",
+            "Raise `draws` of the run, or change less.",
+            measured["too_few_effective_draws"],
         )
     if beyond := rows.get("prior_mass_out_of_reach"):
-        doubts.append(
-            Doubt(
-                "prior_mass_out_of_reach",
-                f"{beyond} has prior mass where the model of the run has none. No draw shows what "
-                "it is worth, so log Z may be too low.",
-                "Sample the alternative instead.",
-                measured["prior_mass_out_of_reach"],
-            )
+        yield Doubt(
+            "prior_mass_out_of_reach",
+            f"{beyond} has prior mass where the model of the run has none. No draw shows what "
+            "it is worth, so log Z may be too low.",
+            "Sample the alternative instead.",
+            measured["prior_mass_out_of_reach"],
         )
-    return doubts
 
 
 def _changes(

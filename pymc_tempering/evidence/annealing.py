@@ -1,5 +1,7 @@
 """The estimate that an ensemble of annealed particles supports."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from pymc_tempering.estimators.annealed import (
@@ -89,7 +91,7 @@ def ensemble_estimate(
     variance = error.se**2
     if not forward.size and support_mass > 0:
         variance += (1.0 - support_mass) / (support_mass * n_support_draws)
-    warnings = annealing_doubts(
+    doubts = annealing_doubts(
         weight_ess=ess,
         pareto_k=deciding_pareto_k(pareto_forward, pareto_reverse),
         gap=np.nan if lower is None or upper is None else upper - lower,
@@ -97,15 +99,14 @@ def ensemble_estimate(
         support_mass=support_mass,
         n_particles=max(forward.size, reverse.size),
     )
-    if reverse.size and starts is not None:
-        warnings += _start_doubts(int(starts.max()) + 1)
+    few_starts = _start_doubts(int(starts.max()) + 1) if reverse.size and starts is not None else ()
     direction = ("forward" if upper is None else "reverse") if len(errors) == 1 else "bar"
     return LogZEstimate(
         log_z=log_z,
         se=float(np.sqrt(variance)),
         method=f"hais, {direction}",
         per_chain=np.array([log_z]),
-        warnings=tuple(warnings),
+        warnings=(*doubts, *few_starts),
         ess=error.ess,
         df=error.df,
         lower=lower,
@@ -141,10 +142,10 @@ def _sum(errors: list[StandardError]) -> StandardError:
     )
 
 
-def _start_doubts(n_starts: int) -> list[Doubt]:
+def _start_doubts(n_starts: int) -> Iterator[Doubt]:
     if n_starts >= MIN_STARTS:
-        return []
-    doubt = Doubt(
+        return
+    yield Doubt(
         "few_starting_draws",
         f"reverse particles descend from {n_starts} draws of the posterior, fewer than "
         f"{MIN_STARTS}. They share the modes of these, and the error cannot know what the draws "
@@ -152,4 +153,3 @@ def _start_doubts(n_starts: int) -> list[Doubt]:
         "Pass more `draws`, or none, so that a pilot run makes them.",
         {"starting draws": n_starts},
     )
-    return [doubt]

@@ -1,6 +1,6 @@
 """What the evidence of every method has in common: the parts of a run's estimate, and their sum."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,14 +10,21 @@ from scipy.stats import chi2
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
+from pymc_tempering.estimators.uncertainty import (
+    StandardError,
+    chain_standard_errors,
+    log_z_standard_error,
+)
 from pymc_tempering.evidence.agreement import agreement_doubts
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains"]
+__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "support_doubts"]
 
 MIN_ESS = 100.0
 """Effective scans below which an error of log Z is itself too uncertain to be trusted."""
+
+FULL_SUPPORT = 0.99
+"""Share of the base on the support of the target beyond which the rest is not worth a warning."""
 
 _DISAGREEMENT_RATE = 1e-5
 
@@ -72,26 +79,14 @@ def combine(
         Without its ``idata``.
     """
     error = log_z_standard_error(parts.log_z, parts.influences)
-    warnings = list(parts.warnings)
     log_z = float(np.mean(parts.log_z))
-    if not np.isfinite(log_z) or not np.isfinite(error.se):
-        warnings.append(
-            Doubt(
-                "no_overlap",
-                "neighbouring levels share no draws, so log Z has no error.",
-                "Raise `n_levels` and `tune`.",
-                {"log_z_chain": np.asarray(parts.log_z, dtype=float).tolist()},
-            )
-        )
-    else:
-        warnings += _doubts(parts, error.ess)
-    warnings += agreement_doubts(draws or {}, parts.arrays.get("global_barrier"))
+    disagreement = agreement_doubts(draws or {}, parts.arrays.get("global_barrier"))
     return LogZEstimate(
         log_z=log_z,
         se=float(error.se),
         method=method,
         per_chain=np.array(parts.log_z, dtype=np.float64),
-        warnings=tuple(warnings),
+        warnings=(*parts.warnings, *_doubts(parts, error), *disagreement),
         ess=float(error.ess),
         df=float(error.df),
         lower=parts.lower,
@@ -153,17 +148,41 @@ def combine_chains(chains: Sequence[ChainEstimate], method: str) -> LogZEstimate
     return combine(MethodEstimate(log_z, [chain.influence for chain in chains]), method)
 
 
-def _doubts(parts: MethodEstimate, ess: float) -> list[Doubt]:
-    warnings = []
+def support_doubts(mass: float, text: str) -> Iterator[Doubt]:
+    """Warning about a target that is zero on part of the base.
+
+    Parameters
+    ----------
+    mass : float
+        The base's mass on the support.
+    text : str
+        What the missing share is of, and what estimates make of it.
+    """
+    if mass < FULL_SUPPORT:
+        yield Doubt(
+            "target_zero_on_base",
+            f"{100 * (1 - mass):.1f} % of {text}",
+            "With a small mass, choose a transform that keeps the sampler inside.",
+            {"support_mass": float(mass)},
+        )
+
+
+def _doubts(parts: MethodEstimate, error: StandardError) -> Iterator[Doubt]:
+    if not np.isfinite(np.mean(parts.log_z)) or not np.isfinite(error.se):
+        yield Doubt(
+            "no_overlap",
+            "neighbouring levels share no draws, so log Z has no error.",
+            "Raise `n_levels` and `tune`.",
+            {"log_z_chain": np.asarray(parts.log_z, dtype=float).tolist()},
+        )
+        return
+    ess = error.ess
     if ess < MIN_ESS:
-        warnings.append(
-            Doubt(
-                "too_few_effective_draws",
-                f"the error of log Z rests on {ess:.0f} independent scans, fewer than "
-                f"{MIN_ESS:.0f}.",
-                "Raise `draws`, or pass `target_se`.",
-                {"log_marginal_likelihood_ess": float(ess)},
-            )
+        yield Doubt(
+            "too_few_effective_draws",
+            f"the error of log Z rests on {ess:.0f} independent scans, fewer than {MIN_ESS:.0f}.",
+            "Raise `draws`, or pass `target_se`.",
+            {"log_marginal_likelihood_ess": float(ess)},
         )
     if len(parts.log_z) > 1:
         own = np.maximum(chain_standard_errors(parts.influences), 1e-12)
@@ -173,13 +192,10 @@ def _doubts(parts: MethodEstimate, ess: float) -> list[Doubt]:
         # an error from few effective scans is uncertain by itself: be lenient by that much
         lenient = statistic / (1.0 + 20.0 / max(ess / len(parts.log_z), 1.0))
         if chi2.sf(lenient, len(parts.log_z) - 1) < _DISAGREEMENT_RATE:
-            warnings.append(
-                Doubt(
-                    "chains_disagree",
-                    f"their estimates {np.round(parts.log_z, 2).tolist()} differ by more than "
-                    "their own errors explain, so some have not found every mode.",
-                    "Raise `tune` and `draws`; look at the swap rates of each chain.",
-                    {"log_z_chain": parts.log_z.tolist(), "chi2": statistic},
-                )
+            yield Doubt(
+                "chains_disagree",
+                f"their estimates {np.round(parts.log_z, 2).tolist()} differ by more than "
+                "their own errors explain, so some have not found every mode.",
+                "Raise `tune` and `draws`; look at the swap rates of each chain.",
+                {"log_z_chain": parts.log_z.tolist(), "chi2": statistic},
             )
-    return warnings

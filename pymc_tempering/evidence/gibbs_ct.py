@@ -1,22 +1,20 @@
 """The evidence of a run of Gibbs continuous tempering, from its recorded statistics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
 from pymc_tempering.estimators.doubt import Doubt
-from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.evidence.common import MethodEstimate, support_doubts
+from pymc_tempering.evidence.pair import one_setting, pair_arrays, restart_doubts
 from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
 
-MIN_RESTARTS = 10
 MIN_OCCUPANCY = 0.05
-FULL_SUPPORT = 0.99
 _N_BINS = 8
 
 
@@ -48,7 +46,8 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     n_chains = len(delta)
     log_z, influences = np.empty(n_chains), []
     log_z_levels = np.empty(knots.shape)
-    mass = statistics["n_base_support"].sum(axis=1) / statistics["n_base_draws"].sum(axis=1)
+    common = pair_arrays(statistics)
+    mass = common["support_mass"]
     occupancy, tail, with_target = np.empty((3, n_chains))
     for chain in range(n_chains):
         x = delta[chain].ravel()
@@ -70,12 +69,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         "betas": knots,
         "bias": bias,
         "log_z_levels": log_z_levels,
-        "support_mass": mass,
         "pareto_k_base": tail,
         "lowest_occupancy": occupancy,
-        "exchange_rate": statistics["exchange_rate"].mean(axis=1),
-        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
-        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+        **common,
     }
     return MethodEstimate(
         log_z,
@@ -84,7 +80,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
             "continuous tempering": float(log_z.mean()),
             "continuous tempering, bar with the target": float(with_target.mean()),
         },
-        warnings=restart_doubts(arrays["n_tempered_restarts"]) + _doubts(arrays),
+        warnings=[*restart_doubts(arrays["n_tempered_restarts"]), *_doubts(arrays)],
         arrays=arrays,
     )
 
@@ -100,39 +96,6 @@ def _with_target(
     reverse = -log_beta_density(target_delta, knots, bias, 1.0)
     ratio = bar(log_p1, reverse).log_ratio
     return float(bias[-1] - bias[0] + ratio - log_mean_exp(log_p0))
-
-
-def one_setting(values: FloatArray, name: str) -> FloatArray:
-    """Value of an adapted statistic in each chain, shape (chain, ...).
-
-    Raises
-    ------
-    DataError
-        If it changed during a chain, as it does in tuning.
-    """
-    for chain, own in enumerate(values):
-        if not np.array_equal(own.min(axis=0), own.max(axis=0), equal_nan=True):
-            raise DataError(
-                f"`{name}` changes during chain {chain}, so it mixes tuning with sampling. Pass "
-                "the draws after tuning only."
-            )
-    return values[:, 0]
-
-
-def restart_doubts(restarts: FloatArray) -> list[Doubt]:
-    """Warning about chains whose target replica was hardly ever renewed from the base."""
-    idle = np.flatnonzero(restarts < MIN_RESTARTS).tolist()
-    if not idle:
-        return []
-    counts = restarts[idle].astype(int).tolist()
-    doubt = Doubt(
-        "few_tempered_restarts",
-        f"in chains {idle} the recorded replica was renewed from the base {counts} times, fewer "
-        f"than {MIN_RESTARTS}, so little says that every mode was found.",
-        "Raise `tune` and `draws`.",
-        {"n_tempered_restarts": counts, "chain": idle},
-    )
-    return [doubt]
 
 
 def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: float) -> FloatArray:
@@ -151,27 +114,17 @@ def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
     return float(counts.min() * counts.size / beta.size)
 
 
-def _doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
-    warnings = []
+def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
     low = np.flatnonzero(arrays["lowest_occupancy"] < MIN_OCCUPANCY).tolist()
     if low:
-        warnings.append(
-            Doubt(
-                "beta_hardly_visits",
-                f"in chains {low} one part has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
-                "Raise `tune`, or leave `log_zeta` at 'adapt'.",
-                {"lowest_occupancy": arrays["lowest_occupancy"][low].tolist(), "chain": low},
-            )
+        yield Doubt(
+            "beta_hardly_visits",
+            f"in chains {low} one part has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
+            "Raise `tune`, or leave `log_zeta` at 'adapt'.",
+            {"lowest_occupancy": arrays["lowest_occupancy"][low].tolist(), "chain": low},
         )
-    mass = float(np.nanmin(arrays["support_mass"]))
-    if mass < FULL_SUPPORT:
-        warnings.append(
-            Doubt(
-                "target_zero_on_base",
-                f"{100 * (1 - mass):.1f} % of the base's draws have no density under the model. "
-                "The estimate was corrected by the log of the base's mass on the support.",
-                "With a small mass, choose a transform that keeps the sampler inside.",
-                {"support_mass": mass},
-            )
-        )
-    return warnings
+    yield from support_doubts(
+        np.nanmin(arrays["support_mass"]),
+        "the base's draws have no density under the model. The estimate was corrected by the log "
+        "of the base's mass on the support.",
+    )

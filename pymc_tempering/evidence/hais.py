@@ -1,6 +1,6 @@
 """The evidence of a HAIS run, from the weights of its forward and reverse annealing runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from pymc_tempering.estimators.annealed import (
 )
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
-from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.evidence.common import MethodEstimate, support_doubts
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
@@ -23,7 +23,6 @@ __all__ = ["annealing_doubts", "collect", "deciding_pareto_k"]
 MIN_WEIGHT_ESS = 20.0
 MAX_GAP = 3.0
 MIN_ACCEPTED = 0.02
-FULL_SUPPORT = 0.99
 MIN_PARTICLES = 25
 """The fewest that `pymc_tempering.numerics.pareto_k` fits a tail to."""
 MAX_CROSSING = 4.0
@@ -92,7 +91,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     up = annealed_forward(forward_all.ravel())
     down = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf)
     lower, upper = up.log_z, down.log_z
-    warnings = annealing_doubts(
+    doubts = annealing_doubts(
         weight_ess=float(arrays["weight_ess"].sum()),
         pareto_k=deciding_pareto_k(
             arrays["pareto_k_weights_forward"], arrays["pareto_k_weights_reverse"]
@@ -105,20 +104,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         support_mass=mass,
         n_particles=forward_all[0].size,
     )
-    idle = np.flatnonzero(arrays["acceptance_rate_particles"] < MIN_ACCEPTED).tolist()
-    if idle:
-        warnings.append(
-            Doubt(
-                "particles_hardly_accepted",
-                f"in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % of the new particles "
-                "replaced the current one, so draws and upper bound rest on few of them.",
-                "Raise `n_levels` or `tune`.",
-                {
-                    "acceptance_rate_particles": arrays["acceptance_rate_particles"][idle].tolist(),
-                    "chain": idle,
-                },
-            )
-        )
     return MethodEstimate(
         log_z=log_z,
         influences=influences,
@@ -129,9 +114,21 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         },
         lower=float(lower),
         upper=float(upper),
-        warnings=warnings,
+        warnings=[*doubts, *_acceptance_doubts(arrays["acceptance_rate_particles"])],
         arrays=arrays,
     )
+
+
+def _acceptance_doubts(rates: FloatArray) -> Iterator[Doubt]:
+    idle = np.flatnonzero(rates < MIN_ACCEPTED).tolist()
+    if idle:
+        yield Doubt(
+            "particles_hardly_accepted",
+            f"in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % of the new particles "
+            "replaced the current one, so draws and upper bound rest on few of them.",
+            "Raise `n_levels` or `tune`.",
+            {"acceptance_rate_particles": rates[idle].tolist(), "chain": idle},
+        )
 
 
 def annealing_doubts(
@@ -142,7 +139,7 @@ def annealing_doubts(
     gap_error: StandardError,
     support_mass: float,
     n_particles: int,
-) -> list[Doubt]:
+) -> Iterator[Doubt]:
     """What speaks against an estimate from annealing runs.
 
     Parameters
@@ -160,72 +157,55 @@ def annealing_doubts(
     n_particles : int
         Weights that a tail was fitted to.
     """
-    warnings = []
     if n_particles < MIN_PARTICLES:
-        warnings.append(
-            Doubt(
-                "too_few_particles",
-                f"there are {n_particles} annealing weights in a direction, fewer than "
-                f"{MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
-                "itself uncertain.",
-                "Raise the number of draws or particles.",
-                {"number of weights": n_particles},
-            )
+        yield Doubt(
+            "too_few_particles",
+            f"there are {n_particles} annealing weights in a direction, fewer than "
+            f"{MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
+            "itself uncertain.",
+            "Raise the number of draws or particles.",
+            {"number of weights": n_particles},
         )
     if weight_ess < MIN_WEIGHT_ESS:
-        warnings.append(
-            Doubt(
-                "few_particles_hold_weight",
-                f"the effective number of forward particles is {weight_ess:.1f}.",
-                "Raise `n_levels`, or the number of draws or particles.",
-                {"weight_ess": float(weight_ess)},
-            )
+        yield Doubt(
+            "few_particles_hold_weight",
+            f"the effective number of forward particles is {weight_ess:.1f}.",
+            "Raise `n_levels`, or the number of draws or particles.",
+            {"weight_ess": float(weight_ess)},
         )
     if pareto_k > MAX_PARETO_K:
-        warnings.append(
-            Doubt(
-                "pareto_k_high",
-                f"the annealing weights have heavy tails (k = {pareto_k:.2f}), so the error of "
-                "log Z may be too small.",
-                "Raise `n_levels`.",
-                {"largest pareto_k_weights": float(pareto_k)},
-            )
+        yield Doubt(
+            "pareto_k_high",
+            f"the annealing weights have heavy tails (k = {pareto_k:.2f}), so the error of "
+            "log Z may be too small.",
+            "Raise `n_levels`.",
+            {"largest pareto_k_weights": float(pareto_k)},
         )
     if abs(gap) > MAX_GAP:
-        warnings.append(
-            Doubt(
-                "bounds_far_apart",
-                f"forward and reverse annealing differ by {gap:.1f} nats, so one of them has not "
-                "seen what the other has.",
-                "Raise `n_levels` or `tune`.",
-                {"upper - lower": float(gap)},
-            )
+        yield Doubt(
+            "bounds_far_apart",
+            f"forward and reverse annealing differ by {gap:.1f} nats, so one of them has not "
+            "seen what the other has.",
+            "Raise `n_levels` or `tune`.",
+            {"upper - lower": float(gap)},
         )
     # with few starting draws the error itself is uncertain
     allowed = max(MAX_CROSSING, float(student_t.isf(_CROSSING_RATE, gap_error.df)))
     if -gap > allowed * gap_error.se:
-        warnings.append(
-            Doubt(
-                "bounds_crossed",
-                f"the lower bound exceeds the upper by {-gap:.2g} nats, more than the error of "
-                f"their difference, {gap_error.se:.2g}, explains, so the reverse particles did not "
-                "start from draws of the whole posterior.",
-                "Start them from more draws, of every mode, or raise `n_levels`.",
-                {"upper - lower": float(gap), "its standard error": float(gap_error.se)},
-            )
+        yield Doubt(
+            "bounds_crossed",
+            f"the lower bound exceeds the upper by {-gap:.2g} nats, more than the error of "
+            f"their difference, {gap_error.se:.2g}, explains, so the reverse particles did not "
+            "start from draws of the whole posterior.",
+            "Start them from more draws, of every mode, or raise `n_levels`.",
+            {"upper - lower": float(gap), "its standard error": float(gap_error.se)},
         )
-    if support_mass < FULL_SUPPORT:
-        warnings.append(
-            Doubt(
-                "target_zero_on_base",
-                f"{100 * (1 - support_mass):.1f} % of the particles started where there is no "
-                "density under the model. The forward and the combined estimate account for it; "
-                "the reverse one was corrected by the log of the base's mass on the support.",
-                "With a small mass, choose a transform that keeps the sampler inside.",
-                {"support_mass": float(support_mass)},
-            )
-        )
-    return warnings
+    yield from support_doubts(
+        support_mass,
+        "the particles started where there is no density under the model. The forward and the "
+        "combined estimate account for it; the reverse one was corrected by the log of the base's "
+        "mass on the support.",
+    )
 
 
 def deciding_pareto_k(forward: ArrayLike, reverse: ArrayLike) -> float:

@@ -1,6 +1,6 @@
 """The evidence of a parallel tempering run, from its recorded statistics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pymc_tempering.estimators.stepping_stone import (
     stepping_stone_reverse,
     support_mass,
 )
-from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.evidence.common import MethodEstimate, support_doubts
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
@@ -21,7 +21,6 @@ __all__ = ["collect", "collect_bar"]
 
 MIN_ROUND_TRIPS = 1
 MIN_SWAP_RATE = 0.05
-FULL_SUPPORT = 0.99
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -77,7 +76,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = _doubts(arrays, n_scans=statistics["delta"][0, ..., 0].size)
+    warnings = list(_doubts(arrays, n_scans=statistics["delta"][0, ..., 0].size))
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
@@ -120,69 +119,52 @@ def _pareto_k_noise(n_scans: int) -> float:
     return float((1.0 + MAX_PARETO_K) / n_tail**0.5)
 
 
-def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> list[Doubt]:
-    warnings = []
+def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> Iterator[Doubt]:
     idle = np.flatnonzero(arrays["n_round_trips"] < MIN_ROUND_TRIPS).tolist()
     if idle:
-        warnings.append(
-            Doubt(
-                "no_round_trips",
-                f"in chains {idle} no replica went from base to target and back, so nothing says "
-                "that every mode was found.",
-                "Raise `tune` and `draws`, or `n_levels`.",
-                {"n_round_trips": arrays["n_round_trips"][idle].tolist(), "chain": idle},
-            )
+        yield Doubt(
+            "no_round_trips",
+            f"in chains {idle} no replica went from base to target and back, so nothing says "
+            "that every mode was found.",
+            "Raise `tune` and `draws`, or `n_levels`.",
+            {"n_round_trips": arrays["n_round_trips"][idle].tolist(), "chain": idle},
         )
     unreached = int(arrays["n_unreached_modes"].max())
     if unreached:
-        warnings.append(
-            Doubt(
-                "mode_out_of_reach",
-                f"local fits found {unreached} mode(s) many standard deviations outside the base "
-                "that was given, and it may not adapt, so log Z may lack their mass.",
-                "Leave `adapt_base` on, or give a wider base.",
-                {"n_unreached_modes": unreached},
-            )
+        yield Doubt(
+            "mode_out_of_reach",
+            f"local fits found {unreached} mode(s) many standard deviations outside the base "
+            "that was given, and it may not adapt, so log Z may lack their mass.",
+            "Leave `adapt_base` on, or give a wider base.",
+            {"n_unreached_modes": unreached},
         )
     rates = arrays["swap_acceptance_rate"]
     chain, pair = np.unravel_index(np.nanargmin(rates), rates.shape)
     if rates[chain, pair] < MIN_SWAP_RATE:
         low, high = arrays["betas"][chain, pair : pair + 2]
-        warnings.append(
-            Doubt(
-                "swap_rate_near_zero",
-                f"{rates[chain, pair]:.3f} between beta = {low:.3g} and {high:.3g} in chain "
-                f"{chain}.",
-                "Raise `tune`, so that the schedule adapts, or `n_levels`.",
-                {
-                    "swap_acceptance_rate": float(rates[chain, pair]),
-                    "betas": [float(low), float(high)],
-                    "chain": [int(chain)],
-                },
-            )
+        yield Doubt(
+            "swap_rate_near_zero",
+            f"{rates[chain, pair]:.3f} between beta = {low:.3g} and {high:.3g} in chain {chain}.",
+            "Raise `tune`, so that the schedule adapts, or `n_levels`.",
+            {
+                "swap_acceptance_rate": float(rates[chain, pair]),
+                "betas": [float(low), float(high)],
+                "chain": [int(chain)],
+            },
         )
     # an estimate that weighs both sides, as MBAR does, fails only where both have heavy tails
     k = np.fmin(arrays["pareto_k_forward"], arrays["pareto_k_reverse"])
     if np.isfinite(k).any() and np.nanmax(k) > MAX_PARETO_K + _pareto_k_noise(n_scans):
-        warnings.append(
-            Doubt(
-                "pareto_k_high",
-                "the weights between two levels have heavy tails in both directions "
-                f"(k = {np.nanmax(k):.2f}), so the error of log Z may be too small.",
-                "Raise `n_levels`.",
-                {"lower of pareto_k_forward and pareto_k_reverse": float(np.nanmax(k))},
-            )
+        yield Doubt(
+            "pareto_k_high",
+            "the weights between two levels have heavy tails in both directions "
+            f"(k = {np.nanmax(k):.2f}), so the error of log Z may be too small.",
+            "Raise `n_levels`.",
+            {"lower of pareto_k_forward and pareto_k_reverse": float(np.nanmax(k))},
         )
-    mass = float(np.nanmin(arrays["support_mass"]))
-    if mass < FULL_SUPPORT:
-        warnings.append(
-            Doubt(
-                "target_zero_on_base",
-                f"{100 * (1 - mass):.1f} % of the base's draws have no density under the model. "
-                "MBAR, BAR and the forward estimate account for it; the reverse one was corrected "
-                "by the log of the base's mass on the support.",
-                "With a small mass, choose a transform that keeps the sampler inside.",
-                {"support_mass": mass},
-            )
-        )
-    return warnings
+    yield from support_doubts(
+        np.nanmin(arrays["support_mass"]),
+        "the base's draws have no density under the model. MBAR, BAR and the forward estimate "
+        "account for it; the reverse one was corrected by the log of the base's mass on the "
+        "support.",
+    )

@@ -1,6 +1,7 @@
 """Priors that the evidence depends on more than on the data: improper or extremely wide ones."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     return warnings
 
 
-def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[Doubt]:
+def _without_end(posterior: xr.Dataset, improper: list[str]) -> Iterator[Doubt]:
     """Warning about draws that spread as where the posterior has no finite integral."""
     spread = {}
     for name in improper:
@@ -98,9 +99,9 @@ def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[Doubt]:
             spread[name] = float(np.nan_to_num(distance, nan=np.inf, posinf=np.inf).max())
     far = {name: s for name, s in spread.items() if not s <= MAX_SPREAD}
     if not far:
-        return []
+        return
     listed = ", ".join(f"{name} ({s:.2g})" for name, s in far.items())
-    doubt = Doubt(
+    yield Doubt(
         "posterior_without_end",
         f"draws of flat variables spread as far as {listed}, as they do where the posterior has "
         "no finite integral, and log Z is then infinite whatever is printed.",
@@ -108,7 +109,6 @@ def _without_end(posterior: xr.Dataset, improper: list[str]) -> list[Doubt]:
         "other units.",
         {f"largest distance from the median of {name}": s for name, s in far.items()},
     )
-    return [doubt]
 
 
 def _prior_draws(

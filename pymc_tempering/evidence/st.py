@@ -1,14 +1,14 @@
 """The evidence of a run of simulated tempering, from its recorded statistics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
-from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.evidence.gibbs_ct import FULL_SUPPORT, one_setting, restart_doubts
+from pymc_tempering.evidence.common import MethodEstimate, support_doubts
+from pymc_tempering.evidence.pair import one_setting, pair_arrays, restart_doubts
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
@@ -43,14 +43,10 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     log_z, influences = np.empty(n_chains), []
     ti_rb = np.full(n_chains, np.nan)
     by_level = ("log_z_levels", "level_probability", "log_z_bias", "log_z_variance")
-    draws = statistics["n_base_draws"].sum(axis=1)
     arrays = {name: np.full(betas.shape, np.nan) for name in by_level} | {
         "betas": betas,
         "log_level_weights": weights,
-        "support_mass": statistics["n_base_support"].sum(axis=1) / np.maximum(draws, 1),
-        "exchange_rate": statistics["exchange_rate"].mean(axis=1),
-        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
-        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+        **pair_arrays(statistics),
     }
     for chain in range(n_chains):
         used = np.isfinite(betas[chain])
@@ -72,36 +68,24 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         log_z,
         influences,
         per_method,
-        warnings=restart_doubts(arrays["n_tempered_restarts"]) + _doubts(arrays),
+        warnings=[*restart_doubts(arrays["n_tempered_restarts"]), *_doubts(arrays)],
         arrays=arrays,
     )
 
 
-def _doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
-    warnings = []
+def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
     share = arrays["level_probability"]
     relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)
     low = np.flatnonzero(relative < MIN_OCCUPANCY).tolist()
     if low:
-        warnings.append(
-            Doubt(
-                "levels_hardly_visited",
-                f"in chains {low} one level has less than {100 * MIN_OCCUPANCY:.0f} % of its "
-                "share.",
-                "Raise `tune`, or leave `log_level_weights` at 'adapt'.",
-                {"lowest level_probability, relative": relative[low].tolist(), "chain": low},
-            )
+        yield Doubt(
+            "levels_hardly_visited",
+            f"in chains {low} one level has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
+            "Raise `tune`, or leave `log_level_weights` at 'adapt'.",
+            {"lowest level_probability, relative": relative[low].tolist(), "chain": low},
         )
-    mass = float(arrays["support_mass"].min())
-    if mass < FULL_SUPPORT:
-        warnings.append(
-            Doubt(
-                "target_zero_on_base",
-                f"{100 * (1 - mass):.1f} % of the base's draws have no density under the model. "
-                "RTS accounts for it; thermodynamic integration has no value here and was left "
-                "out.",
-                "With a small mass, choose a transform that keeps the sampler inside.",
-                {"support_mass": mass},
-            )
-        )
-    return warnings
+    yield from support_doubts(
+        arrays["support_mass"].min(),
+        "the base's draws have no density under the model. RTS accounts for it; thermodynamic "
+        "integration has no value here and was left out.",
+    )

@@ -1,5 +1,6 @@
 """What the draws of a tempered model say: weights at beta = 1, log Z, and what is doubtful."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
-from pymc_tempering.evidence.common import MethodEstimate
+from pymc_tempering.evidence.common import FULL_SUPPORT, MethodEstimate
 from pymc_tempering.numerics import weight_ess
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.bridge import bridged_log_z
@@ -23,7 +24,6 @@ _MIN_WEIGHT_ESS = 100.0
 _MIN_BASE_ESS = 30.0
 _MAX_BASE_Z = 6.0
 _MAX_DIVERGING = 0.1
-_FULL_SUPPORT = 0.99
 _MIN_SUPPORT = 0.05
 
 
@@ -149,7 +149,7 @@ def analyse_record(record: JointRecord) -> TemperedRun:
         log_z_continuous=continuous[:, -1],
         influences=influences,
         arrays=arrays,
-        warnings=_doubts(arrays, mass, beta.shape[1]),
+        warnings=[*_doubts(arrays, mass, beta.shape[1])],
     )
 
 
@@ -196,63 +196,51 @@ def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
     return float(errors.max())
 
 
-def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> list[Doubt]:
-    warnings = []
+def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> Iterator[Doubt]:
     stuck = np.flatnonzero(arrays["n_round_trips"] < 1).tolist()
     if stuck:
-        warnings.append(
-            Doubt(
-                "no_round_trips",
-                f"in chains {stuck} beta never went from the posterior to the base and back, so "
-                "modes may be missing.",
-                "Raise `tune` and `draws`, or pass a wider `base`, or no `log_zeta`.",
-                {"n_round_trips": arrays["n_round_trips"][stuck].tolist(), "chain": stuck},
-            )
+        yield Doubt(
+            "no_round_trips",
+            f"in chains {stuck} beta never went from the posterior to the base and back, so "
+            "modes may be missing.",
+            "Raise `tune` and `draws`, or pass a wider `base`, or no `log_zeta`.",
+            {"n_round_trips": arrays["n_round_trips"][stuck].tolist(), "chain": stuck},
         )
     ess = float(arrays["weight_ess"].sum())
     if ess < _MIN_WEIGHT_ESS:
-        warnings.append(
-            Doubt(
-                "few_weights",
-                f"posterior draws rest on {ess:.0f} effective weights, fewer than "
-                f"{_MIN_WEIGHT_ESS:.0f}.",
-                "Raise `draws`, or give a bias that lets beta spend more time near 1.",
-                {"weight_ess": ess},
-            )
+        yield Doubt(
+            "few_weights",
+            f"posterior draws rest on {ess:.0f} effective weights, fewer than "
+            f"{_MIN_WEIGHT_ESS:.0f}.",
+            "Raise `draws`, or give a bias that lets beta spend more time near 1.",
+            {"weight_ess": ess},
         )
     diverging = arrays["n_divergences"]
     # running into an edge of the target counts as a divergence too, and is harmless
-    full = log_mass > np.log(_FULL_SUPPORT)
+    full = log_mass > np.log(FULL_SUPPORT)
     n_diverging, n_transitions = int(np.nansum(diverging)), n_draws * len(diverging)
     if full and n_diverging > _MAX_DIVERGING * n_transitions:
-        warnings.append(
-            Doubt(
-                "divergences",
-                f"{n_diverging} of {n_transitions} transitions diverged.",
-                "Raise `target_accept`, or use a method whose moves do not need gradients.",
-                {"n_divergences": n_diverging, "transitions": n_transitions},
-            )
+        yield Doubt(
+            "divergences",
+            f"{n_diverging} of {n_transitions} transitions diverged.",
+            "Raise `target_accept`, or use a method whose moves do not need gradients.",
+            {"n_divergences": n_diverging, "transitions": n_transitions},
         )
     if log_mass < np.log(_MIN_SUPPORT):
-        warnings.append(
-            Doubt(
-                "small_support",
-                f"the target has density on only {np.exp(log_mass):.2g} of the base.",
-                "Pass a `base` inside the support.",
-                {"support_mass": float(np.exp(log_mass))},
-            )
+        yield Doubt(
+            "small_support",
+            f"the target has density on only {np.exp(log_mass):.2g} of the base.",
+            "Pass a `base` inside the support.",
+            {"support_mass": float(np.exp(log_mass))},
         )
     worst = np.nan_to_num(arrays["base_mean_error"])
     # beyond an edge the base is cut off, and its moments are no longer known
     if full and worst.max(initial=0.0) > _MAX_BASE_Z:
-        warnings.append(
-            Doubt(
-                "base_not_recovered",
-                "draws weighted to beta = 0 miss the base's known mean by "
-                f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so "
-                "the chain has not converged.",
-                "Raise `tune` and `draws`.",
-                {"base_mean_error": float(worst.max()), "chain": [int(worst.argmax())]},
-            )
+        yield Doubt(
+            "base_not_recovered",
+            "draws weighted to beta = 0 miss the base's known mean by "
+            f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so "
+            "the chain has not converged.",
+            "Raise `tune` and `draws`.",
+            {"base_mean_error": float(worst.max()), "chain": [int(worst.argmax())]},
         )
-    return warnings
