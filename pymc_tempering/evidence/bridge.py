@@ -1,6 +1,6 @@
 """The evidence from posterior draws that exist, of any sampler, by warped bridge sampling."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -189,7 +189,7 @@ def largest_r_hat(draws: FloatArray) -> float:
     return float(np.max(array_stats.rhat(varying, chain_axis=0, draw_axis=1)))
 
 
-def doubts(parts: HalvesEstimate, r_hat: float) -> Iterator[Doubt]:
+def doubts(parts: HalvesEstimate, r_hat: float) -> list[Doubt]:
     """What speaks against an estimate by bridge sampling.
 
     Parameters
@@ -198,46 +198,58 @@ def doubts(parts: HalvesEstimate, r_hat: float) -> Iterator[Doubt]:
     r_hat : float
         Largest of the draws' coordinates.
     """
+    warnings = []
     remedy = "sample with `pymc_tempering.ParallelTempering(base=idata)`"
     if not np.isfinite(parts.log_z) or not np.isfinite(parts.se):
-        yield Doubt(
-            "no_overlap",
-            "the draws and a Gaussian fitted to them share no region, so log Z has no error.",
-            f"Sample more draws, or {remedy}.",
-            {"log_z": float(parts.log_z)},
+        warnings.append(
+            Doubt(
+                "no_overlap",
+                "the draws and a Gaussian fitted to them share no region, so log Z has no error.",
+                f"Sample more draws, or {remedy}.",
+                {"log_z": float(parts.log_z)},
+            )
         )
-        return
+        return warnings
     if r_hat > MAX_R_HAT:
-        yield Doubt(
-            "chains_disagree",
-            f"R-hat of the draws is {r_hat:.2f}, above {MAX_R_HAT}, so the chains are too "
-            "short, or sit in different modes, and the error may be too small.",
-            f"Sample longer chains; where modes are the cause, {remedy}.",
-            {"largest R-hat": float(r_hat)},
+        warnings.append(
+            Doubt(
+                "chains_disagree",
+                f"R-hat of the draws is {r_hat:.2f}, above {MAX_R_HAT}, so the chains are too "
+                "short, or sit in different modes, and the error may be too small.",
+                f"Sample longer chains; where modes are the cause, {remedy}.",
+                {"largest R-hat": float(r_hat)},
+            )
         )
     if parts.halves_p < _DISAGREEMENT_RATE:
-        yield Doubt(
-            "halves_disagree",
-            f"log Z is {parts.per_half[0]:.2f} from the first halves of the chains and "
-            f"{parts.per_half[1]:.2f} from the second, which their own errors do not explain.",
-            f"Sample longer chains, or {remedy}.",
-            {"log Z of each half": [float(value) for value in parts.per_half]},
+        warnings.append(
+            Doubt(
+                "halves_disagree",
+                f"log Z is {parts.per_half[0]:.2f} from the first halves of the chains and "
+                f"{parts.per_half[1]:.2f} from the second, which their own errors do not explain.",
+                f"Sample longer chains, or {remedy}.",
+                {"log Z of each half": [float(value) for value in parts.per_half]},
+            )
         )
     # the bridge weighs both sides, so it fails only where both have heavy tails
     k = float(np.min(parts.pareto_k))
     if k > MAX_PARETO_K:
-        yield Doubt(
-            "pareto_k_high",
-            "the weights between the posterior and the Gaussian fitted to it have heavy tails "
-            f"in both directions (k = {k:.2f}), so the error of log Z may be too small.",
-            f"To be sure, {remedy}.",
-            {"lower Pareto k of both directions": k},
+        warnings.append(
+            Doubt(
+                "pareto_k_high",
+                "the weights between the posterior and the Gaussian fitted to it have heavy tails "
+                f"in both directions (k = {k:.2f}), so the error of log Z may be too small.",
+                f"To be sure, {remedy}.",
+                {"lower Pareto k of both directions": k},
+            )
         )
     if parts.ess < MIN_ESS:
-        yield Doubt(
-            "too_few_effective_draws",
-            f"the error of log Z rests on {parts.ess:.0f} independent draws, fewer than "
-            f"{MIN_ESS:.0f}.",
-            f"Sample more draws, or {remedy}.",
-            {"log_marginal_likelihood_ess": float(parts.ess)},
+        warnings.append(
+            Doubt(
+                "too_few_effective_draws",
+                f"the error of log Z rests on {parts.ess:.0f} independent draws, fewer than "
+                f"{MIN_ESS:.0f}.",
+                f"Sample more draws, or {remedy}.",
+                {"log_marginal_likelihood_ess": float(parts.ess)},
+            )
         )
+    return warnings

@@ -50,10 +50,6 @@ def fit_mixture(n_components: int, options: dict[str, Any]) -> MixtureFit:
     options : dict
         Keyword arguments of ``estimate_logz``.
 
-    Returns
-    -------
-    MixtureFit
-
     Raises
     ------
     TemperingError

@@ -72,10 +72,6 @@ def results_table(fits: list[MixtureFit]) -> Table:
     fits : list of MixtureFit
         By number of components.
 
-    Returns
-    -------
-    rich.table.Table
-
     Examples
     --------
     >>> from pymc_tempering.examples.demo_report import results_table
@@ -84,14 +80,7 @@ def results_table(fits: list[MixtureFit]) -> Table:
     """
     probabilities = model_probabilities(np.array([fit.log_z for fit in fits]))
     table = Table(title="How many clusters do the galaxies form?", title_justify="left")
-    for heading in (
-        "K",
-        "log marginal likelihood",
-        "se",
-        "95 % interval",
-        "P(K | data)",
-        "seconds",
-    ):
+    for heading in HEADINGS:
         table.add_column(heading, justify="right")
     for fit, probability in zip(fits, probabilities, strict=True):
         table.add_row(

@@ -3,8 +3,9 @@
 import numpy as np
 from scipy.optimize import brentq
 
-from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.errors import ScheduleError
 from pymc_tempering.numerics import log_mean_exp
+from pymc_tempering.options import check_choice
 from pymc_tempering.schedule.adapt import equal_barrier_schedule
 from pymc_tempering.schedule.grid import SCHEDULES, make_schedule
 from pymc_tempering.types import FloatArray
@@ -142,12 +143,7 @@ def annealing_schedule(
         return equal_barrier_schedule(betas, rejection_rates, n_levels)
     if kind == "ess":
         return constant_ess_schedule(betas, delta, n_levels)
-    if kind not in SCHEDULES:
-        raise OptionError(
-            f"Unknown schedule {kind!r}; the known ones are {sorted(ANNEALING_SCHEDULES)}, or an "
-            "array of inverse temperatures."
-        )
-    return make_schedule(kind, n_levels)
+    return make_schedule(check_choice("schedule", kind, ANNEALING_SCHEDULES), n_levels)
 
 
 def schedule_knots(betas: FloatArray, n_knots: int) -> FloatArray:

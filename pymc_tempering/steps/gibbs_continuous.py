@@ -56,12 +56,8 @@ class GibbsCT(CoupledStep):
     ----------
     vars : list, optional
         All free variables of the model, the default; anything less is refused.
-    base : GaussianBase, DataTree, "prior" or "advi", optional
-        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
-        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
-        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
-        starts and from draws of the prior, a search by annealed particles for modes beyond them,
-        and one Gaussian with the moments of all that were found (eq. 26).
+    base
+        Where the path starts, as for :class:`pymc_tempering.ParallelTempering`.
     log_zeta : float or "adapt"
         A number of nats fixes the slope of the published method, for instance an ELBO. Default
         "adapt": an error of a few nats in one slope leaves beta at one end.
@@ -73,19 +69,8 @@ class GibbsCT(CoupledStep):
         `log_zeta` and False there is no pilot run, only step sizes adapt.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer : {"hamiltonian", "slice"} or ExplorerSettings
-        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
-        than default values are in :mod:`pymc_tempering.engine.explorers`.
-    target_accept : float
-        Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
-    trajectory_length : float
-        Longest simulated time of a move, in base coordinates. Default 1.5.
-    max_steps : int
-        Largest number of gradient evaluations of a move, default 64.
-    model : pymc.Model, optional
-        Default: the model of the context.
-    rng : optional
-        Seed or generator; ``pm.sample`` replaces it for every chain.
+    explorer, target_accept, trajectory_length, max_steps, model, rng
+        As for :class:`pymc_tempering.ParallelTempering`.
 
     Raises
     ------

@@ -58,12 +58,8 @@ class SimulatedTempering(CoupledStep):
         are nan. Default 32: room for a barrier of 15.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base : GaussianBase, DataTree, "prior" or "advi", optional
-        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
-        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
-        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
-        starts and from draws of the prior, a search by annealed particles for modes beyond them,
-        and one Gaussian with the moments of all that were found.
+    base
+        Where the path starts, as for :class:`pymc_tempering.ParallelTempering`.
     level_update : {"independent", "neighbour"}
         "independent", the default, draws the level from its conditional given z; "neighbour" makes
         a Metropolis step up or down, to compare with: it cannot jump, and its exchanges with y are
@@ -74,20 +70,8 @@ class SimulatedTempering(CoupledStep):
         Refine the base from draws at beta = 1 during tuning. Default True.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer : {"hamiltonian", "slice"} or ExplorerSettings
-        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
-        than default values are in :mod:`pymc_tempering.engine.explorers`.
-    target_accept : float
-        Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8, by a step size
-        per level.
-    trajectory_length : float
-        Longest simulated time of a move, in base coordinates. Default 1.5.
-    max_steps : int
-        Largest number of gradient evaluations of a move, default 64.
-    model : pymc.Model, optional
-        Default: the model of the context.
-    rng : optional
-        Seed or generator; ``pm.sample`` replaces it for every chain.
+    explorer, target_accept, trajectory_length, max_steps, model, rng
+        As for :class:`pymc_tempering.ParallelTempering`.
 
     Raises
     ------

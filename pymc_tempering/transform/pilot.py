@@ -6,7 +6,6 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from threadpoolctl import threadpool_limits
 
-from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -18,26 +17,24 @@ from pymc_tempering.progress.phases import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
-from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.tuning import RoundTuner, overdisperse
+from pymc_tempering.steps.pilot import Pilot, PilotStart
+from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Pilot", "bias_from_levels", "fit_modes", "run_pilot"]
+__all__ = ["BaseAndBias", "bias_from_levels", "fit_modes", "run_pilot"]
 
 # blocks of scans: enough for the tuner to settle on a base and a schedule
 _SCANS = 32
 _N_TUNE = 150
 _N_DRAWS = 100
-_FIRST_N_LEVELS = 12
-_MAX_LEVELS = 32
 _MIN_KNOTS = 9
 
 # share of beta's marginal density that is uniform; the rest follows the barrier
 _UNIFORM_SHARE = 0.5
 
 
-class Pilot(NamedTuple):
+class BaseAndBias(NamedTuple):
     """What a pilot run leaves behind.
 
     Attributes
@@ -71,10 +68,6 @@ def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: Floa
     rejection_rates : ndarray of shape (n_levels - 1,)
         Of swaps between neighbours.
 
-    Returns
-    -------
-    Bias
-
     Examples
     --------
     >>> bias = bias_from_levels(np.array([0, 0.5, 1]), np.array([0, -1.0, -2]), np.ones(2) / 4)
@@ -94,7 +87,7 @@ def run_pilot(
     base: GaussianBase | None,
     rng: np.random.Generator,
     work: Phases | None = None,
-) -> Pilot:
+) -> BaseAndBias:
     """Run parallel tempering for a moment, and take base and bias from it.
 
     Parameters
@@ -108,10 +101,6 @@ def run_pilot(
     work : Phases, optional
         Where to show how far the run is.
 
-    Returns
-    -------
-    Pilot
-
     Raises
     ------
     ModelError
@@ -122,22 +111,15 @@ def run_pilot(
     with threadpool_limits(limits=1, user_api="blas"):
         anchor, modes = fit_modes(density, rng, work.report)
         phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)
-        ladder = Ladder(
-            TemperedPath.from_base(density, base or overdisperse(anchor, len(modes))),
-            make_schedule("geometric", _FIRST_N_LEVELS),
-            modes,
-            rng,
-            settings=Hamiltonian(),
-        )
-        tuner = RoundTuner(
-            _N_TUNE, _MAX_LEVELS, anchor, len(modes), adapt_schedule=True, adapt_base=base is None
-        )
-        while not tuner.finished:
-            tuner.update(
-                ladder,
-                ladder.run(_SCANS, rng, adapt=True, keep_positions=tuner.base_may_change),
-            )
+        path = TemperedPath.from_base(density, base or overdisperse(anchor, len(modes)))
+        pilot = Pilot(
+            PilotStart(path, anchor, modes, modes), betas=None, adapt_base=base is None,
+            n_steps=_N_TUNE, settings=Hamiltonian(), rng=rng,
+        )  # fmt: skip
+        while not pilot.finished:
+            pilot.run(_SCANS, rng)
             phase.advance()
+        ladder = pilot.ladder
         record = ladder.run(_SCANS * _N_DRAWS // 4, rng)
         rejection = 1.0 - record.swap_acceptance_rate
         # a smooth curve wants more points than the exchanges do
@@ -154,7 +136,7 @@ def run_pilot(
             f"{np.round(log_z, 2).tolist()} at beta {np.round(ladder.betas, 4).tolist()}. Pass "
             "`base=` wide enough for the posterior, and `bias=` or `log_zeta=`."
         )
-    return Pilot(
+    return BaseAndBias(
         GaussianBase(ladder.base.mean, ladder.base.scale, float(log_z[-1])),
         bias_from_levels(ladder.betas, log_z, 1.0 - record.swap_acceptance_rate),
         ladder.target_position,

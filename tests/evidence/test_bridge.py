@@ -175,7 +175,7 @@ def test_chains_that_disagree_are_named(rng, model):
 def test_halves_that_disagree_are_named(rng):
     draws = autoregressive_chains(rng, (4, 300, 2), 0.3)
     parts = bridge_draws(lambda z: stats.norm.logpdf(z).sum(-1), draws, rng)
-    assert list(doubts(parts, 1.0)) == []
+    assert doubts(parts, 1.0) == []
     (doubt,) = doubts(parts._replace(halves_p=1e-9, per_half=np.array([1.0, 2.0])), 1.0)
     assert doubt.code == "halves_disagree"
     assert doubt.measured == {"log Z of each half": [1.0, 2.0]}
