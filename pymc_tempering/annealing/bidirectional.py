@@ -203,10 +203,6 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
         Not changed.
     rng : numpy.random.Generator
 
-    Returns
-    -------
-    Simulated
-
     Raises
     ------
     ModelError

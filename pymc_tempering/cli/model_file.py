@@ -37,10 +37,6 @@ def load_model(path: Path) -> "pm.Model":
         The file. Its ``model`` is taken if there is one, otherwise ``build_model()`` is called.
         Modules next to it can be imported, as when Python runs it.
 
-    Returns
-    -------
-    pymc.Model
-
     Raises
     ------
     CommandError

@@ -229,10 +229,6 @@ def share_of_pieces(beta: ArrayLike, edges: ArrayLike) -> FloatArray:
 def annealing_weights(idata: Any) -> dict[str, FloatArray]:
     """Log weights of a run of HAIS, by direction, all chains together.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-
     Returns
     -------
     dict of ndarray

@@ -177,11 +177,6 @@ class LogZEstimate:
 def format_nats(value: float, digits: int) -> str:
     """Write a number of nats with some decimals, or by its power of ten where it has no end.
 
-    Parameters
-    ----------
-    value : float
-    digits : int
-
     Examples
     --------
     >>> format_nats(-1081.02, 1), format_nats(3.2e195, 2)

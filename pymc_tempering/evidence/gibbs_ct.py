@@ -32,10 +32,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         (chain, draw, knot), ``n_base_draws``, ``n_base_support``, ``n_round_trips``,
         ``n_tempered_restarts`` and ``exchange_rate`` (chain, draw).
 
-    Returns
-    -------
-    MethodEstimate
-
     Raises
     ------
     DataError

@@ -40,10 +40,6 @@ def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
 def power_doubts(model: pm.Model) -> list[Doubt]:
     """Warning about ``total_size``, which multiplies a log likelihood.
 
-    Parameters
-    ----------
-    model : pymc.Model
-
     Examples
     --------
     >>> with pm.Model() as model:

@@ -76,11 +76,11 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = list(_doubts(arrays, n_scans=statistics["delta"][0, ..., 0].size))
+    warnings = _doubts(arrays, n_scans=statistics["delta"][0, ..., 0].size)
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
-                          warnings=warnings, arrays=arrays)  # fmt: skip
+                          warnings=[*warnings], arrays=arrays)  # fmt: skip
 
 
 def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:

@@ -53,10 +53,6 @@ def with_estimate(idata: Any) -> xr.DataTree:
 def stored_estimate(idata: Any) -> LogZEstimate:
     """Read the estimate that a DataTree carries; compute it where there is none.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-
     Returns
     -------
     LogZEstimate

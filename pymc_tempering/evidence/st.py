@@ -28,10 +28,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         ``n_base_draws``, ``n_base_support``, ``n_round_trips``, ``n_tempered_restarts`` and
         ``exchange_rate`` (chain, draw); unused levels are nan.
 
-    Returns
-    -------
-    MethodEstimate
-
     Raises
     ------
     DataError

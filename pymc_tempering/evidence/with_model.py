@@ -58,10 +58,6 @@ def estimate_draws(
     **run
         ``draws``, ``tune``, ``chains``, ``cores``, ``progressbar``.
 
-    Returns
-    -------
-    LogZEstimate
-
     Raises
     ------
     DataError, ModelError, OptionError

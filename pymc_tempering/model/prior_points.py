@@ -19,12 +19,6 @@ def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> 
     Jitter around one point does not know how far the modes of a model may lie apart; its prior
     does.
 
-    Parameters
-    ----------
-    density : CompiledDensity
-    rng : numpy.random.Generator
-    n : int
-
     Returns
     -------
     ndarray of shape (m, D)

@@ -97,10 +97,6 @@ PANELS: tuple[Panel, ...] = (
 def panels_for(idata: xr.DataTree) -> list[Panel]:
     """Pictures that a run has the data for.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-
     Raises
     ------
     DataError

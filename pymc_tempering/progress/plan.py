@@ -43,12 +43,7 @@ def say(text: str) -> None:
 
 
 def seconds_of_gradient(density: Any) -> float:
-    """Median time of one log density and gradient, at the starting point.
-
-    Parameters
-    ----------
-    density : CompiledDensity
-    """
+    """Median time of one log density and gradient, at the starting point."""
     times: list[float] = []
     density.value_and_grad(density.start)
     while len(times) < _MAX_TIMINGS and sum(times) < _TIMING:

@@ -116,12 +116,7 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
 
 
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
-    """Posterior draws by variable, with leading dimensions (chain, draw); none if there are none.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    """
+    """Posterior draws by variable, leading dimensions (chain, draw); none if there are none."""
     if "posterior" not in idata.children:
         return {}
     return {

@@ -53,10 +53,6 @@ def doubt_variables(doubts: Iterable[Doubt]) -> dict[str, xr.Variable]:
 def read_doubts(dataset: xr.Dataset) -> tuple[Doubt, ...]:
     """Doubts that a group ``tempering`` says.
 
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-
     Returns
     -------
     tuple of Doubt

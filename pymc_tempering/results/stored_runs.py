@@ -113,10 +113,6 @@ def read_run(path: str | os.PathLike[str]) -> xr.DataTree:
     path : path-like
         A netCDF file or a zarr store.
 
-    Returns
-    -------
-    xarray.DataTree
-
     Raises
     ------
     DataError

@@ -77,10 +77,6 @@ def analyse(idata: xr.DataTree) -> TemperedRun:
         What ``pm.sample`` returned inside the model that :func:`temper` made, at once or read back
         from a file.
 
-    Returns
-    -------
-    TemperedRun
-
     Raises
     ------
     DataError
@@ -93,16 +89,7 @@ def analyse(idata: xr.DataTree) -> TemperedRun:
 
 
 def analyse_record(record: JointRecord) -> TemperedRun:
-    """Weigh draws and estimate log Z of every chain, from what is kept of a run.
-
-    Parameters
-    ----------
-    record : JointRecord
-
-    Returns
-    -------
-    TemperedRun
-    """
+    """Weigh draws and estimate log Z of every chain, from what is kept of a run."""
     delta, beta = record.delta, record.beta
     mass = support_mass(record.base_delta[~np.isnan(record.base_delta)]).log_mass
     fine = _piecewise_linear(record)

@@ -33,10 +33,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     statistics : mapping of ndarray
         From :func:`pymc_tempering.transform.record.stored_statistics`: ``delta`` and ``beta``
         (chain, draw), ``base_delta`` (chain, base_draw), ``knots`` and ``bias`` (chain, knot).
-
-    Returns
-    -------
-    MethodEstimate
     """
     parts = analyse_record(JointRecord.from_statistics(statistics)).parts
     carried = {"base_mean", "base_scale", "tempered_draw"} & set(statistics)

@@ -44,14 +44,6 @@ def finite_gradient(x: Any) -> Any:
     the gradient, so that exactness is not at stake. Under JAX, which differentiates by itself, this
     is a plain identity; its NUTS counts a nan as a divergence.
 
-    Parameters
-    ----------
-    x : TensorVariable
-
-    Returns
-    -------
-    TensorVariable
-
     Examples
     --------
     >>> import pytensor

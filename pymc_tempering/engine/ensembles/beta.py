@@ -99,10 +99,6 @@ def draw_beta(
     log_masses, log_total
         From :func:`piece_masses` at the same delta.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    float
     """
     j = _draw_category(log_masses, log_total, rng.random())
     width = knots[j + 1] - knots[j]
