@@ -5,39 +5,22 @@ piecewise linear on `knots`. One piece, ``c = beta log_zeta``, is the method of 
 (2017); their Delta is ``log_zeta - delta``.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
+from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "ContinuousEstimate",
     "continuous_tempering",
     "log_beta_density",
     "log_normaliser",
     "tempered_expectation",
 ]
-
-
-class ContinuousEstimate(NamedTuple):
-    """Estimate of one chain.
-
-    Attributes
-    ----------
-    log_z : ndarray of shape (n_betas,)
-        log z at the betas asked for, in nats, relative to the base; the last is log Z.
-    influence : ndarray of shape (n_scans,)
-        Mean zero, in nats; its mean is the first-order error of ``log_z[-1]``.
-    """
-
-    log_z: FloatArray
-    influence: FloatArray
 
 
 @compiled
@@ -141,7 +124,7 @@ def continuous_tempering(
     bias: ArrayLike = (0.0, 0.0),
     betas: ArrayLike = (0.0, 1.0),
     log_support_mass: float = 0.0,
-) -> ContinuousEstimate:
+) -> LadderEstimate:
     r"""Estimate log z(beta) from positions of the tempered replica.
 
     .. math:: \log z(\beta) = c(\beta) - c(0) + \log \overline{p(\beta \mid z)}
@@ -165,7 +148,8 @@ def continuous_tempering(
 
     Returns
     -------
-    ContinuousEstimate
+    LadderEstimate
+        ``log_z`` at `betas`, the last being log Z.
 
     Raises
     ------
@@ -192,7 +176,7 @@ def continuous_tempering(
     # The last of the betas is 1, so its weights are those of the target.
     influence = np.zeros(x.size)
     influence[valid] = np.exp(log_weight - log_p) - np.exp(log_base_weight - log_p0)
-    return ContinuousEstimate(log_z, influence * (x.size / valid.sum()))
+    return LadderEstimate(log_z, influence * (x.size / valid.sum()))
 
 
 def tempered_expectation(

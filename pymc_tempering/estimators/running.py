@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.errors import DataError
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
@@ -62,7 +63,7 @@ def _estimate(
     return log_z, np.sqrt(square / (n * (n - 1)))
 
 
-class RunningLogZ:
+class RunningLogZ(Stateful):
     r"""Signed sum of logs of mean weights, with an error from batch means.
 
     .. math:: \log Z \approx a + \sum_k s_k \log \overline{W_k}, \qquad s_k = \pm 1
@@ -84,6 +85,8 @@ class RunningLogZ:
     >>> round(log_z, 6) == round(float(np.log(4.5)), 6), round(se, 3)
     (True, 0.192)
     """
+
+    _changing = ("signs", "peak", "sums", "blocks_per_batch", "n_blocks", "n_scans")
 
     def __init__(self, signs: Any) -> None:
         self.signs = np.array(signs, dtype=np.float64)
@@ -130,20 +133,3 @@ class RunningLogZ:
             self.sums[n_full // 2 :] = 0.0
             self.blocks_per_batch *= 2
         return log_z + constant, se
-
-    def state(self) -> dict[str, Any]:
-        """Everything that changes, as copies."""
-        return {
-            "signs": self.signs.copy(),
-            "peak": self.peak.copy(),
-            "sums": self.sums.copy(),
-            "counts": [self.blocks_per_batch, self.n_blocks, self.n_scans],
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "RunningLogZ":
-        """Rebuild from :meth:`state`."""
-        self = cls(state["signs"])
-        self.peak, self.sums = np.array(state["peak"]), np.array(state["sums"])
-        self.blocks_per_batch, self.n_blocks, self.n_scans = state["counts"]
-        return self

@@ -7,11 +7,10 @@ conditional probabilities of knots or levels (Rao-Blackwellised, eq. 9 of Carlso
 Between knots c is linear; a knot's probability is the integral of its hat function.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.numerics import log_exprel
 from pymc_tempering.types import FloatArray
 
@@ -150,7 +149,7 @@ def bias_for_equal_pieces(knots: FloatArray, log_z: FloatArray) -> FloatArray:
     return relative
 
 
-class BiasAdapter:
+class BiasAdapter(Stateful):
     r"""Adapts a bias to wanted occupancies, block of scans by block.
 
     1. Initial iterations (Carlson et al. 2016, section 2.4), for a bias that may be far off:
@@ -170,6 +169,9 @@ class BiasAdapter:
     known : bool
         Whether the bias comes from a pilot run, so that step 2 begins at once.
     """
+
+    _changing = ("bias", "wanted", "first", "n_seen", "in_round", "round_length", "log_sum",
+                 "n_scans")  # fmt: skip
 
     def __init__(self, bias: FloatArray, wanted: FloatArray, n_blocks: int, *, known: bool) -> None:
         self.bias = bias - bias[0]
@@ -219,18 +221,3 @@ class BiasAdapter:
         self.in_round, self.round_length = 0, 2 * self.round_length
         self.log_sum = np.full(self.bias.size, -np.inf)
         return True
-
-    def state(self) -> dict[str, Any]:
-        """Everything that changes, as copies."""
-        return {
-            name: np.array(value) if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "BiasAdapter":
-        """Rebuild from :meth:`state`."""
-        self = cls.__new__(cls)
-        for name, value in state.items():
-            setattr(self, name, np.array(value) if isinstance(value, np.ndarray) else value)
-        return self

@@ -260,7 +260,7 @@ class CoupledStep(TemperedStep):
         if state is None:
             return
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
-        self._totals = Totals.from_state(state["totals"])
+        self._totals = Totals.restored(state["totals"])
         if "pilot" in state:
             self._pilot = Pilot.from_state(
                 state["pilot"],
@@ -274,4 +274,4 @@ class CoupledStep(TemperedStep):
                 state["pair"], path=self._any_path(), **self._pair_options
             )
         if "adapter" in state:
-            self._adapter = BiasAdapter.from_state(state["adapter"])
+            self._adapter = BiasAdapter.restored(state["adapter"])

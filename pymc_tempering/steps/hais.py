@@ -244,7 +244,7 @@ class HAIS(TemperedStep):
         self._reset_chain()
         if state is not None:
             self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
-            self._totals = Totals.from_state(state["totals"])
+            self._totals = Totals.restored(state["totals"])
 
 
 def annealing_settings(

@@ -308,4 +308,4 @@ class ParallelTempering(TemperedStep):
             swap_scheme=self._swap_scheme,
         )  # fmt: skip
         tuner = self._new_tuner(0, ladder.base, 1).set_state(state["tuner"])
-        self._run = _Run(ladder, tuner, Totals.from_state(state["totals"]), *state["sums"])
+        self._run = _Run(ladder, tuner, Totals.restored(state["totals"]), *state["sums"])

@@ -4,12 +4,13 @@ PyMC shows statistics of the last draw, and chains in other processes send nothi
 shown has to be a statistic.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from rich.progress import ProgressColumn, TextColumn
 from rich.table import Column
 
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.estimators.running import RunningLogZ
 from pymc_tempering.progress.board import Board, PhaseColumn
 from pymc_tempering.types import FloatArray
@@ -17,18 +18,18 @@ from pymc_tempering.types import FloatArray
 __all__ = ["Totals", "format_log_z", "progress_columns", "progress_update"]
 
 
-class Totals:
+class Totals(Stateful):
     """Counts since tuning ended, and log Z so far.
 
     Nothing that samples reads them.
     """
 
-    def __init__(self) -> None:
-        self.divergences = 0
-        self.round_trips = 0
-        self.restarts = 0
-        self.log_z: RunningLogZ | None = None
-        self._latest = (np.nan, np.nan)
+    divergences = 0
+    round_trips = 0
+    restarts = 0
+    log_z: RunningLogZ | None = None
+    _latest = (np.nan, np.nan)
+    _changing = ("divergences", "round_trips", "restarts", "log_z")
 
     def count(self, *, diverging: bool, round_trips: int = 0, restarts: int = 0) -> None:
         """Add the counts of a draw."""
@@ -57,20 +58,11 @@ class Totals:
             "log_z_se_so_far": self._latest[1],
         }
 
-    def state(self) -> dict[str, Any]:
-        """Everything that changes, as copies."""
-        return {
-            "counts": [self.divergences, self.round_trips, self.restarts],
-            "log_z": None if self.log_z is None else self.log_z.state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "Totals":
-        """Rebuild from :meth:`state`."""
-        self = cls()
-        self.divergences, self.round_trips, self.restarts = state["counts"]
+    def set_state(self, state: dict[str, Any]) -> Self:
+        """Continue from :meth:`state`, and return the object."""
+        super().set_state(state)
         if state["log_z"] is not None:
-            self.log_z = RunningLogZ.from_state(state["log_z"])
+            self.log_z = RunningLogZ.restored(state["log_z"])
         return self
 
 

@@ -7,7 +7,8 @@ near the base, although draws from the base itself cost nothing. Here both are u
 import numpy as np
 
 from pymc_tempering.estimators.bar import bar
-from pymc_tempering.estimators.continuous import ContinuousEstimate, log_beta_density
+from pymc_tempering.estimators.continuous import log_beta_density
+from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.numerics import log_mean_exp
 from pymc_tempering.types import FloatArray
 
@@ -16,7 +17,7 @@ __all__ = ["bridged_log_z"]
 
 def bridged_log_z(
     delta: FloatArray, delta_base: FloatArray, knots: FloatArray, bias: FloatArray
-) -> ContinuousEstimate:
+) -> LadderEstimate:
     r"""Estimate log Z with Bennett's acceptance ratio between base and tempered marginal.
 
     With beta integrated out, tempered positions have the density :math:`b(z) N(z) / C`,
@@ -40,7 +41,7 @@ def bridged_log_z(
 
     Returns
     -------
-    ContinuousEstimate
+    LadderEstimate
         ``log_z`` of shape (1,); the influence has one entry per tempered draw, that of the base's
         draws spread over them.
 
@@ -60,7 +61,7 @@ def bridged_log_z(
     influence[valid] = np.expm1(log_p1 - log_mean) + ratio.reverse_influence
     influence *= delta.size / valid.sum()
     influence += _spread(ratio.forward_influence, delta.size)
-    return ContinuousEstimate(np.array([bias[-1] + log_mean + ratio.log_ratio]), influence)
+    return LadderEstimate(np.array([bias[-1] + log_mean + ratio.log_ratio]), influence)
 
 
 def _log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:

@@ -75,7 +75,7 @@ def test_states_continue(seed):
         first.add(block)
     state = first.state()
     first.add(weights[0])  # a stored state does not follow its origin
-    second = RunningLogZ.from_state(state)
+    second = RunningLogZ.restored(state)
     for block in weights[50:]:
         assert second.add(block) == whole.add(block)
 

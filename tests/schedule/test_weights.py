@@ -126,7 +126,7 @@ def test_state_continues_exactly(rng):
     first = BiasAdapter(np.zeros(4), wanted_occupancy(4, knots=True), 20, known=False)
     for update in updates[:7]:
         first.update(update, 8)
-    second = BiasAdapter.from_state(first.state())
+    second = BiasAdapter.restored(first.state())
     for update in updates[7:]:
         assert first.update(update, 8) == second.update(update, 8)
     assert (first.bias == second.bias).all()
