@@ -106,10 +106,8 @@ def stepping_stone_reverse(delta: ArrayLike, betas: ArrayLike) -> SteppingStoneE
 
     Parameters
     ----------
-    delta : array_like of shape (n_scans, n_levels)
-        ``log_target - log_base`` in nats; ``-inf`` allowed at the base.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    delta, betas
+        As for `stepping_stone`.
 
     Returns
     -------

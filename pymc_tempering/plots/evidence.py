@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_tempering.estimators.result import decimals_of_error
 from pymc_tempering.evidence.reading import evidence_intervals
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, get_axes, legend_below, tidy
 
@@ -92,7 +93,6 @@ def plot_evidence(
 
 
 def _value(log_z: float, se: float) -> str:
-    if not np.isfinite(se) or se <= 0.0:
-        return f"{log_z:.2f}".replace("-", "\N{MINUS SIGN}")
-    digits = int(np.clip(np.ceil(-np.log10(se)), 2, 6))
-    return f"{log_z:.{digits}f} ± {se:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    digits = min(decimals_of_error(se), 6)
+    error = f" ± {se:.{digits}f}" if np.isfinite(se) and se > 0.0 else ""
+    return f"{log_z:.{digits}f}{error}".replace("-", "\N{MINUS SIGN}")

@@ -13,6 +13,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["dip_between", "evaluate_elbo", "has_finite_density"]
 
+_N_BETWEEN = 17
+"""Points of a line that are looked at, its ends left out."""
+
 
 @compiled
 def _delta_at(address: int, z: FloatArray, log_base: FloatArray, delta: FloatArray) -> None:
@@ -69,7 +72,7 @@ def evaluate_elbo(
     return centre + math.log(mass), math.sqrt(variance)
 
 
-def dip_between(density: Density, a: FloatArray, b: FloatArray, n_points: int = 17) -> float:
+def dip_between(density: Density, a: FloatArray, b: FloatArray) -> float:
     """Measure how far the log density dips on the straight line between two points.
 
     Parameters
@@ -78,16 +81,14 @@ def dip_between(density: Density, a: FloatArray, b: FloatArray, n_points: int = 
         The target's compiled log density and gradient.
     a, b : arrays of shape (D,)
         Ends of the line.
-    n_points : int, default 17
-        Points evaluated between the ends.
 
     Returns
     -------
     float
         Lower end minus the lowest point between, in nats, at least 0; ``inf`` outside the support.
     """
-    t = np.linspace(0.0, 1.0, n_points + 2)[:, None]
-    value = np.empty(n_points + 2)
+    t = np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None]
+    value = np.empty(t.size)
     _delta_at(
         density.address, np.ascontiguousarray((1.0 - t) * a + t * b), np.zeros_like(value), value
     )

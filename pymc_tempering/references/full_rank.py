@@ -25,6 +25,7 @@ MAX_FULL_RANK_DIM = 200
 
 _N_ITERATIONS = 24
 _SETTLED = 12
+_N_ELBO_DRAWS = 1000
 _TRIMMED = 0.02
 
 # largest change of a precision in one iteration, in the coordinates of the present Gaussian
@@ -41,12 +42,7 @@ def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
 
 @density_guard()
 def fit_full_rank(
-    density: Density,
-    start: GaussianBase,
-    rng: np.random.Generator,
-    *,
-    n_iterations: int = _N_ITERATIONS,
-    n_elbo_draws: int = 1000,
+    density: Density, start: GaussianBase, rng: np.random.Generator
 ) -> tuple[GaussianBase, int]:
     """Improve a local fit to a full-rank one.
 
@@ -62,9 +58,6 @@ def fit_full_rank(
     start : GaussianBase
         A converged mean-field fit with its ELBO in ``log_zeta``.
     rng : numpy.random.Generator
-    n_iterations : int, default 24
-    n_elbo_draws : int, default 1000
-        Draws that evaluate the new ELBO.
 
     Returns
     -------
@@ -80,7 +73,7 @@ def fit_full_rank(
     scale = np.diag(start.scale) if start.is_diagonal else np.array(start.scale)
     half = 2 * dim + 10
     n_gradients = 0
-    for iteration in range(n_iterations):
+    for iteration in range(_N_ITERATIONS):
         eps = rng.standard_normal((half, dim))
         u = np.concatenate([eps, -eps])
         z = np.ascontiguousarray(mean + u @ scale.T)
@@ -107,8 +100,8 @@ def fit_full_rank(
         if not np.isfinite(scale).all():
             return start, n_gradients
     fitted = GaussianBase(mean, np.tril(scale))
-    elbo, _ = evaluate_elbo(density, fitted, rng, n_elbo_draws)
-    n_gradients += n_elbo_draws
+    elbo, _ = evaluate_elbo(density, fitted, rng, _N_ELBO_DRAWS)
+    n_gradients += _N_ELBO_DRAWS
     if not np.isfinite(elbo) or (start.log_zeta is not None and elbo < start.log_zeta):
         return start, n_gradients
     return GaussianBase(fitted.mean, fitted.scale, float(elbo)), n_gradients

@@ -7,6 +7,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["discriminant", "local_directions", "principal_directions", "robust_scale"]
 
+_N_DIRECTIONS = 3
 _N_NEIGHBOURS = 10
 _MAX_POINTS = 1500
 
@@ -35,23 +36,22 @@ def robust_scale(draws: FloatArray) -> FloatArray:
     return np.where(scale > 0.0, scale, 1.0)
 
 
-def principal_directions(draws: FloatArray, n_directions: int = 3) -> FloatArray:
+def principal_directions(draws: FloatArray) -> FloatArray:
     """Directions in which draws vary most.
 
     Parameters
     ----------
     draws : ndarray of shape (n, D)
-    n_directions : int, default 3
 
     Returns
     -------
-    ndarray of shape (at most n_directions, D)
+    ndarray of shape (at most 3, D)
     """
     _, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
-    return vectors[:, ::-1][:, :n_directions].T
+    return vectors[:, ::-1][:, :_N_DIRECTIONS].T
 
 
-def local_directions(draws: FloatArray, n_directions: int = 3) -> FloatArray:
+def local_directions(draws: FloatArray) -> FloatArray:
     """Directions in which neighbours are closest, compared with all draws.
 
     The generalised eigenvectors of two scatter matrices, that of all draws and that of differences
@@ -61,11 +61,10 @@ def local_directions(draws: FloatArray, n_directions: int = 3) -> FloatArray:
     Parameters
     ----------
     draws : ndarray of shape (n, D)
-    n_directions : int, default 3
 
     Returns
     -------
-    ndarray of shape (at most n_directions, D)
+    ndarray of shape (at most 3, D)
         Empty where there are too few draws.
 
     References
@@ -90,7 +89,7 @@ def local_directions(draws: FloatArray, n_directions: int = 3) -> FloatArray:
     near = np.argpartition(cdist(points, points), n_neighbours, axis=1)[:, : n_neighbours + 1]
     steps = (points[near] - points[:, None]).reshape(-1, points.shape[1])
     values, vectors = np.linalg.eigh(steps.T @ steps)
-    order = np.argsort(values)[:n_directions]
+    order = np.argsort(values)[:_N_DIRECTIONS]
     return vectors[:, order].T @ whiten
 
 

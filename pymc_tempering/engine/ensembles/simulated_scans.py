@@ -102,17 +102,12 @@ def simulated_scans(
 
     Parameters
     ----------
-    path : Path
-    explorer : Explorer
+    path, explorer, pair, replicas, log, rng
+        As for :func:`.continuous_scans.continuous_scans`.
     bias : Bias
         With the levels; minus the bias are the log level weights.
-    pair : Pair
-    replicas : Replicas
-        Three.
     adaptation : Adaptation
         By level; the scale of level 0 is not used.
-    log : PairLog
-    rng : numpy.random.Generator
     """
     betas, log_level_weights = bias.betas, -bias.bias
     holder, level, delta = pair.holder, pair.level, replicas.delta

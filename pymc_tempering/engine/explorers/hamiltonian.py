@@ -111,17 +111,12 @@ def hamiltonian_move(
 
     Parameters
     ----------
-    path : Path
+    path, beta, replicas, row, rng
+        As for :func:`pymc_tempering.engine.explorers.explore.explore`.
     options : ndarray of shape (2,)
         Longest simulated time of a trajectory, largest number of its steps.
-    beta : float
-        Inverse temperature in [0, 1].
     step_size : float
         Tuned; in units of the reference's standard deviation.
-    replicas : Replicas
-        The density at the replica's position has to be finite.
-    row : int
-    rng : numpy.random.Generator
     """
     jittered, n_steps = draw_trajectory(step_size, options[0], int(options[1]), rng)
     momentum = replicas.work[_MOMENTUM]
