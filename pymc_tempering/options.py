@@ -22,7 +22,6 @@ __all__ = [
     "check_positive",
     "check_probability",
     "check_random_seed",
-    "check_target_accept",
     "check_unknown",
     "check_whole",
     "did_you_mean",
@@ -253,13 +252,3 @@ def did_you_mean(unknown: Iterable[str], known: Iterable[str]) -> str:
         )
     names = ", ".join(close)
     return f" (did you mean {names}?)" if names else ""
-
-
-def check_target_accept(value: float) -> float:
-    """Refuse an acceptance rate outside (0, 1).
-
-    Raises
-    ------
-    OptionError
-    """
-    return check_probability("target_accept", value)

@@ -4,7 +4,7 @@ from pymc_tempering.engine.explorers.explore import EXPLORERS
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.errors import OptionError
-from pymc_tempering.options import check_choice, check_positive, check_target_accept
+from pymc_tempering.options import check_choice, check_positive, check_probability
 
 __all__ = ["explorer_settings"]
 
@@ -31,7 +31,7 @@ def explorer_settings(
     OptionError
     """
     hamiltonian = Hamiltonian(
-        aim=check_target_accept(target_accept),
+        aim=check_probability("target_accept", target_accept),
         trajectory_length=float(check_positive("trajectory_length", trajectory_length)),
         max_steps=check_positive("max_steps", max_steps, integer=True),
     )

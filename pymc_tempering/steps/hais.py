@@ -20,7 +20,7 @@ from pymc_tempering.options import (
     check_choice,
     check_flag,
     check_positive,
-    check_target_accept,
+    check_probability,
     check_unknown,
 )
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
@@ -263,6 +263,6 @@ def annealing_settings(
         kind=kind,
         n_leapfrog=check_positive("n_leapfrog", n_leapfrog, integer=True),
         short_steps=check_flag("short_steps", short_steps) and transitions != "random_walk",
-        target_accept=check_target_accept(target_accept),
+        target_accept=check_probability("target_accept", target_accept),
         target=Hamiltonian(),
     )

@@ -15,14 +15,13 @@ from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.progress.phases import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
-from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
 from pymc_tempering.steps.pilot import Pilot, PilotStart
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BaseAndBias", "bias_from_levels", "fit_modes", "run_pilot"]
+__all__ = ["BaseAndBias", "bias_from_levels", "run_pilot"]
 
 # blocks of scans: enough for the tuner to settle on a base and a schedule
 _SCANS = 32
@@ -109,7 +108,8 @@ def run_pilot(
     work = work or Phases()
     # sums of several BLAS threads depend on their number, and draws must not
     with threadpool_limits(limits=1, user_api="blas"):
-        anchor, modes = fit_modes(density, rng, work.report)
+        found = prepare(density, density.start, shared_generator(rng), report=work.report)
+        anchor, modes = found.anchor, found.modes
         phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)
         path = TemperedPath.from_base(density, base or overdisperse(anchor, len(modes)))
         pilot = Pilot(
@@ -141,26 +141,3 @@ def run_pilot(
         bias_from_levels(ladder.betas, log_z, 1.0 - record.swap_acceptance_rate),
         ladder.target_position,
     )
-
-
-def fit_modes(
-    density: CompiledDensity, rng: np.random.Generator, report: Report = unwatched
-) -> tuple[GaussianBase, FloatArray]:
-    """Fit every mode that can be found.
-
-    Parameters
-    ----------
-    density : CompiledDensity
-    rng : numpy.random.Generator
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-
-    Returns
-    -------
-    anchor : GaussianBase
-        The fits combined; not yet over-dispersed.
-    modes : ndarray of shape (n_modes, D)
-        Their means.
-    """
-    found = prepare(density, density.start, shared_generator(rng), report=report)
-    return found.anchor, found.modes

@@ -19,10 +19,11 @@ from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.progress.phases import phases
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import check_gaussian
+from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.results.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
-from pymc_tempering.transform.pilot import fit_modes, run_pilot
+from pymc_tempering.transform.pilot import run_pilot
 from pymc_tempering.transform.safe import finite_gradient
 from pymc_tempering.types import FloatArray
 
@@ -137,9 +138,9 @@ def temper(
             pilot = run_pilot(density, base, rng, work)
         base, given, position = pilot.base, pilot.bias, pilot.position
     elif base is None:
-        anchor, modes = fit_modes(density, rng)
-        base = overdisperse(anchor, len(modes))
-        position = modes[0]
+        found = prepare(density, density.start, shared_generator(rng))
+        base = overdisperse(found.anchor, len(found.modes))
+        position = found.modes[0]
     return _build(model, density, base, given, position, rng)
 
 

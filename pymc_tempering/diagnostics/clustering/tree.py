@@ -165,7 +165,8 @@ def _find_cut(draws: _Draws, node: np.ndarray, part: np.ndarray | None = None) -
     if node.sum() < _MIN_DRAWS:
         return None
     x, fold = draws.x[node], draws.fold[node]
-    tried = [(deepest_valley(column), axis) for column, axis in zip(x.T, _axes(x), strict=True)]
+    axes = np.eye(x.shape[1])
+    tried = [(deepest_valley(column), axis) for column, axis in zip(x.T, axes, strict=True)]
     if x.shape[1] > 1:
         for held_out in (False, True):
             use, judge = x[fold != held_out], x[fold == held_out]
@@ -185,10 +186,6 @@ def _find_cut(draws: _Draws, node: np.ndarray, part: np.ndarray | None = None) -
         if cut is not None:
             return cut
     return None
-
-
-def _axes(x: FloatArray) -> FloatArray:
-    return np.eye(x.shape[1])
 
 
 def _sharpened(x: FloatArray, directions: list[FloatArray]) -> list[FloatArray]:
