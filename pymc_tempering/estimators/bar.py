@@ -140,10 +140,8 @@ def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
 
     Parameters
     ----------
-    delta : array_like of shape (n_scans, n_levels)
-        ``log_target - log_base`` in nats; ``-inf`` allowed at the base.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    delta, betas
+        As for `pymc_tempering.estimators.mbar.mbar`.
 
     Returns
     -------

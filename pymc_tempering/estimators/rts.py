@@ -32,10 +32,8 @@ class RtsEstimate(NamedTuple):
 
     Attributes
     ----------
-    log_z : ndarray of shape (n_levels,)
-        In nats, relative to the base.
-    influence : ndarray of shape (n_scans,)
-        Mean zero, in nats; its mean is the first-order error of ``log_z[-1]``.
+    log_z, influence : ndarray
+        As of :class:`pymc_tempering.estimators.ladder.LadderEstimate`.
     level_probability : ndarray of shape (n_levels,)
         Rao-Blackwellised share of every level, the paper's c-hat.
     """

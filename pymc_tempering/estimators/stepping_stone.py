@@ -28,10 +28,8 @@ class SteppingStoneEstimate(NamedTuple):
 
     Attributes
     ----------
-    log_z : ndarray of shape (n_levels,)
-        In nats, relative to the base.
-    influence : ndarray of shape (n_scans,)
-        Mean zero, in nats; its mean is the first-order error of ``log_z[-1]``.
+    log_z, influence : ndarray
+        As of :class:`pymc_tempering.estimators.ladder.LadderEstimate`.
     pareto_k : ndarray of shape (n_levels - 1,)
         Tail index of the weights of every pair of neighbours: above 0.5 the variance is infinite,
         above 0.7 neither estimate nor error can be trusted.
@@ -71,10 +69,8 @@ def stepping_stone(delta: ArrayLike, betas: ArrayLike) -> SteppingStoneEstimate:
 
     Parameters
     ----------
-    delta : array_like of shape (n_scans, n_levels)
-        ``log_target - log_base`` in nats; ``-inf`` allowed at the base.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    delta, betas
+        As for `pymc_tempering.estimators.mbar.mbar`.
 
     Returns
     -------
@@ -107,7 +103,7 @@ def stepping_stone_reverse(delta: ArrayLike, betas: ArrayLike) -> SteppingStoneE
     Parameters
     ----------
     delta, betas
-        As for `stepping_stone`.
+        As for `pymc_tempering.estimators.mbar.mbar`.
 
     Returns
     -------

@@ -74,12 +74,10 @@ def thermodynamic_integration_rb(
     ----------
     delta : array_like of shape (n_scans,)
         Of the tempered replica after each scan, in nats, finite.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
+    betas, corrected
+        As for `thermodynamic_integration`.
     log_level_weights : array_like of shape (n_levels,)
         With which the levels were drawn, in nats.
-    corrected : bool, default True
-        As in `thermodynamic_integration`.
 
     Returns
     -------

@@ -80,14 +80,7 @@ def _power(rv: Any) -> float:
 
 
 def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
-    """Warning about ordered variables, whose prior does not integrate to one.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    idata : xarray.DataTree
-        Posterior draws of the model.
-    """
+    """Warning about ordered variables, whose prior does not integrate to one."""
     ordered = [rv for rv in model.free_RVs if is_ordered(model.rvs_to_transforms.get(rv))]
     if not ordered:
         return []

@@ -29,18 +29,12 @@ _log = logging.getLogger(__name__)
 
 
 def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
-    """Warnings about priors that determine the evidence.
+    """Warnings about priors that determine the evidence; each names the variables.
 
     Parameters
     ----------
-    model : pymc.Model
     idata : xarray.DataTree
         Posterior draws of the model.
-
-    Returns
-    -------
-    list of Doubt
-        Each names the variables.
     """
     improper = [rv.name for rv in model.free_RVs if is_improper(rv)]
     # in a model of potentials alone a flat variable is how an unnormalised density is written
