@@ -1,11 +1,12 @@
 """What every explorer is told and what it answers."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, get_type_hints
 
 import numpy as np
 
+from pymc_tempering.options import check_positive, check_probability, check_whole
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -72,6 +73,9 @@ class Move(NamedTuple):
 class ExplorerSettings:
     """Base class of the explorers' settings: frozen numbers, in the order that moves read them.
 
+    Whatever declares a setting also bounds it: a `float` is positive, an `int` at least 1, or the
+    ``least`` of its metadata, as in ``n: int = field(default=0, metadata={"least": 0})``.
+
     Attributes
     ----------
     kind : int
@@ -80,13 +84,40 @@ class ExplorerSettings:
     max_scale : float
         Largest scale that tuning tries, default without bound.
     aim : float
-        Mean of the adaptation signal that tuning of the scale aims at.
+        Mean of the adaptation signal that tuning of the scale aims at, between 0 and 1.
+
+    Raises
+    ------
+    OptionError
+        If a setting is out of its bounds.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Walk(ExplorerSettings):
+    ...     aim: float = 0.35
+    ...     n_steps: int = 5
+    >>> Walk(n_steps=0)
+    Traceback (most recent call last):
+    pymc_tempering.errors.OptionError: `Walk.n_steps` is 0; expected a whole number of at least 1.
     """
 
     kind: ClassVar[int]
     needs_gradient: ClassVar[bool]
     max_scale: ClassVar[float] = np.inf
     aim: float
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(type(self))
+        for setting in fields(self):
+            name = f"{type(self).__name__}.{setting.name}"
+            value = getattr(self, setting.name)
+            if setting.name == "aim":
+                check_probability(name, value)
+            elif types[setting.name] is int:
+                check_whole(name, value, setting.metadata.get("least", 1))
+            else:
+                check_positive(name, value)
 
     @cached_property
     def packed(self) -> Explorer:

@@ -44,6 +44,9 @@ CODES: dict[str, Kind] = {
     "target_zero_on_base": Kind(
         "target is zero on part of the base", "draws from the base have no density"
     ),
+    "base_does_not_cover": Kind(
+        "base does not cover the posterior", "draws lie where the base has no density"
+    ),
     "gradient_not_finite": Kind(
         "gradient is not finite", "moves go without a gradient where the density is finite"
     ),

@@ -10,6 +10,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
+from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
@@ -117,7 +118,7 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArra
         )
     read_statistics(idata)  # refuses a damaged run by what is missing
     method = method_of(idata)
-    statistics: dict[str, FloatArray] = load(method.read)(idata)
+    statistics: dict[str, FloatArray] = bounded(load(method.read)(idata))
     missing = [name for name in method.needs if name not in statistics]
     if missing:
         raise DataError(
@@ -150,7 +151,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     check_distinct_chains(statistics)
     collect: Collector = load(method.collect)
     parts = collect(statistics)
-    parts.warnings.extend(gradient_doubts(statistics))
+    parts.warnings.extend([*gradient_doubts(statistics), *cover_doubts(_statistics(idata))])
     estimate = combine(parts, method.label, read_draws(idata))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand

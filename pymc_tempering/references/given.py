@@ -3,10 +3,12 @@
 from typing import Any
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.types import FloatArray
 
-__all__ = ["check_gaussian"]
+__all__ = ["check_cover", "check_gaussian", "not_covered"]
 
 
 def check_gaussian(
@@ -42,3 +44,39 @@ def check_gaussian(
             "the base with `pymc_tempering.fit_base(model)`."
         )
     return base
+
+
+def not_covered(where: str) -> BaseError:
+    """Error of a base without density where the posterior has some.
+
+    Parameters
+    ----------
+    where : str
+        Where that was found.
+    """
+    return BaseError(
+        f"The base has no density {where}, where the posterior has some. No replica comes there "
+        "from the base, so its mass would be missing from log Z. Leave `base` away for a Gaussian, "
+        "which covers everything, or take a base that has the support of the posterior."
+    )
+
+
+def check_cover(path: TemperedPath, z: FloatArray) -> None:
+    """Refuse a reference that leaves out points of the posterior.
+
+    Parameters
+    ----------
+    path : TemperedPath
+    z : ndarray of shape (n, D)
+        Where the posterior is known to be, such as its modes.
+
+    Raises
+    ------
+    BaseError
+    """
+    uncovered = path.uncovered(z)
+    if uncovered.any():
+        raise not_covered(
+            f"at {uncovered.sum()} of {len(z)} modes and starting points, such as the "
+            f"unconstrained values {z[uncovered][0].round(4).tolist()}"
+        )

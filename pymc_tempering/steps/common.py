@@ -25,7 +25,7 @@ from pymc_tempering.options import resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.given import check_gaussian
+from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.progress import progress_columns, progress_update
@@ -170,7 +170,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
         report = report or self._board.report
-        return prepare(self._density, self._density.start, shared_generator(rng), report=report)
+        start = self._density.start
+        fits = prepare(self._density, start, shared_generator(rng), report=report)
+        if self._reference is not None:
+            check_cover(self._path(fits.anchor), np.vstack([start, fits.modes]))
+        return fits
 
     def _first_base(
         self, report: Report | None = None

@@ -13,6 +13,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.fit import base_from_draws
+from pymc_tempering.references.given import not_covered
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
 from pymc_tempering.types import FloatArray, IntArray
@@ -131,7 +132,15 @@ class RoundTuner(Stateful):
         return self.adapt_base and self.round < len(self.lengths) - 1
 
     def update(self, ladder: Ladder, record: ScanRecord) -> None:
-        """Take note of a block of scans, and adapt at the end of a round."""
+        """Take note of a block of scans, and adapt at the end of a round.
+
+        Raises
+        ------
+        BaseError
+            If a replica went where the reference has no density.
+        """
+        if np.isposinf(record.delta).any():
+            raise not_covered("at positions that were found while tuning")
         if self.finished:
             return
         n_scans = len(record.delta)

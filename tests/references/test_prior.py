@@ -1,5 +1,7 @@
 """The prior as reference: its density, its draws, and log Z from it."""
 
+import warnings
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -104,9 +106,80 @@ def test_priors_without_draws_are_refused():
         pm_temper.ParallelTempering(model=model, base="prior")
 
 
-def test_an_order_that_draws_do_not_have_is_refused():
+@pytest.mark.statistical
+def test_draws_without_the_order_count_as_draws_beside_the_model():
+    """Entries of different laws: what share is in order is not 1 / k!. Four errors: 1e-4."""
+    ordered = pm.distributions.transforms.ordered
+    with pm.Model() as model:
+        x = pm.Normal("x", [-1.0, 0.5], [1.0, 2.0], transform=ordered, initval=[-1.0, 1.0])
+        pm.Normal("y", x.sum(), 1.5, observed=0.4)
+    # a = x0 + x1 and b = x1 - x0 are normal, correlated by 0.6, and b > 0 given y by a's posterior
+    share = stats.norm.cdf(1.5 / 5**0.5)
+    a = stats.norm(-0.5, 5**0.5)
+    density = stats.norm(-0.5, (5 + 1.5**2) ** 0.5)
+    variance = 1 / (1 / 5 + 1 / 1.5**2)
+    mean = variance * (a.mean() / 5 + 0.4 / 1.5**2)
+    b_mean, b_var = 1.5 + 0.6 * (mean + 0.5), 5 * (1 - 0.36) + 0.36 * variance
+    exact = density.logpdf(0.4) + stats.norm.logcdf(b_mean / b_var**0.5)
+    reference = PriorReference(compile_density(model))
+    inside = np.isfinite(reference.draw(2000, np.random.default_rng(1))).all(axis=1)
+    assert abs(inside.mean() - share) < 4 * (share * (1 - share) / 2000) ** 0.5
+    with pytest.warns(pm_temper.errors.TemperingWarning) as warned:
+        estimate = pm_temper.estimate_logz(
+            model, base="prior", chains=2, cores=1, random_seed=2, progressbar=False, quiet=True
+        )
+    codes = {warning.message.doubt.code for warning in warned}
+    assert codes == {"target_zero_on_base", "ordered_variables"}
+    assert abs(estimate.log_z - exact) < 4 * estimate.se
+
+
+def test_a_transform_that_no_draw_fulfils_is_refused_by_name():
     with pm.Model() as model:
         order = pm.distributions.transforms.ordered
-        pm.Normal("x", 0.0, 1.0, shape=3, transform=order, initval=[-1.0, 0.0, 1.0])
-    with pytest.raises(BaseError, match="not finite at its own draws"):
-        pm_temper.ParallelTempering(model=model, base="prior")
+        pm.Normal("steps", 0.0, 1.0, shape=12, transform=order, initval=np.arange(12.0))
+        pm.Normal("x")
+    with pytest.raises(BaseError, match=r"none of 256 draws.*\['steps_ordered__'\]"):
+        PriorReference(compile_density(model))
+
+
+def test_draws_rounded_onto_an_edge_are_refused_by_name():
+    """Half of the draws of a Beta(0.01, 0.01) are 0 or 1 to the last digit."""
+    with pm.Model() as model:
+        pm.Beta("share", 0.01, 0.01)
+    with pytest.raises(BaseError, match=r"\['share_logodds__'\].*rounded onto it"):
+        PriorReference(compile_density(model))
+
+
+def test_potentials_are_no_priors_of_flat_variables():
+    with pm.Model() as model:
+        level = pm.Flat("level")
+        pm.Potential("my_prior", pm.logp(pm.Normal.dist(), level))
+    with pytest.raises(BaseError, match=r"\['level'\] are flat.*\['my_prior'\].*pm.CustomDist"):
+        PriorReference(compile_density(model))
+
+
+def own_distribution(random):
+    with pm.Model() as model:
+        x = pm.CustomDist(
+            "x", 0.5, logp=lambda value, mu: pm.logp(pm.Normal.dist(mu, 1.0), value), random=random
+        )
+        pm.Normal("y", x, 1.0, observed=1.0)
+    return model
+
+
+def test_a_distribution_of_ones_own_is_drawn_in_python_without_a_warning():
+    model = own_distribution(lambda mu, rng=None, size=None: rng.normal(mu, 1.0, size))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reference = PriorReference(compile_density(model))
+        draws = reference.draw(2000, np.random.default_rng(1))
+    assert stats.kstest(draws[:, 0], stats.norm(0.5, 1.0).cdf).pvalue > 1e-4
+    np.testing.assert_array_equal(draws[:9], reference.draw(9, np.random.default_rng(1)))
+
+
+def test_what_drawing_raises_is_in_the_refusal():
+    def random(mu, rng=None, size=None):
+        raise RuntimeError("the machine is off")
+
+    with pytest.raises(BaseError, match="drawing from it raised RuntimeError: the machine is off"):
+        PriorReference(compile_density(own_distribution(random)))

@@ -6,7 +6,7 @@ it towards the present point after each miss (Neal 2003, "Slice sampling", secti
 figures 3 and 5).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -49,8 +49,8 @@ class Slice(ExplorerSettings):
     # the width bounds itself, by shrinkages; this keeps it finite where a density is flat
     max_scale: ClassVar[float] = 1e3
     aim: float = 0.5
-    max_expansions: int = 16
-    n_updates: int = 0
+    max_expansions: int = field(default=16, metadata={"least": 0})
+    n_updates: int = field(default=0, metadata={"least": 0})
 
 
 @compiled

@@ -9,7 +9,8 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.path import GAUSSIAN, Path
-from pymc_tempering.types import FloatArray
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["Density", "Reference", "TemperedPath"]
 
@@ -98,6 +99,10 @@ class TemperedPath:
             np.array(self.coordinates.rows),
             self.base.log_det_scale,
         )
+
+    def uncovered(self, z: FloatArray) -> BoolArray:
+        """Which points ``z`` (n, D) have a density where the reference has none; shape (n,)."""
+        return np.isposinf(new_replicas(self.view, self.coordinates.to_base(z)).delta)
 
     def draws_beforehand(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""

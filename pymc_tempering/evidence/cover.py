@@ -1,0 +1,74 @@
+"""Runs whose base has no density where the posterior has some."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.types import FloatArray
+
+__all__ = ["bounded", "cover_doubts"]
+
+_DELTAS = ("delta", "target_delta", "log_weight_reverse")
+
+_BEYOND = 1e4
+"""Nats above the largest finite delta: no weight of such a draw is felt at any other beta."""
+
+
+def bounded(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Replace infinite deltas, which no estimator takes, by finite ones beyond all others.
+
+    Parameters
+    ----------
+    statistics : mapping of str to ndarray
+        Those without infinite deltas are the same arrays.
+
+    Examples
+    --------
+    >>> bounded({"delta": np.array([np.inf, 2.0, -np.inf])})["delta"].tolist()
+    [10002.0, 2.0, -inf]
+    """
+    finite = dict(statistics)
+    for name in _DELTAS:
+        values = statistics.get(name)
+        if values is not None and np.isposinf(values).any():
+            top = np.max(values, where=np.isfinite(values), initial=-np.inf)
+            finite[name] = np.where(np.isposinf(values), max(top, 0.0) + _BEYOND, values)
+    return finite
+
+
+def cover_doubts(statistics: Mapping[Any, Any]) -> list[Doubt]:
+    """Warning about recorded positions where the base has no density and the posterior has.
+
+    Parameters
+    ----------
+    statistics : mapping of str to array_like
+        As they were recorded.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+
+    Examples
+    --------
+    >>> [doubt] = cover_doubts({"target_delta": np.array([[np.inf, 1.0]])})
+    >>> doubt.code, doubt.measured
+    ('base_does_not_cover', {'infinite target_delta': 1})
+    """
+    counts = {name: int(np.isposinf(np.asarray(statistics[name])).sum())
+              for name in _DELTAS if name in statistics}  # fmt: skip
+    found = {f"infinite {name}": count for name, count in counts.items() if count}
+    if not found:
+        return []
+    doubt = Doubt(
+        "base_does_not_cover",
+        f"at {sum(found.values())} recorded positions the posterior has a density and the base has "
+        "none. No replica comes there from the base, so log Z cannot be trusted, and neither can "
+        "the shares of modes.",
+        "Leave `base` away for a Gaussian, which covers everything, or take a base that has the "
+        "support of the posterior.",
+        found,
+    )
+    return [doubt]
