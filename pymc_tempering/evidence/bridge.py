@@ -16,6 +16,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.agreement import MAX_RHAT, rhat_limit
 from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.same_model import check_observed, draws_of_model, log_density_at
@@ -36,7 +37,6 @@ proposal's draw that goes with it."""
 
 MIN_PROPOSALS = 1000
 MIN_DRAWS = 8
-MAX_R_HAT = 1.05
 _DISAGREEMENT_RATE = 1e-5
 
 
@@ -79,7 +79,7 @@ def bridge_from_idata(
         se=parts.se,
         method=LABEL,
         per_chain=parts.per_chain,
-        warnings=tuple(doubts(parts, largest_r_hat(draws))),
+        warnings=tuple(doubts(parts, largest_r_hat(draws), rhat_limit(*draws.shape))),
         ess=parts.ess,
         df=parts.df,
         per_method={
@@ -189,7 +189,7 @@ def largest_r_hat(draws: FloatArray) -> float:
     return float(np.max(array_stats.rhat(varying, chain_axis=0, draw_axis=1)))
 
 
-def doubts(parts: HalvesEstimate, r_hat: float) -> list[Doubt]:
+def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list[Doubt]:
     """What speaks against an estimate by bridge sampling.
 
     Parameters
@@ -197,6 +197,9 @@ def doubts(parts: HalvesEstimate, r_hat: float) -> list[Doubt]:
     parts : HalvesEstimate
     r_hat : float
         Largest of the draws' coordinates.
+    limit : float, default 1.1
+        Of R-hat; :func:`pymc_tempering.evidence.agreement.rhat_limit` of as many coordinates. The
+        error contains the autocorrelation of slow chains, so that slowness alone is no doubt.
     """
     warnings = []
     remedy = "sample with `pymc_tempering.ParallelTempering(base=idata)`"
@@ -210,11 +213,11 @@ def doubts(parts: HalvesEstimate, r_hat: float) -> list[Doubt]:
             )
         )
         return warnings
-    if r_hat > MAX_R_HAT:
+    if r_hat > limit:
         warnings.append(
             Doubt(
                 "chains_disagree",
-                f"R-hat of the draws is {r_hat:.2f}, above {MAX_R_HAT}, so the chains are too "
+                f"R-hat of the draws is {r_hat:.2f}, above {limit:.2f}, so the chains are too "
                 "short, or sit in different modes, and the error may be too small.",
                 f"Sample longer chains; where modes are the cause, {remedy}.",
                 {"largest R-hat": float(r_hat)},

@@ -169,7 +169,37 @@ def test_chains_that_disagree_are_named(rng, model):
     bare = xr.DataTree.from_dict({"/posterior": run["posterior"].to_dataset()})
     with pytest.warns(TemperingWarning):
         estimate = pm_temper.estimate_logz(bare, model=model, random_seed=1)
-    assert measured_by_code(estimate.warnings)["chains_disagree"]["largest R-hat"] > 1.05
+    assert measured_by_code(estimate.warnings)["chains_disagree"]["largest R-hat"] > 1.1
+
+
+def test_slow_chains_are_no_doubt(rng):
+    """Of 200 runs of 20 coordinates, 4 x 500 draws at autocorrelation 0.9, R-hat passed 1.05 in 198
+    and 1.1 in 34, and 95 % intervals held log Z in 187."""
+    draws = autoregressive_chains(rng, (4, 500, 20), 0.9)
+    parts = bridge_draws(lambda z: stats.norm.logpdf(z).sum(-1), draws, rng)
+    assert_right(parts, 0.0, 0.2)
+    parts = parts._replace(ess=200.0)
+    assert doubts(parts, 1.07) == []
+    (doubt,) = doubts(parts, 1.07, limit=1.06)
+    assert doubt.code == "chains_disagree"
+
+
+@pytest.mark.parametrize("dim", [2, 20, 100])
+def test_error_is_right_in_any_dimension(dim):
+    """RMS error over RMSE of 40 runs of 4 x 400 draws at autocorrelation 0.7; its error is a ninth.
+
+    It was 1.09, 1.04 and 0.88, and leaves 0.6 to 1.7 fewer than once in 10^4 seeds. Halves that are
+    compared without taking their means off give 16 in 100 dimensions.
+    """
+    errors, stated = [], []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, dim])
+        draws = autoregressive_chains(rng, (4, 400, dim), 0.7)
+        parts = bridge_draws(lambda z: -0.5 * (z * z).sum(-1), draws, rng)
+        errors.append(parts.log_z - 0.5 * dim * np.log(2 * np.pi))
+        stated.append(parts.se)
+    ratio = np.sqrt(np.mean(np.square(stated)) / np.mean(np.square(errors)))
+    assert 0.6 < ratio < 1.7
 
 
 def test_halves_that_disagree_are_named(rng):
