@@ -25,7 +25,7 @@ OBSERVED = SLOPES @ [1.0, -1.5, 0.3] + NOISE * np.random.default_rng(1).normal(s
 def regression(width=WIDTH, observed=OBSERVED):
     with pm.Model() as model:
         slope = pm.Normal("slope", 0.0, width, shape=3)
-        pm.Normal("y", SLOPES @ slope, NOISE, observed=observed)
+        pm.Normal("y", (SLOPES * slope).sum(axis=1), NOISE, observed=observed)
     return model
 
 

@@ -76,7 +76,7 @@ MODELS = {
 def test_value_and_gradient(name, rng):
     model = MODELS[name]()
     density = compile_density(model)
-    logp = model.compile_logp()
+    logp = model.compile_logp(mode="FAST_COMPILE")
     assert density.dim == sum(np.size(v) for v in model.initial_point().values())
     np.testing.assert_array_equal(density.start, density.points.ravel(model.initial_point()))
     step = 1e-6

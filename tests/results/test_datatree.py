@@ -27,7 +27,7 @@ def test_tempered_states_never_enter_the_posterior(tempered):
 
 def test_draws_are_those_of_the_recorded_density(regression, tempered):
     """`lp` is the log density at beta = 1 of the very draws in the posterior."""
-    logp = regression.compile_logp()
+    logp = regression.compile_logp(mode="FAST_COMPILE")
     posterior, lp = tempered["posterior"], tempered["sample_stats"]["lp"]
     for draw in (0, 17, 59):
         at = posterior.isel(chain=1, draw=draw)
