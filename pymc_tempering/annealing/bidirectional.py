@@ -18,7 +18,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import METHODS
 from pymc_tempering.model.freeze import copies_of_gps, freeze
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.options import check_names, check_positive, check_random_seed, resolve_model
+from pymc_tempering.options import check_positive, check_random_seed, resolve_model
 from pymc_tempering.private import is_improper
 from pymc_tempering.progress.phases import phases
 from pymc_tempering.schedule.grid import check_n_levels
@@ -279,9 +279,15 @@ def _check_methods(methods: Any) -> dict[str, Method]:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    own = set(inspect.signature(bidirectional_check).parameters) - {"kwargs"}
-    hint = " Data, starting draws and direction are its own business."
-    check_names("bidirectional_check", options, own | (anneal_options() - _SETTLED), hint)
+    known = anneal_options() - _SETTLED
+    unknown = sorted(set(options) - known)
+    if unknown:
+        own = sorted(set(inspect.signature(bidirectional_check).parameters) - {"kwargs"})
+        raise OptionError(
+            f"bidirectional_check does not know the arguments {unknown}; it has {own}, and passes "
+            f"{sorted(known - set(own))} on to `anneal`. Data, starting draws and direction are "
+            "its own business."
+        )
 
 
 def _unconstrained(model: pm.Model, parameters: Mapping[str, np.ndarray]) -> FloatArray:

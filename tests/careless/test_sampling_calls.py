@@ -141,6 +141,8 @@ CALLS = [
     ("anneal(model, step_size='small')", OptionError, "`step_size` is 'small'"),
     ("anneal(model, step_size=[0.1, 0.2])", OptionError, r"\(1000,\)"),
     ("anneal(model, betas=[0, 2, 1])", ScheduleError, "increase"),
+    ("anneal(model, n_leapfrogs=2)", OptionError, r"did you mean n_leapfrog\?"),
+    ("anneal(model, scans_per_draw=8)", OptionError, "does not know the arguments"),
     ("bidirectional_check()", ModelError, "without a model"),
     ("bidirectional_check('model')", OptionError, "given a str"),
     ("bidirectional_check(model, n_repeats=0)", OptionError, "`n_repeats` is 0"),
