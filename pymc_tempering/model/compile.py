@@ -92,10 +92,11 @@ class CompiledDensity:
     model: pm.Model
     _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
+    _made_by: tuple[Any, ...] = field(repr=False, compare=False)
 
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_density, (self.model,)
+        return self._made_by
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
@@ -160,16 +161,21 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     content = _content(model)
     if known is not None and _same(known[0], content):
         return known[1]
-    frozen = freeze(model)
+    density = _compile_frozen(freeze(model), random_seed)
+    _compiled[model] = content, density
+    return density
+
+
+def _compile_frozen(frozen: pm.Model, random_seed: int) -> CompiledDensity:
+    # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = PointMap.from_model(frozen)
     if points.dim == 0:
         raise ModelError(
             f"The free variables {list(points.names)} have no entries, so there is nothing to "
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
-    density = _compile(model, frozen, points, frozen.logp(), random_seed)
-    _compiled[model] = content, density
-    return density
+    made_by = _compile_frozen, (frozen, random_seed)
+    return _compile(frozen, points, frozen.logp(), random_seed, made_by)
 
 
 _compiled: WeakKeyDictionary[pm.Model, tuple[list[Any], CompiledDensity]] = WeakKeyDictionary()
@@ -223,12 +229,12 @@ def compile_prior(density: CompiledDensity) -> CompiledDensity:
     ModelError
         As for :func:`compile_density`.
     """
-    model = density.model
-    return _compile(model, model, density.points, model.logp(vars=model.free_RVs), random_seed=0)
+    model, made_by = density.model, (compile_prior, (density,))
+    return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by)
 
 
 def _compile(
-    model: pm.Model, frozen: pm.Model, points: PointMap, term: Any, random_seed: int
+    frozen: pm.Model, points: PointMap, term: Any, random_seed: int, made_by: tuple[Any, ...]
 ) -> CompiledDensity:
     # freezing knows the data that the model knows, not shared variables made without it
     term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
@@ -245,7 +251,7 @@ def _compile(
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     exact = pytensor.config.change_flags(numba__fastmath=False)
     # `check_bounds` of the model decides how parameter checks are compiled
-    with exact, model, watch_for_python() as python_ops:
+    with exact, frozen, watch_for_python() as python_ops:
         function = pymc_compile(
             [pytensor.In(z, borrow=True)],
             [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],
@@ -268,6 +274,7 @@ def _compile(
         model=frozen,
         _function=called,
         _keep_alive=(wrapper, function),
+        _made_by=made_by,
     )
     starts = starting_points(density.start, random_seed)
     verify_density(density.value_and_grad, function, starts[:N_VERIFIED])

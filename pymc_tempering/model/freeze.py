@@ -80,7 +80,9 @@ def freeze(model: pm.Model) -> pm.Model:
             "whole data set instead."
         )
     with copies_of_gps():
-        return freeze_dims_and_data(model)
+        frozen = freeze_dims_and_data(model)
+    frozen.check_bounds = model.check_bounds
+    return frozen
 
 
 @contextmanager

@@ -190,7 +190,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
-        """Where replicas start, shape (n, D): the modes, and a start that the user gave."""
+        """Where replicas start, shape (n, D): the modes, and last a start that the user gave."""
         start = self._density.points.ravel(point)
         given = not np.array_equal(start, self._density.start)
         if given and np.isfinite(self._density.value_and_grad(start)[0]):

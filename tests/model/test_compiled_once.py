@@ -89,6 +89,7 @@ def test_compiled_again_after_a_change(change, rng):
         assert after.value_and_grad(z)[0] == before.value_and_grad(z)[0]
     assert after is not before
     assert compile_density(model) is after
+    assert after.model.check_bounds == model.check_bounds
     np.testing.assert_array_equal(after.start, after.points.ravel(model.initial_point()))
     z = after.start + rng.uniform(-0.5, 0.5, after.dim)
     assert after.value_and_grad(z)[0] == pytest.approx(exact(model, after, z), rel=1e-10)

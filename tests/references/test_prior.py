@@ -2,6 +2,7 @@
 
 import warnings
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
@@ -87,6 +88,26 @@ def test_draws_are_a_function_of_the_generator(prior):
     first, again, other = (reference.draw(3, np.random.default_rng(s)) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not (first == other).any()
+
+
+def test_pickled_as_for_a_worker_process(prior, draws):
+    """The prior again, not the posterior, from which any path would look perfect.
+
+    PyMC orders these variables otherwise in a copy of the model, and otherwise again in a copy of
+    the copy; fits and states of chains are flat vectors, so that a worker must not make another.
+    """
+    density, reference = prior
+    copied_density, copied = cloudpickle.loads(cloudpickle.dumps((density, reference)))
+    assert copied_density.points.names == density.points.names
+    np.testing.assert_array_equal(copied_density.start, density.start)
+    for z in draws[0][:3]:
+        for one, other in ((density, copied_density), (reference._density, copied._density)):
+            value, grad = one.value_and_grad(z)
+            again, same_grad = other.value_and_grad(z)
+            assert again == value
+            np.testing.assert_array_equal(same_grad, grad)
+    first, again = (r.draw(3, np.random.default_rng(1)) for r in (reference, copied))
+    np.testing.assert_array_equal(first, again)
 
 
 @pytest.mark.parametrize("kind", [pm.Flat, pm.HalfFlat])
