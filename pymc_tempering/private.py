@@ -19,6 +19,7 @@ __all__ = [
     "graph_key",
     "has_random_terms",
     "has_total_size",
+    "is_circular",
     "is_improper",
     "is_log_transform",
     "is_ordered",
@@ -58,6 +59,15 @@ class ProgressHooks:
 
     def _make_progressbar_update_functions(self) -> tuple[Any, ...]:
         return (self.progress_update(),)
+
+
+def is_circular(transform: Any) -> bool:
+    """Whether a value variable is an angle that may be any number of turns away.
+
+    PyMC's ``transforms.circular`` is public, its class is not, and ``pymc.dims`` has another: they
+    share the name that PyMC gives to value variables.
+    """
+    return getattr(transform, "name", None) == "circular"
 
 
 def is_improper(rv: Any) -> bool:

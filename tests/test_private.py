@@ -86,6 +86,21 @@ def test_every_hook_has_a_test():
     assert [hook for hook in private.__all__ if f"test_{hook.lower()}" not in tests] == []
 
 
+def test_is_circular():
+    circular = pm.distributions.transforms.circular
+    with pm.Model() as model:
+        variables = [
+            pm.VonMises("a", 0.0, 2.0),
+            pm.Uniform("b", -np.pi, np.pi, default_transform=circular),
+            pm.Uniform("c", -np.pi, np.pi),
+            pm.Normal("d"),
+        ]
+    transforms = [model.rvs_to_transforms[rv] for rv in variables]
+    assert [private.is_circular(t) for t in transforms] == [True, True, False, False]
+    of_dims = import_module("pymc.dims.distributions.transforms").circular
+    assert private.is_circular(of_dims)
+
+
 def test_is_improper():
     with pm.Model():
         flat = [pm.Flat("a"), pm.HalfFlat("b", shape=2)]

@@ -105,7 +105,8 @@ def draws_of_model(idata: xr.DataTree, density: CompiledDensity, *, max_draws: i
     }
     thinned = xr.DataTree.from_dict(groups)
     flat = unconstrained_draws(thinned, density, max_draws=n_all)
-    check_density(thinned, log_density_at(density, flat))
+    # recorded densities are in PyMC's coordinates
+    check_density(thinned, log_density_at(density, flat) - density.points.angles.log_jacobian(flat))
     return flat.reshape(sizes["chain"], -1, density.dim)
 
 

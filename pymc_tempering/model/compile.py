@@ -21,7 +21,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import compile as pymc_compile
-from pymc.pytensorf import join_nonshared_inputs
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
@@ -74,7 +73,8 @@ class CompiledDensity:
     ----------
     address : int
         Address of ``double f(const double *z, double *grad)``: log density in nats with all
-        Jacobian terms, potentials and observed terms; ``-inf`` where it is zero.
+        Jacobian terms, potentials and observed terms; ``-inf`` where it is zero. Of angles one
+        period (:mod:`pymc_tempering.model.angles`).
     dim : int
         Number D of unconstrained values.
     start : ndarray of shape (D,)
@@ -238,7 +238,7 @@ def _compile(
 ) -> CompiledDensity:
     # freezing knows the data that the model knows, not shared variables made without it
     term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
-    [log_density], z = join_nonshared_inputs(points.initial, [term], frozen.value_vars, [])
+    [log_density], z = points.join(term, [], frozen.value_vars)
     log_density = rewrite_before_gradient(log_density).astype("float64")
     try:
         gradient = pytensor.gradient.grad(log_density, z)

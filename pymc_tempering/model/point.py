@@ -1,11 +1,15 @@
 """Flat unconstrained vector to named value variables and back: the only ravel in the package."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.graph.replace import graph_replace
 
+from pymc_tempering.model.angles import Angles
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PointMap"]
@@ -22,22 +26,23 @@ class PointMap:
     shapes : tuple of tuple of int
     initial : dict
         The model's initial point.
+    angles : Angles
+        Entries of which the flat vector holds another coordinate than PyMC's.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     initial: dict[str, np.ndarray]
+    angles: Angles
 
     @classmethod
     def from_model(cls, model: pm.Model) -> "PointMap":
         """Read names and shapes off a model's initial point, in the order of ``value_vars``."""
         point = model.initial_point(random_seed=0)
         names = tuple(variable.name for variable in model.value_vars)
-        return cls(
-            names=names,
-            shapes=tuple(np.shape(point[name]) for name in names),
-            initial={name: np.asarray(point[name], dtype=np.float64) for name in names},
-        )
+        initial = {name: np.asarray(point[name], dtype=np.float64) for name in names}
+        shapes = tuple(np.shape(initial[name]) for name in names)
+        return cls(names, shapes, initial, Angles.of(model, initial))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -51,14 +56,42 @@ class PointMap:
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> FloatArray:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""
-        return np.concatenate(
-            [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
-        )
+        values = [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
+        return self.angles.to_line(np.concatenate(values))
 
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
         """Named values of a flat vector of shape (D,), as copies."""
-        point, offset = {}, 0
+        point, offset, values = {}, 0, self.angles.from_line(z)
         for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
-            point[name] = z[offset : offset + size].reshape(shape).copy()
+            point[name] = values[offset : offset + size].reshape(shape).copy()
             offset += size
         return point
+
+    def join(
+        self, log_density: Any, others: Sequence[Any], value_vars: Sequence[Any]
+    ) -> tuple[list[Any], Any]:
+        """Write graphs of the value variables in terms of the flat vector.
+
+        Parameters
+        ----------
+        log_density : TensorVariable
+            Gets the log Jacobian of the coordinates that are not PyMC's own.
+        others : sequence of TensorVariable
+        value_vars : sequence of TensorVariable
+            In the order of ``names``.
+
+        Returns
+        -------
+        outputs : list of TensorVariable
+            The log density first.
+        z : TensorVariable
+            The flat vector, of shape (D,).
+        """
+        graphs = [log_density, *others]
+        graphs, joined = join_nonshared_inputs(self.initial, graphs, value_vars, [])
+        if not self.angles.index.size:
+            return list(graphs), joined
+        z = joined.type(joined.name)
+        values, log_jacobian = self.angles.graph(z)
+        first, *rest = graph_replace(graphs, {joined: values}, strict=False)
+        return [first + log_jacobian, *rest], z

@@ -146,7 +146,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
             self._missing -= 1
         with density_guard():
             target, values = self._advance(point)
-        position = self._density.points.unravel(target)
+        points = self._density.points
+        position = points.unravel(target)
+        # what PyMC calls the log density of the draw, in its own coordinates
+        values["model_logp"] -= points.angles.log_jacobian(target)
         values["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
         return {name: position[name] for name in point}, [self._recorder.record(values)]

@@ -6,7 +6,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.replace import graph_replace
 
@@ -190,11 +189,8 @@ def _build(
         )
     delta_base = np.where(inside, log_targets - base.log_density(draws), -np.inf)
     shown = [*frozen.free_RVs, *frozen.deterministics]
-    outputs, z_input = join_nonshared_inputs(
-        points.initial,
-        [frozen.logp(), *frozen.replace_rvs_by_values(shown)],
-        frozen.value_vars,
-        [],
+    outputs, z_input = points.join(
+        frozen.logp(), frozen.replace_rvs_by_values(shown), frozen.value_vars
     )
     with pm.Model() as tempered:
         _copy_coords(frozen, tempered)

@@ -1,5 +1,6 @@
 """Tuning rounds and what they do to replicas."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -8,6 +9,7 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.model.compile import DENSITY_SIGNATURE
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse, round_lengths
 
 SETTINGS = Hamiltonian(max_steps=16)
@@ -151,12 +153,60 @@ def test_target_far_out_is_rescued_and_others_are_left(rng):
     np.testing.assert_array_equal(ladder.u, before)
     lost = ladder.replica_at[-1]
     ladder._put(lost, np.full(2, 60.0))
-    best = np.argmax(ladder.replicas.log_target)
     assert ladder.rescue_target()
-    np.testing.assert_array_equal(ladder.u[lost], before[best])
+    others = ladder.replica_at[:-1]
+    np.testing.assert_array_equal(ladder.u[others], before[others])
+    # at a mode
+    assert (
+        ladder.target_log_density
+        > target.log_density(ladder.coordinates.from_base(before)).max() - 6.0
+    )
     assert ladder.target_log_density == pytest.approx(
         float(target.log_density(ladder.target_position))
     )
+    assert not ladder.rescue_target()
+
+
+class SpikedNormal:
+    """Standard normal, and at 3 on the first axis a spike of standard deviation 0.005."""
+
+    def __init__(self, dim, sd=0.005, weight=1e-20):
+        log_height = np.log(weight) - dim * np.log(sd)
+
+        @numba.cfunc(DENSITY_SIGNATURE)
+        def density(z_pointer, grad_pointer):
+            z, grad = numba.carray(z_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
+            wide = (z * z).sum()
+            narrow = (wide - 6.0 * z[0] + 9.0) / sd**2
+            wide, narrow = -0.5 * wide, log_height - 0.5 * narrow
+            top = max(wide, narrow)
+            total = top + np.log(np.exp(wide - top) + np.exp(narrow - top))
+            share = np.exp(narrow - total)
+            for i in range(dim):
+                shift = 3.0 if i == 0 else 0.0
+                grad[i] = -(1.0 - share) * z[i] - share * (z[i] - shift) / sd**2
+            return total
+
+        self.dim, self.address, self._keep_alive = dim, density.address, density
+
+
+def test_a_spike_of_no_mass_rescues_nobody(rng):
+    """Of weight 1e-20, in 40 dimensions, 166 nats above the top of the wide mode.
+
+    Whoever is far out climbs into the mode that lies uphill, the wide one.
+    """
+    dim = 40
+    base = GaussianBase(np.zeros(dim), np.full(dim, 1.3))
+    path = TemperedPath.from_base(SpikedNormal(dim), base)
+    start = rng.normal(size=(1, dim))
+    ladder = Ladder(path, np.array([0.0, 0.5, 1.0]), start, rng, settings=SETTINGS)
+    spike, top = ladder.replica_at[1], ladder.replica_at[-1]
+    ladder._put(spike, base.to_base(np.r_[3.0, np.zeros(dim - 1)]))
+    assert ladder.replicas.log_target[spike] > ladder.replicas.log_target[top] + 2 * dim + 50
+    assert not ladder.rescue_target()
+    ladder._put(top, np.full(dim, -40.0))
+    assert ladder.rescue_target()
+    assert np.abs(ladder.target_position).max() < 1.0
 
 
 def test_replicas_start_where_the_density_is_finite(rng):

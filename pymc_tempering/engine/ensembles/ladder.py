@@ -9,6 +9,7 @@ from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, la
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
+from pymc_tempering.engine.path.climb import climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import evaluate
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -205,18 +206,23 @@ class Ladder(Ensemble):
         """Move the replica at beta = 1 if it sits where no draw from the target could be.
 
         For tuning only. A replica that started far out can have a log density hundreds of nats
-        below the others' and no step size with which to leave.
+        below its own mode's and no step size with which to leave. It is compared with what lies
+        uphill of it, not with other replicas: a narrow mode may have a density hundreds of nats
+        higher than a wide one, and none of the mass.
 
         Returns
         -------
         bool
-            Whether it was moved, to the position with the highest density.
+            Whether it was moved, uphill.
         """
-        log_target = self.replicas.log_target
-        target, best = self.replica_at[-1], int(np.argmax(log_target))
-        if log_target[target] > log_target[best] - 2.0 * self.path.dim - 50.0:
+        log_target, target = self.replicas.log_target, self.replica_at[-1]
+        margin = 2.0 * self.path.dim + 50.0
+        if log_target[target] > log_target.max() - margin:
             return False
-        self._put(target, self.u[best])
+        uphill, highest = climb(self.path.view, self.u[target])
+        if not highest > log_target[target] + margin:
+            return False
+        self._put(target, uphill)
         self.scales[-1] = self.scales[1:].max()
         self.restart_adaptation()
         return True

@@ -1,0 +1,47 @@
+"""Uphill on the log target from one point, to see whether it lies far below its own mode."""
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pymc_tempering.engine.path.path import Path
+from pymc_tempering.engine.path.replicas import evaluate, new_replicas
+from pymc_tempering.types import FloatArray
+
+__all__ = ["climb"]
+
+MAX_EVALUATIONS = 200
+
+
+def climb(path: Path, u: FloatArray) -> tuple[FloatArray, float]:
+    """Ascend the log target by L-BFGS.
+
+    Parameters
+    ----------
+    path : Path
+    u : ndarray of shape (D,)
+        In the coordinates of the path, with a finite log target.
+
+    Returns
+    -------
+    u : ndarray of shape (D,)
+        The highest point that was met, perhaps the first.
+    log_target : float
+        There, in nats.
+    """
+    point = new_replicas(path, u[None])
+    # scipy may end on another point than the best where a line search fails
+    best, highest = u.copy(), float(point.log_target[0])
+
+    def descent(at: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal best, highest
+        point.u[0] = at
+        evaluate(path, point, 0)
+        value = float(point.log_target[0])
+        if value > highest:
+            best, highest = at.copy(), value
+        # finite, so that a line search that left the support goes back
+        return (-value, -point.grad[0]) if np.isfinite(value) else (1e300, np.zeros(at.size))
+
+    with np.errstate(all="ignore"):
+        minimize(descent, u, jac=True, method="L-BFGS-B", options={"maxfun": MAX_EVALUATIONS})
+    return best, highest
