@@ -314,7 +314,7 @@ class TestDemo:
     def test_two_mixtures_in_processes_of_their_own(self, tmp_path):
         """The whole demo, with so few draws that its numbers mean nothing."""
         command = [
-            sys.executable, "-m", "pymc_tempering", "--components=2", "--draws=50", "--tune=100",
+            sys.executable, "-m", "pymc_tempering", "--components=2", "--draws=20", "--tune=40",
             "--chains=2", "--cores=2", "--seed=1", f"--output={tmp_path}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
