@@ -17,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
-	@echo "make test         lint, types, demo at tiny settings, unit tests and doctests"
+	@echo "make test         lint, types, unit tests, doctests, demo and notebooks at tiny settings"
 	@echo "make test-slow    the tests that take more than a minute each"
 	@echo "make lint types   ruff; mypy"
 	@echo "make format       let ruff rewrite the formatting"
@@ -76,11 +76,11 @@ demo: $(INSTALLED)
 	@$(PYTHON) -m pymc_tempering --force
 
 # pytest comes last, so that its closing line is the last line.
-test: lint types smoke
+test: lint types
 	@$(PYTHON) -m pytest --quiet --doctest-modules -m "not slow" \
 	  --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS) tests pymc_tempering
 
-# --- parts of `make test` -----------------------------------------------------------------------
+# --- parts of `make test`, and of what its tests do ----------------------------------------------
 
 lint: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet .

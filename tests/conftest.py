@@ -1,5 +1,6 @@
 """Shared fixtures: reference cases kept beside the checkout, and the seed of the whole suite."""
 
+import gc
 import importlib.util
 import os
 import sys
@@ -7,6 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+# Graphs of models are very many small objects. To note for each of them which lines made it, and to
+# look for cycles among them as often as Python does, would take a seventh of the time of a run as
+# short as those of most tests. Set before PyTensor is imported, here and in what tests start.
+if "traceback__limit" not in (flags := os.environ.get("PYTENSOR_FLAGS", "")):
+    os.environ["PYTENSOR_FLAGS"] = f"{flags},traceback__limit=0".lstrip(",")
+gc.set_threshold(50_000, 10, 10)
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "cases.py"
 NO_CASES = "shared reference cases absent: no ../shared/cases/cases.py beside the checkout"

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import subprocess
 import sys
 from dataclasses import dataclass, field
 
@@ -309,6 +310,21 @@ class TestDemo:
         last = shown.strip().splitlines()[-1]
         assert str(folder / "galaxies.png") in last
         assert str(folder / "galaxies.csv") in last
+
+    def test_two_mixtures_in_processes_of_their_own(self, tmp_path):
+        """The whole demo, with so few draws that its numbers mean nothing."""
+        command = [
+            sys.executable, "-m", "pymc_tempering", "--components=2", "--draws=20", "--tune=40",
+            "--chains=2", "--cores=2", "--seed=1", f"--output={tmp_path}",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert (tmp_path / "galaxies.png").read_bytes().startswith(b"\x89PNG")
+        with (tmp_path / "galaxies.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert [row["n_components"] for row in rows] == ["1", "2"]
+        assert sum(float(row["probability"]) for row in rows) == pytest.approx(1.0, abs=1e-3)
+        assert f"{tmp_path / 'galaxies.csv'}" in done.stdout
 
     @pytest.mark.parametrize(("log_z", "se"), [(-230.0, np.nan), (np.nan, np.nan)])
     def test_picture_of_a_run_without_an_error(self, tmp_path, recwarn, log_z, se):

@@ -210,7 +210,8 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
     """
     variables = [*model.free_RVs, *model.observed_RVs]
     try:
-        values = pm.draw(variables, random_seed=rng)
+        # one draw: compiling would cost more than the interpreter
+        values = pm.draw(variables, random_seed=rng, mode="FAST_COMPILE")
     except (NotImplementedError, ValueError, TypeError) as error:
         raise ModelError(
             f"Data cannot be simulated from this model: {error}. Every distribution needs a way to "

@@ -132,9 +132,9 @@ def test_two_modes_of_unequal_weight(rng):
     table = prior_sensitivity(tree, target.model(), alternatives={"turned": other.model()})
     assert_within(table, other.log_z - target.log_z)
     powers = prior_sensitivity(tree, target.model(), likelihood_power=(0.8, 1.3))
-    grid = np.stack(np.meshgrid(np.linspace(-9, 12, 2101), np.linspace(-9, 9, 1801)), axis=-1)
+    grid = np.stack(np.meshgrid(np.linspace(-9, 12, 421), np.linspace(-9, 9, 361)), axis=-1)
     logs = target.log_density(grid)
-    exact = [np.log(np.exp(a * logs).sum() * 1e-4) - target.log_z for a in (0.8, 1.3)]
+    exact = [np.log(np.exp(a * logs).sum() * 0.05**2) - target.log_z for a in (0.8, 1.3)]
     assert_within(powers, np.array(exact))
 
 
