@@ -10,9 +10,10 @@ PyTensor's own evaluation all the same. Where an Op has no machine code, the C f
 
 import ctypes
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -35,10 +36,17 @@ from pymc_tempering.model.freeze import (
     shared_values,
     starting_points,
 )
+from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import compile_keyed, graph_key, jitted, rewrite_before_gradient
+from pymc_tempering.private import (
+    compile_keyed,
+    draws_from_prior,
+    graph_key,
+    jitted,
+    rewrite_before_gradient,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density", "compile_prior"]
@@ -96,6 +104,11 @@ class CompiledDensity:
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
     def __reduce__(self) -> tuple[Any, ...]:
         return compile_density, (self.model,)
+
+    @cached_property
+    def draw_from_prior(self) -> Callable[[int], dict[str, Any]]:
+        """From a seed to one draw of the prior, as values of the value variables."""
+        return draws_from_prior(self.model)
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
@@ -156,10 +169,13 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     >>> round(value, 4), round(float(grad[0]), 4)
     (-2.1121, -0.5)
     """
-    known = _compiled.get(model)
-    content = _content(model)
-    if known is not None and _same(known[0], content):
-        return known[1]
+    return _compiled.get(model, _content(model), lambda: _compile_model(model, random_seed))
+
+
+_compiled = Kept[CompiledDensity]()
+
+
+def _compile_model(model: pm.Model, random_seed: int) -> CompiledDensity:
     frozen = freeze(model)
     points = PointMap.from_model(frozen)
     if points.dim == 0:
@@ -167,13 +183,7 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
             f"The free variables {list(points.names)} have no entries, so there is nothing to "
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
-    density = _compile(model, frozen, points, frozen.logp(), random_seed)
-    _compiled[model] = content, density
-    return density
-
-
-_compiled: WeakKeyDictionary[pm.Model, tuple[list[Any], CompiledDensity]] = WeakKeyDictionary()
-"""Densities of models that are still there, by what they were made of."""
+    return _compile(model, frozen, points, frozen.logp(), random_seed)
 
 
 def _content(model: pm.Model) -> list[Any]:
@@ -195,12 +205,6 @@ def _by_value(start: Any) -> Any:
         return start
     array = np.asarray(start)
     return str(array.dtype), array.shape, array.tobytes()
-
-
-def _same(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(
-        a is b or (isinstance(a, tuple) and a == b) for a, b in zip(first, second, strict=True)
-    )
 
 
 def compile_prior(density: CompiledDensity) -> CompiledDensity:

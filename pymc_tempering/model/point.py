@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pymc as pm
@@ -39,12 +40,12 @@ class PointMap:
             initial={name: np.asarray(point[name], dtype=np.float64) for name in names},
         )
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of entries of every value variable."""
         return tuple(int(np.prod(shape)) for shape in self.shapes)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """Number D of unconstrained values."""
         return sum(self.sizes)
