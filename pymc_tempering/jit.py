@@ -19,6 +19,7 @@ import numba
 from pymc_tempering.private import (
     cache_locators,
     locator_file,
+    no_reference_counts,
     set_cache_locators,
     stock_locators,
 )
@@ -94,12 +95,15 @@ def _install() -> None:
     set_cache_locators(keyed + ours + [c for c in present if c not in keyed])
 
 
-def compiled(function: Any = None, /, **options: Any) -> Any:
+def compiled(function: Any = None, /, *, borrows: bool = False, **options: Any) -> Any:
     """Compile a function with numba, without the interpreter's lock, and keep it on disk.
 
     Parameters
     ----------
     function : callable
+    borrows : bool
+        Whether the function only reads and writes arrays that it was given, and neither makes nor
+        returns any. Nothing then counts references, which costs as much as a cheap gradient.
     **options
         Further options of :func:`numba.njit`, such as ``fastmath``.
 
@@ -109,6 +113,8 @@ def compiled(function: Any = None, /, **options: Any) -> Any:
     >>> log_exprel.targetoptions["nogil"]
     True
     """
+    if borrows:
+        options |= no_reference_counts()
     decorate: Callable[[Any], Any] = numba.njit(nogil=True, cache=True, **options)
     return decorate if function is None else decorate(function)
 

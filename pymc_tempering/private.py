@@ -26,6 +26,7 @@ __all__ = [
     "is_simulator",
     "jitted",
     "locator_file",
+    "no_reference_counts",
     "parameter_error",
     "reseed",
     "rewrite_before_gradient",
@@ -240,6 +241,16 @@ def compile_keyed(source: str, name: str, names: dict[str, Any], key: str | None
 
 
 # --- numba --------------------------------------------------------------------------------------
+
+
+def no_reference_counts() -> dict[str, bool]:
+    """Option that compiles a function without counting references to arrays.
+
+    Every view of a row, and every array taken out of a tuple, is counted up and down by atomic
+    instructions, which numba removes only where it sees both; the option not to is its own. What
+    makes an array is refused with it.
+    """
+    return {"_nrt": False}
 
 
 def cache_locators() -> list[type[Any]]:

@@ -249,6 +249,23 @@ def test_compile_keyed():
     assert numba.njit(function)(2.0) == 2.125
 
 
+def test_no_reference_counts():
+    """Nothing counts in the function's own code, and an array made inside is refused."""
+
+    def first(rows):
+        return rows[0][0] + rows[1][0]
+
+    def made(n):
+        return np.empty(n).size
+
+    rows = np.array([[1.0], [2.0]])
+    plain, borrowing = numba.njit(first), numba.njit(**private.no_reference_counts())(first)
+    assert plain(rows) == borrowing(rows) == 3.0
+    with pytest.raises(numba.TypingError, match="array passed into the function"):
+        numba.njit(**private.no_reference_counts())(made)(3)
+    assert numba.njit(made)(3) == 3
+
+
 def test_cache_locators():
     """Ours come after those with keys of their own, and before numba's."""
     import_module("pymc_tempering.jit")

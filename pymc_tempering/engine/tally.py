@@ -29,6 +29,8 @@ COUNTERS = (
 )  # fmt: skip
 """Names of the counters, as they are recorded after ``n_``."""
 
+_RECORDED = tuple(f"n_{name}" for name in COUNTERS)
+
 (
     ROUND_TRIPS, RESTARTS, EVALUATIONS, DIVERGENCES, TARGET_DIVERGENCES, ZERO_DENSITIES,
     BAD_GRADIENTS, REFERENCE_DRAWS, SUPPORTED_DRAWS,
@@ -49,7 +51,7 @@ def counts_by_name(counts: IntArray, *, needs_gradient: bool = True) -> dict[str
     needs_gradient : bool, default True
         Whether the moves do. A gradient that nothing uses is never a bad one.
     """
-    by_name = {f"n_{name}": int(count) for name, count in zip(COUNTERS, counts, strict=True)}
+    by_name: dict[str, int] = dict(zip(_RECORDED, counts.tolist(), strict=True))
     return by_name if needs_gradient else by_name | {"n_bad_gradients": 0}
 
 

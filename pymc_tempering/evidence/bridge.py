@@ -9,9 +9,9 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from arviz_stats.base import array_stats
-from threadpoolctl import threadpool_limits
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
 from pymc_tempering.estimators.doubt import Doubt
@@ -70,7 +70,7 @@ def bridge_from_idata(
     check_observed(model, idata, "The run")
     density = compile_density(model)
     draws = draws_of_model(idata, density, max_draws=MAX_DRAWS)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         parts = bridge_draws(
             partial(log_density_at, density), draws, np.random.default_rng(random_seed)
         )

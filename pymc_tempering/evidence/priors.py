@@ -10,7 +10,8 @@ import xarray as xr
 from pymc.pytensorf import compile
 
 from pymc_tempering.estimators.doubt import Doubt
-from pymc_tempering.private import is_improper
+from pymc_tempering.model.kept import Kept
+from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
@@ -58,7 +59,8 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     # the quartiles of a handful of draws are no width, and those of one draw coincide
     enough = posterior.sizes["chain"] * posterior.sizes["draw"] >= _MIN_DRAWS
     proper = [rv for rv in sampled if rv.name not in improper and enough]
-    for rv, draws in zip(proper, _prior_draws(proper, sampled, posterior), strict=True):
+    drawn = _prior_draws(model, proper, sampled, posterior)
+    for rv, draws in zip(proper, drawn, strict=True):
         if draws is None:
             continue
         low, high = np.quantile(draws, [0.25, 0.75], axis=0)
@@ -106,7 +108,7 @@ def _without_end(posterior: xr.Dataset, improper: list[str]) -> Iterator[Doubt]:
 
 
 def _prior_draws(
-    variables: list[Any], sampled: list[Any], posterior: xr.Dataset
+    model: pm.Model, variables: list[Any], sampled: list[Any], posterior: xr.Dataset
 ) -> list[FloatArray | None]:
     """Draws of each variable from its prior; None where one cannot be drawn.
 
@@ -116,24 +118,32 @@ def _prior_draws(
     if not variables:
         return []
     try:
-        return _draw_given_parents(variables, sampled, posterior)
+        draw = _drawn_with.get(
+            model, [*variables, None, *sampled], lambda: _given_parents(variables, sampled)
+        )
+        return _draw_at(draw, sampled, posterior)
     except Exception as error:  # noqa: BLE001  user code may draw, and sampling was long
         _log.debug("no draws from the priors of %s: %s", variables, error)
         if len(variables) == 1:
             return [None]
-        return [_prior_draws([rv], sampled, posterior)[0] for rv in variables]
+        return [_prior_draws(model, [rv], sampled, posterior)[0] for rv in variables]
 
 
-def _draw_given_parents(
-    variables: list[Any], sampled: list[Any], posterior: xr.Dataset
-) -> list[FloatArray | None]:
+_drawn_with = Kept[Any]()
+
+
+def _given_parents(variables: list[Any], sampled: list[Any]) -> Any:
+    """Compile one draw of each variable, given values of all of them."""
     # a copy of each node depends on the inputs below; the node itself would be one of them
     fresh = [rv.owner.clone().outputs[rv.owner.outputs.index(rv)] for rv in variables]
     # compiling costs more than 500 draws by the interpreter
-    draw = compile(
-        sampled, fresh, random_seed=0, mode="FAST_COMPILE", on_unused_input="ignore",
-        allow_input_downcast=True,
-    )  # fmt: skip
+    return compile(
+        sampled, fresh, mode="FAST_COMPILE", on_unused_input="ignore", allow_input_downcast=True
+    )
+
+
+def _draw_at(draw: Any, sampled: list[Any], posterior: xr.Dataset) -> list[FloatArray | None]:
+    reseed(draw, 0)
     values = [
         posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).values
         for rv in sampled

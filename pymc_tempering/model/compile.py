@@ -10,9 +10,10 @@ PyTensor's own evaluation all the same. Where an Op has no machine code, the C f
 
 import ctypes
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -34,10 +35,17 @@ from pymc_tempering.model.freeze import (
     shared_values,
     starting_points,
 )
+from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import compile_keyed, graph_key, jitted, rewrite_before_gradient
+from pymc_tempering.private import (
+    compile_keyed,
+    draws_from_prior,
+    graph_key,
+    jitted,
+    rewrite_before_gradient,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density", "compile_prior"]
@@ -98,6 +106,11 @@ class CompiledDensity:
     def __reduce__(self) -> tuple[Any, ...]:
         return self._made_by
 
+    @cached_property
+    def draw_from_prior(self) -> Callable[[int], dict[str, Any]]:
+        """From a seed to one draw of the prior, as values of the value variables."""
+        return draws_from_prior(self.model)
+
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
 
@@ -157,13 +170,12 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     >>> round(value, 4), round(float(grad[0]), 4)
     (-2.1121, -0.5)
     """
-    known = _compiled.get(model)
-    content = _content(model)
-    if known is not None and _same(known[0], content):
-        return known[1]
-    density = _compile_frozen(freeze(model), random_seed)
-    _compiled[model] = content, density
-    return density
+    return _compiled.get(
+        model, _content(model), lambda: _compile_frozen(freeze(model), random_seed)
+    )
+
+
+_compiled = Kept[CompiledDensity]()
 
 
 def _compile_frozen(frozen: pm.Model, random_seed: int) -> CompiledDensity:
@@ -176,10 +188,6 @@ def _compile_frozen(frozen: pm.Model, random_seed: int) -> CompiledDensity:
         )
     made_by = _compile_frozen, (frozen, random_seed)
     return _compile(frozen, points, frozen.logp(), random_seed, made_by)
-
-
-_compiled: WeakKeyDictionary[pm.Model, tuple[list[Any], CompiledDensity]] = WeakKeyDictionary()
-"""Densities of models that are still there, by what they were made of."""
 
 
 def _content(model: pm.Model) -> list[Any]:
@@ -201,12 +209,6 @@ def _by_value(start: Any) -> Any:
         return start
     array = np.asarray(start)
     return str(array.dtype), array.shape, array.tobytes()
-
-
-def _same(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(
-        a is b or (isinstance(a, tuple) and a == b) for a, b in zip(first, second, strict=True)
-    )
 
 
 def compile_prior(density: CompiledDensity) -> CompiledDensity:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,12 @@ class PointMap:
         shapes = tuple(np.shape(initial[name]) for name in names)
         return cls(names, shapes, initial, Angles.of(model, initial))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of entries of every value variable."""
         return tuple(int(np.prod(shape)) for shape in self.shapes)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """Number D of unconstrained values."""
         return sum(self.sizes)

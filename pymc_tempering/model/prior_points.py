@@ -5,7 +5,6 @@ import logging
 import numpy as np
 
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.private import draws_from_prior
 from pymc_tempering.types import FloatArray
 
 __all__ = ["prior_points"]
@@ -26,7 +25,7 @@ def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> 
     """
     empty = np.empty((0, density.dim))
     try:
-        draw = draws_from_prior(density.model)
+        draw = density.draw_from_prior
         seeds = rng.integers(2**31, size=n)
         # wide priors have draws beyond all numbers; they are left out below
         with np.errstate(all="ignore"):

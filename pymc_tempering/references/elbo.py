@@ -1,5 +1,6 @@
 """The ELBO of a base: a lower bound on log Z from its draws."""
 
+import functools
 import math
 
 import numpy as np
@@ -87,14 +88,33 @@ def dip_between(density: Density, a: FloatArray, b: FloatArray) -> float:
     float
         Lower end minus the lowest point between, in nats, at least 0; ``inf`` outside the support.
     """
-    t = np.linspace(0.0, 1.0, _N_BETWEEN + 2)[:, None]
-    value = np.empty(t.size)
-    _delta_at(
-        density.address, np.ascontiguousarray((1.0 - t) * a + t * b), np.zeros_like(value), value
-    )
-    value = np.where(np.isnan(value), -np.inf, value)
-    ends = min(value[0], value[-1])
-    return max(0.0, float(ends - value[1:-1].min())) if np.isfinite(ends) else math.inf
+    dip: float = _dip_along(density.address, np.array([a, b], dtype=np.float64), _shares())
+    return dip
+
+
+@functools.cache
+def _shares() -> FloatArray:
+    return np.linspace(0.0, 1.0, _N_BETWEEN + 2)
+
+
+@compiled
+def _dip_along(address: int, ends: FloatArray, shares: FloatArray) -> float:
+    """Lower end of a line minus the lowest point between, at these shares of its length."""
+    z, grad = np.empty(ends.shape[1]), np.empty(ends.shape[1])
+    lower_end, lowest = np.inf, np.inf
+    last = shares.shape[0] - 1
+    for n in range(last + 1):
+        t = shares[n]
+        for i in range(z.shape[0]):
+            z[i] = (1.0 - t) * ends[0, i] + t * ends[1, i]
+        value = call_density(address, z, grad)
+        if np.isnan(value):
+            value = -np.inf
+        if n in (0, last):
+            lower_end = min(lower_end, value)
+        else:
+            lowest = min(lowest, value)
+    return max(0.0, lower_end - lowest) if np.isfinite(lower_end) else np.inf
 
 
 def has_finite_density(density: Density, z: FloatArray) -> bool:

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.options import check_choice, check_positive, check_random_seed, resolve_model
@@ -83,8 +83,7 @@ def prepare(
         If no fit succeeded.
     """
     report("starting points", 0, 0)
-    # sums of several BLAS threads depend on their number, and draws must not
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         points = None
         if isinstance(density, CompiledDensity):
             points = prior_points(density, rng, N_PRIOR_STARTS)

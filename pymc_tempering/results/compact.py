@@ -63,10 +63,10 @@ def compact(idata: xr.DataTree) -> xr.DataTree:
         if "betas" in dataset and dataset["betas"].dims[-1:] == ("level",):
             other = [d for d in dataset["betas"].dims if d != "level"]
             used = max(int(dataset["betas"].notnull().any(other).sum()), 1)
-            dataset = dataset.isel(
-                {d: slice(used - less) for d, less in _LEVEL_DIMS.items() if d in dataset.dims}
-            )
-        idata[group] = xr.DataTree(dataset)
+            if used < dataset.sizes["level"]:
+                kept = {d: slice(used - less) for d, less in _LEVEL_DIMS.items()}
+                dataset = dataset.isel({d: s for d, s in kept.items() if d in dataset.dims})
+                idata[group] = xr.DataTree(dataset)
     return compress(idata)
 
 
@@ -85,12 +85,22 @@ def compress(idata: xr.DataTree) -> xr.DataTree:
     """
     idata = idata.copy()
     for name in idata.children:
+        present = idata[name].dataset
+        loose = [v for v in present.data_vars if not _is_compressed(present.variables[v])]
+        if not loose:
+            continue
         dataset = idata[name].to_dataset().copy()
-        for variable in dataset.data_vars.values():
-            if variable.ndim and variable.dtype.kind in "biuf":
-                variable.encoding = variable.encoding | _DEFLATE
+        for variable in loose:
+            dataset[variable].encoding = dataset[variable].encoding | _DEFLATE
         idata[name] = xr.DataTree(dataset)
     return idata
+
+
+def _is_compressed(variable: xr.Variable) -> bool:
+    """Whether files compress a variable, or have no need to."""
+    if not variable.ndim or variable.dtype.kind not in "biuf":
+        return True
+    return _DEFLATE.items() <= variable.encoding.items()
 
 
 def pad_levels(dataset: xr.Dataset, n_levels: int) -> xr.Dataset:

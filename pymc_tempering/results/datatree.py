@@ -42,7 +42,7 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
     """
     idata = idata.copy()
     for group in ("sample_stats", "warmup_sample_stats"):
-        if group not in idata.children:
+        if group not in idata.children or _is_labelled(idata[group].dataset):
             continue
         dataset = idata[group].dataset
         renamed = {}
@@ -65,6 +65,16 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
         keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
         idata[group] = xr.DataTree(xr.Dataset(keep | renamed, attrs=dataset.attrs))
     return idata
+
+
+def _is_labelled(dataset: xr.Dataset) -> bool:
+    """Whether every statistic of a tempered step has its dimensions and its meaning."""
+    return all(
+        variable.attrs.get("long_name") == SAMPLE_STATS[str(name)].meaning
+        and variable.dims[2:] == SAMPLE_STATS[str(name)].dims[: variable.ndim - 2]
+        for name, variable in dataset.variables.items()
+        if str(name) in SAMPLE_STATS
+    )
 
 
 def open_hint(value: Any) -> str:

@@ -82,7 +82,8 @@ class Recorder:
 
     def _filled(self, name: str, value: Any) -> Any:
         shape = self._shapes[name]
-        if np.shape(value) == shape:
+        # NumPy would make an array of a number to see its shape
+        if (() if isinstance(value, int | float) else np.shape(value)) == shape:
             return value
         entry = self._declared[name]
         if len(np.shape(value)) != len(shape):

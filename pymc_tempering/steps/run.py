@@ -15,6 +15,7 @@ from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import plan, say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
+from pymc_tempering.steps.trace import reused_trace
 
 __all__ = ["Sampler", "build_step", "check_run", "prepare_step", "run_chains"]
 
@@ -146,6 +147,8 @@ def run_chains(
     KeyboardInterrupt
         If the run was interrupted before there were any draws.
     """
+    if kwargs.get("trace") is None and kwargs.get("var_names") is None:
+        kwargs["trace"] = reused_trace(model, step.density.points.initial)
     try:
         idata = pm.sample(
             draws,

@@ -6,11 +6,11 @@ beta = 1, the "bootstrap" at the end of section 6 of Graham & Storkey (2017).
 """
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.state import Stateful
+from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import not_covered
@@ -153,8 +153,7 @@ class RoundTuner(Stateful):
             self.positions.append(record.target_positions)
         self.done += 1
         if self.done == self.lengths[self.round]:
-            # sums of several BLAS threads depend on their number, and draws must not
-            with threadpool_limits(limits=1, user_api="blas"):
+            with one_blas_thread():
                 self._end_round(ladder)
 
     def _end_round(self, ladder: Ladder) -> None:

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from threadpoolctl import threadpool_limits
 
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
@@ -106,8 +106,7 @@ def run_pilot(
         If the run has no draws in common between two neighbouring levels.
     """
     work = work or Phases()
-    # sums of several BLAS threads depend on their number, and draws must not
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         found = prepare(density, density.start, shared_generator(rng), report=work.report)
         anchor, modes = found.anchor, found.modes
         phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)

@@ -7,6 +7,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.evidence import priors
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.reading import stored_estimate
 
@@ -177,3 +178,18 @@ def test_a_prior_whose_own_function_fails_leaves_the_others(rng):
 def test_one_draw_has_no_width(rng):
     tree = draws(rng, mu=0.5).isel(chain=[0], draw=[0])
     assert prior_doubts(normal_model(1.0), tree) == []
+
+
+def test_compiled_once_and_never_of_data_that_were(rng):
+    with pm.Model() as model:
+        width = pm.Data("width", 1e5)
+        mu = pm.Normal("mu", 0.0, width)
+        pm.Normal("y", mu, 1.0, observed=[0.3, -0.2, 1.1])
+    idata = draws(rng, mu=0.5)
+    first = assert_wide(prior_doubts(model, idata), "mu")
+    function = priors._drawn_with.get(model, [mu, None, mu], pytest.fail)
+    # drawn with the same seed again
+    assert prior_doubts(model, idata) == [first]
+    model.set_data("width", 2.0)
+    assert prior_doubts(model, idata) == []
+    assert priors._drawn_with.get(model, [mu, None, mu], pytest.fail) is function

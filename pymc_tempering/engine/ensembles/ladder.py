@@ -5,7 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
+from pymc_tempering.engine.ensembles.ladder_scans import (
+    LadderRecord,
+    Rungs,
+    ladder_scans_of_tuples,
+)
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
@@ -165,9 +169,10 @@ class Ladder(Ensemble):
         )  # fmt: skip
         rungs = Rungs(self.betas, self.replica_at, self.last_end, self.swap_scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
-        ladder_scans(
-            self.path.view, self.settings.packed, rungs, self.replicas, adaptation, record, rng
-        )
+        ladder_scans_of_tuples(
+            tuple(self.path.view), tuple(self.settings.packed), tuple(rungs),
+            tuple(self.replicas), tuple(adaptation), tuple(record), rng,
+        )  # fmt: skip
         self.scan += n_scans
         positions = record.target_positions
         return ScanRecord(

@@ -1,6 +1,6 @@
 """Whole scans of parallel tempering: every replica moves, then neighbours exchange places."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pymc_tempering.engine.tally import count_move, count_reference_draw
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LadderRecord", "Rungs", "ladder_scans"]
+__all__ = ["LadderRecord", "Rungs", "ladder_scans", "ladder_scans_of_tuples"]
 
 
 class Rungs(NamedTuple):
@@ -120,3 +120,24 @@ def ladder_scans(
         if record.target_positions.shape[0] > 0:
             for i in range(dim):
                 record.target_positions[scan, i] = replicas.u[replica_at[n_levels - 1], i]
+
+
+@compiled
+def ladder_scans_of_tuples(
+    path: tuple[Any, ...],
+    explorer: tuple[Any, ...],
+    rungs: tuple[Any, ...],
+    replicas: tuple[Any, ...],
+    adaptation: tuple[Any, ...],
+    record: tuple[Any, ...],
+    rng: np.random.Generator,
+) -> None:
+    """:func:`ladder_scans` of plain tuples.
+
+    At every call from Python numba finds out the types of its arguments, in C for plain tuples and
+    by microseconds of Python for named ones.
+    """
+    ladder_scans(
+        Path(*path), Explorer(*explorer), Rungs(*rungs), Replicas(*replicas),
+        Adaptation(*adaptation), LadderRecord(*record), rng,
+    )  # fmt: skip

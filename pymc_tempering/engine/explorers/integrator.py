@@ -98,7 +98,7 @@ def _energy(
     return total - beta * log_target
 
 
-@compiled
+@compiled(borrows=True)
 def follow(
     path: Path,
     beta: float,

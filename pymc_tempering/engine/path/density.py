@@ -66,7 +66,7 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
 
 # sums in any order, so that the compiler can use vector instructions; no other liberties, since
 # infinities and nan must keep their meaning
-@compiled(fastmath={"reassoc", "contract"})
+@compiled(borrows=True, fastmath={"reassoc", "contract"})
 def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for i in range(x.shape[0]):
         total = 0.0
@@ -75,7 +75,7 @@ def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
         out[i] = total
 
 
-@compiled
+@compiled(borrows=True)
 def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for j in range(x.shape[0]):
         out[j] = 0.0
@@ -85,7 +85,7 @@ def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None
             out[j] += lower[i, j] * factor
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled(borrows=True, fastmath={"reassoc", "contract"})
 def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
     # in place, one direction after another: they are orthogonal
     rank = (rows.shape[0] - 1) // 2
@@ -97,7 +97,7 @@ def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
             x[i] += along * rows[1 + rank + j, i]
 
 
-@compiled
+@compiled(borrows=True)
 def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> None:
     """Map ``u`` to ``z = mean + scale u``.
 
@@ -126,7 +126,7 @@ def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> N
             z[i] += mean[i]
 
 
-@compiled
+@compiled(borrows=True)
 def pull_back(scale: FloatArray, grad_z: FloatArray, grad: FloatArray) -> None:
     """Gradient with respect to ``u`` of a function of ``z``, by the transpose of ``scale``.
 

@@ -55,7 +55,7 @@ def new_replicas(path: Path, u: FloatArray) -> Replicas:
     return replicas
 
 
-@compiled
+@compiled(borrows=True)
 def evaluate(path: Path, replicas: Replicas, row: int) -> bool:
     """Evaluate both densities at one replica, and say whether the gradient was bad."""
     u, work = replicas.u[row], replicas.work

@@ -1,0 +1,53 @@
+"""PyMC's record of draws, with a compiled function that is kept for the next run of the model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.backends import NDArray
+
+from pymc_tempering.model.kept import Kept
+
+__all__ = ["reused_trace"]
+
+
+class _Copied(NDArray):
+    """What ``pm.sample`` copies for every chain; copies share the compiled function alone."""
+
+    def __copy__(self) -> NDArray:
+        return NDArray(
+            model=self.model,
+            vars=self.vars,
+            fn=self.fn,
+            var_shapes=self.var_shapes,
+            var_dtypes=self.var_dtypes,
+        )
+
+
+_functions = Kept[Any]()
+
+
+def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
+    """Record of all variables of a model, to be given to ``pm.sample`` as ``trace``.
+
+    By itself PyMC compiles, for every chain of every run, the function from a point to what is
+    stored of it. It reads shared data when it is called, and so is right after ``pm.set_data``.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    point : mapping of str to ndarray
+        Values of the value variables, whose shapes those of the draws follow from.
+    """
+    typed = {v.name: np.asarray(point[v.name], dtype=v.dtype) for v in model.value_vars}
+    flags = pytensor.config
+    content = [
+        *model.unobserved_RVs,
+        *model.rvs_to_values.values(),
+        *model.rvs_to_transforms.values(),
+        (model.check_bounds, flags.floatX, flags.mode, flags.linker),
+    ]
+    function = _functions.get(model, content, lambda: NDArray(model=model, test_point=typed).fn)
+    return _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)
