@@ -20,12 +20,15 @@ class PointMap:
     names : tuple of str
         Names of the value variables, transformed names such as ``sigma_log__`` included.
     shapes : tuple of tuple of int
+    dtypes : tuple of str
+        ``float64``, or what a discrete variable has.
     initial : dict
-        The model's initial point.
+        The model's initial point, in these types.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
     initial: dict[str, np.ndarray]
 
     @classmethod
@@ -33,10 +36,18 @@ class PointMap:
         """Read names and shapes off a model's initial point, in the order of ``value_vars``."""
         point = model.initial_point(random_seed=0)
         names = tuple(variable.name for variable in model.value_vars)
+        dtypes = tuple(
+            "float64" if variable.dtype.startswith("float") else variable.dtype
+            for variable in model.value_vars
+        )
         return cls(
             names=names,
             shapes=tuple(np.shape(point[name]) for name in names),
-            initial={name: np.asarray(point[name], dtype=np.float64) for name in names},
+            dtypes=dtypes,
+            initial={
+                name: np.asarray(point[name], dtype)
+                for name, dtype in zip(names, dtypes, strict=True)
+            },
         )
 
     @property
@@ -58,7 +69,8 @@ class PointMap:
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
         """Named values of a flat vector of shape (D,), as copies."""
         point, offset = {}, 0
-        for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
-            point[name] = z[offset : offset + size].reshape(shape).copy()
+        layout = zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True)
+        for name, shape, dtype, size in layout:
+            point[name] = z[offset : offset + size].reshape(shape).astype(dtype)
             offset += size
         return point
