@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.results.modes import Modes
+    from pymc_tempering.steps.compound import CompoundTempering
     from pymc_tempering.steps.gibbs_continuous import GibbsCT
     from pymc_tempering.steps.hais import HAIS
     from pymc_tempering.steps.parallel import ParallelTempering
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HAIS",
+    "CompoundTempering",
     "GaussianBase",
     "GibbsCT",
     "LogZEstimate",
@@ -81,6 +83,7 @@ __all__ = [
 
 _HOMES = {
     "HAIS": "pymc_tempering.steps.hais",
+    "CompoundTempering": "pymc_tempering.steps.compound",
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.steps.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",

@@ -45,6 +45,8 @@ class Method:
         Statistics that `collect` cannot do without.
     step : str or None
         The step method; None where chains cannot be sampled one by one.
+    discrete_step : str
+        The step method for models with discrete free variables; empty: there is none.
     collect_part : str
         Cheaper than `collect`, for estimates from many parts of a run; empty: `collect` itself.
     read : str
@@ -61,6 +63,7 @@ class Method:
     collect: str
     needs: tuple[str, ...]
     step: str | None = None
+    discrete_step: str = ""
     prepare: str = "pymc_tempering.steps.run.prepare_step"
     collect_part: str = ""
     read: str = "pymc_tempering.results.datatree.read_statistics"
@@ -74,6 +77,7 @@ _ROWS = (
         code=1,
         label="pt, mbar",
         step="pymc_tempering.steps.parallel.ParallelTempering",
+        discrete_step="pymc_tempering.steps.compound.CompoundTempering",
         collect="pymc_tempering.evidence.parallel.collect",
         collect_part="pymc_tempering.evidence.parallel.collect_bar",
         needs=("delta", "betas", "swap_acceptance_rate", "n_round_trips", "base_id"),

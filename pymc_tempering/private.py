@@ -13,6 +13,7 @@ import numpy as np
 
 __all__ = [
     "ProgressHooks",
+    "assigned_steps",
     "cache_locators",
     "compile_keyed",
     "draws_from_prior",
@@ -152,6 +153,18 @@ def draws_from_prior(model: Any) -> Callable[[int], dict[str, Any]]:
         model=model, default_strategy="prior", return_transformed=True
     )
     return draw
+
+
+def assigned_steps(model: Any) -> Any:
+    """Step methods that ``pm.sample`` would take for a model, composed to one.
+
+    The functions behind it are not part of PyMC's documented interface.
+    """
+    from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
+    from pymc.step_methods.compound import CompoundStep
+
+    steps = instantiate_steppers(model, *assign_step_methods(model))
+    return CompoundStep(steps if isinstance(steps, list) else [steps])
 
 
 def has_random_terms(outputs: list[Any]) -> bool:

@@ -175,6 +175,21 @@ def test_draws_from_prior():
     assert draw(2)["x_log__"] == values[2]
 
 
+def test_assigned_steps():
+    with pm.Model() as model:
+        pm.Bernoulli("a", 0.3)
+        pm.Categorical("b", [0.2, 0.3, 0.5])
+        pm.Poisson("c", 2.0)
+    step = private.assigned_steps(model)
+    assert sorted(type(method).__name__ for method in step.methods) == [
+        "BinaryGibbsMetropolis", "CategoricalGibbsMetropolis", "Metropolis",
+    ]  # fmt: skip
+    point, statistics = step.step(model.initial_point())
+    assert point.keys() == {"a", "b", "c"}
+    assert len(statistics) == 3
+    assert type(step.sampling_state)(methods=step.sampling_state.methods) == step.sampling_state
+
+
 def test_has_random_terms():
     x = pt.dscalar("x")
     noise = pm.Normal.dist(x, 1.0)

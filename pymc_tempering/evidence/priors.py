@@ -10,6 +10,7 @@ import xarray as xr
 from pymc.pytensorf import compile
 
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
@@ -58,7 +59,9 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     sampled = [rv for rv in model.free_RVs if rv.name in posterior and posterior[rv.name].size]
     # the quartiles of a handful of draws are no width, and those of one draw coincide
     enough = posterior.sizes["chain"] * posterior.sizes["draw"] >= _MIN_DRAWS
-    proper = [rv for rv in sampled if rv.name not in improper and enough]
+    # a discrete variable may have but one value in the posterior, which is no width
+    left_out = {*improper, *discrete_names(model)}
+    proper = [rv for rv in sampled if rv.name not in left_out and enough]
     drawn = _prior_draws(model, proper, sampled, posterior)
     for rv, draws in zip(proper, drawn, strict=True):
         if draws is None:

@@ -22,6 +22,7 @@ __all__ = [
     "N_STARTS",
     "check_finite",
     "copies_of_gps",
+    "discrete_names",
     "freeze",
     "shared_digest",
     "shared_values",
@@ -37,13 +38,20 @@ NO_FREE_VARIABLES = (
 )
 
 
-def freeze(model: pm.Model) -> pm.Model:
+def discrete_names(model: pm.Model) -> list[str]:
+    """Names of the free variables that have no density."""
+    return [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
+
+
+def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
     """Check a model and copy it with its data and dims fixed.
 
     Parameters
     ----------
     model : pymc.Model
         Not changed.
+    discrete : bool
+        Whether free variables may be discrete.
 
     Returns
     -------
@@ -57,11 +65,12 @@ def freeze(model: pm.Model) -> pm.Model:
     """
     if not model.free_RVs:
         raise ModelError(NO_FREE_VARIABLES)
-    discrete = [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
-    if discrete:
+    names = discrete_names(model)
+    if names and not discrete:
         raise ModelError(
-            f"The free variables {discrete} are discrete. Tempering by Hamiltonian dynamics needs "
-            "continuous variables: sum the discrete ones out, by `pm.Mixture` or another marginal "
+            f"The free variables {names} are discrete, and compiled moves need continuous ones. "
+            "`method='pt'`, or `pymc_tempering.CompoundTempering` as a step, moves replicas by "
+            "PyMC's own step methods. Faster: sum them out, by `pm.Mixture` or another marginal "
             "distribution (`pm.BetaBinomial`, `pm.ZeroInflatedPoisson`, ...), or by "
             '`pm.Potential("sum", pm.math.logsumexp(terms, axis=0).sum())` over their values. '
             "(`pymc_extras.marginalize` does it by itself, but installing it takes PyMC back below "

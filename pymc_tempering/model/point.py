@@ -25,14 +25,17 @@ class PointMap:
     names : tuple of str
         Names of the value variables, transformed names such as ``sigma_log__`` included.
     shapes : tuple of tuple of int
+    dtypes : tuple of str
+        ``float64``, or what a discrete variable has.
     initial : dict
-        The model's initial point.
+        The model's initial point, in these types.
     angles : Angles
         Entries of which the flat vector holds another coordinate than PyMC's.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
     initial: dict[str, np.ndarray]
     angles: Angles
 
@@ -41,9 +44,15 @@ class PointMap:
         """Read names and shapes off a model's initial point, in the order of ``value_vars``."""
         point = model.initial_point(random_seed=0)
         names = tuple(variable.name for variable in model.value_vars)
-        initial = {name: np.asarray(point[name], dtype=np.float64) for name in names}
+        dtypes = tuple(
+            "float64" if variable.dtype.startswith("float") else variable.dtype
+            for variable in model.value_vars
+        )
+        initial = {
+            name: np.asarray(point[name], dtype) for name, dtype in zip(names, dtypes, strict=True)
+        }
         shapes = tuple(np.shape(initial[name]) for name in names)
-        return cls(names, shapes, initial, Angles.of(model, initial))
+        return cls(names, shapes, dtypes, initial, Angles.of(model, initial))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -63,8 +72,9 @@ class PointMap:
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
         """Named values of a flat vector of shape (D,), as copies."""
         point, offset, values = {}, 0, self.angles.from_line(z)
-        for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
-            point[name] = values[offset : offset + size].reshape(shape).copy()
+        layout = zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True)
+        for name, shape, dtype, size in layout:
+            point[name] = values[offset : offset + size].reshape(shape).astype(dtype)
             offset += size
         return point
 

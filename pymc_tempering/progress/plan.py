@@ -14,6 +14,7 @@ __all__ = [
     "STOPPING",
     "expected_seconds",
     "plan",
+    "plan_of_moves",
     "plan_of_particles",
     "say",
     "seconds_of_gradient",
@@ -118,6 +119,24 @@ def plan(
         f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, {_short(seconds)} for a "
         f"gradient. In {many}: search for modes and fit them, tune ({tune} draws), sample ({draws} "
         f"draws of {step.scans_per_draw} scans).{time}\n{STOPPING}"
+    )
+
+
+def plan_of_moves(assignment: str, *, draws: int, tune: int, chains: int, n_scans: int) -> str:
+    """Say what a run will do whose replicas are moved by PyMC's step methods.
+
+    Parameters
+    ----------
+    assignment : str
+        Which step method moves which variables.
+    draws, tune, chains : int
+    n_scans : int
+        Of each draw.
+    """
+    many = "1 chain" if chains == 1 else f"each of {chains} chains"
+    return (
+        f"PyMC's step methods move the replicas, from the prior on: {assignment}. In {many}: tune "
+        f"({tune} draws), sample ({draws} draws of {n_scans} scans).\n{STOPPING}"
     )
 
 

@@ -17,13 +17,67 @@ from pymc.pytensorf import compile as pymc_compile
 
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_prior
+from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PriorReference"]
+__all__ = ["PriorDraws", "PriorReference"]
 
 _N_CHECKED = 256
+
+
+class PriorDraws:
+    """Draws of a model's free variables, as unconstrained values.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    points : PointMap
+
+    Raises
+    ------
+    BaseError
+        If the prior is improper, or cannot be drawn from.
+    """
+
+    def __init__(self, model: pm.Model, points: PointMap) -> None:
+        _refuse_improper(model)
+        self._points = points
+        self._names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
+        try:
+            self._draw = _compile_draws(model)
+            self.checked = self(_N_CHECKED, np.random.default_rng(0))
+        except (NotImplementedError, ModelError, TypeError, ValueError) as error:
+            raise _refusal(str(error).strip()) from error
+        except Exception as error:  # `random=` of a user's own distribution raises what it likes
+            raise _refusal(f"drawing from it raised {type(error).__name__}: {error}.") from error
+        self._check(self.checked)
+
+    def __call__(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Independent draws ``z``, shape (n, D); nan where a transform has none."""
+        reseed(self._draw, int(rng.integers(2**63)))
+        draws = np.empty((n, self._points.dim))
+        for row in range(n):
+            draws[row] = self._points.ravel(dict(zip(self._names, self._draw(), strict=True)))
+        return draws
+
+    def _check(self, draws: FloatArray) -> None:
+        on_edge, beside = np.isinf(draws).any(axis=0), np.isnan(draws).any(axis=1)
+        if on_edge.any():
+            raise _refusal(
+                f"draws of {self._names_of(on_edge)} lie so close to the edge of the support that "
+                "they are rounded onto it, and their mass would be missing from log Z."
+            )
+        if beside.all():
+            raise _refusal(
+                f"none of {len(draws)} draws lies where the transforms have values; look at "
+                f"{self._names_of(np.isnan(draws).any(axis=0))}."
+            )
+
+    def _names_of(self, entries: np.ndarray) -> list[str]:
+        values = self._points.unravel(entries)
+        return [name for name, entry in values.items() if entry.any()]
 
 
 class PriorReference:
@@ -41,19 +95,16 @@ class PriorReference:
     """
 
     def __init__(self, density: CompiledDensity) -> None:
-        _refuse_improper(density.model)
-        self._points = density.points
+        self._draws = PriorDraws(density.model, density.points)
         self.dim = density.dim
         try:
             self._density = compile_prior(density)
-            self._draw = _compile_draws(density.model)
-            self._names = [density.model.rvs_to_values[rv].name for rv in density.model.free_RVs]
-            draws = self.draw(_N_CHECKED, np.random.default_rng(0))
         except (NotImplementedError, ModelError, TypeError, ValueError) as error:
             raise _refusal(str(error).strip()) from error
-        except Exception as error:  # `random=` of a user's own distribution raises what it likes
-            raise _refusal(f"drawing from it raised {type(error).__name__}: {error}.") from error
-        self._check(draws)
+        draws = self._draws.checked
+        inside = draws[np.isfinite(draws).all(axis=1)]
+        if not np.isfinite([self._density.value_and_grad(z)[0] for z in inside]).all():
+            raise _refusal("its density is not finite at its own draws.")
 
     @property
     def address(self) -> int:
@@ -62,31 +113,7 @@ class PriorReference:
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z`` from the prior, shape (n, D); nan where a transform has none."""
-        reseed(self._draw, int(rng.integers(2**63)))
-        draws = np.empty((n, self.dim))
-        for row in range(n):
-            draws[row] = self._points.ravel(dict(zip(self._names, self._draw(), strict=True)))
-        return draws
-
-    def _check(self, draws: FloatArray) -> None:
-        on_edge, beside = np.isinf(draws).any(axis=0), np.isnan(draws).any(axis=1)
-        if on_edge.any():
-            raise _refusal(
-                f"draws of {self._names_of(on_edge)} lie so close to the edge of the support that "
-                "they are rounded onto it, and their mass would be missing from log Z."
-            )
-        if beside.all():
-            raise _refusal(
-                f"none of {len(draws)} draws lies where the transforms have values; look at "
-                f"{self._names_of(np.isnan(draws).any(axis=0))}."
-            )
-        values = [self._density.value_and_grad(z)[0] for z in draws[~beside]]
-        if not np.isfinite(values).all():
-            raise _refusal("its density is not finite at its own draws.")
-
-    def _names_of(self, entries: np.ndarray) -> list[str]:
-        values = self._points.unravel(entries)
-        return [name for name, entry in values.items() if entry.any()]
+        return self._draws(n, rng)
 
 
 def _refusal(reason: str) -> BaseError:

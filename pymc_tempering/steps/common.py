@@ -24,6 +24,7 @@ from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
+from pymc_tempering.progress.plan import plan
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
@@ -85,15 +86,19 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.vars = _all_value_vars(vars, model, type(self).__name__)
         self._source_model = model
         self._source_digest = shared_digest(model)
-        self._density = compile_density(model)
+        self._compile(model, base)
         self.dim = self._density.dim
-        self._given_base, self._reference = _check_base(base, self._density)
         self._board = Board()
         self.rng = get_random_generator(rng)
         self.tune = True
         self._missing = None
         self._fits: Prepared | None = None
         self._prepared_for: str | None = None
+
+    def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> None:
+        """Compile the model, and find what its path starts from."""
+        self._density = compile_density(model)
+        self._given_base, self._reference = _check_base(base, self._density)
 
     @property
     def density(self) -> CompiledDensity:
@@ -170,6 +175,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         rng = get_random_generator(random_seed)
         self._fits = self._prepare_from(rng, report)
         self._prepared_for = None
+
+    def plan(self, **run: Any) -> str:
+        """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""
+        return plan(self, **run)
 
     def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
         report = report or self._board.report

@@ -209,10 +209,7 @@ class ParallelTempering(TemperedStep):
             betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_levels))
         else:
             betas = self._fixed_betas
-        ladder = Ladder(
-            self._path(base), betas, self._places(modes, point), self.rng,
-            settings=self._settings, swap_scheme=self._swap_scheme,
-        )  # fmt: skip
+        ladder = self._new_ladder(base, betas, self._places(modes, point))
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))
         if self._given_base is None or self.adapt_base:
             out_of_reach = 0
@@ -303,9 +300,17 @@ class ParallelTempering(TemperedStep):
         self._reset_chain()
         if state is None:
             return
-        ladder = Ladder.restored(
-            state["ladder"], path=self._any_path(), settings=self._settings,
-            swap_scheme=self._swap_scheme,
-        )  # fmt: skip
+        ladder = self._restored_ladder(state["ladder"])
         tuner = self._new_tuner(0, ladder.base, 1).set_state(state["tuner"])
         self._run = _Run(ladder, tuner, Totals.restored(state["totals"]), *state["sums"])
+
+    def _new_ladder(self, base: GaussianBase, betas: FloatArray, places: FloatArray) -> Ladder:
+        return Ladder(
+            self._path(base), betas, places, self.rng,
+            settings=self._settings, swap_scheme=self._swap_scheme,
+        )  # fmt: skip
+
+    def _restored_ladder(self, state: dict[str, Any]) -> Ladder:
+        return Ladder.restored(
+            state, path=self._any_path(), settings=self._settings, swap_scheme=self._swap_scheme
+        )

@@ -10,9 +10,10 @@ import xarray as xr
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import Method, load
+from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases
-from pymc_tempering.progress.plan import plan, say
+from pymc_tempering.progress.plan import say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.trace import reused_trace
@@ -76,7 +77,8 @@ def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
         If neither knows an option, or it is one that the package settles.
     """
     assert method.step is not None
-    cls = load(method.step)
+    discrete = bool(method.discrete_step and discrete_names(model))
+    cls = load(method.discrete_step if discrete else method.step)
     known = set(inspect.signature(cls.__init__).parameters) - {"self", "kwargs", "model", "rng"}
     passed_on = set(inspect.signature(pm.sample).parameters) - _SETTLED
     unknown = sorted(set(options) - known - passed_on)
@@ -113,7 +115,7 @@ def prepare_step(
         step = build_step(method, model, options)
     if show:
         settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
-        say(plan(step, **settings, compiled=perf_counter() - started))
+        say(step.plan(**settings, compiled=perf_counter() - started))
     settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
     prepared = False
 

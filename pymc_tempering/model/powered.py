@@ -1,0 +1,123 @@
+"""A model whose likelihood is raised to a power, for samplers that are not compiled here.
+
+The path is the one that starts at the prior, ``log prior + beta * log likelihood``, so that a model
+with discrete variables, whose values no Gaussian describes, is tempered as it stands.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.model.transform.optimization import freeze_dims_and_data
+
+from pymc_tempering.errors import ModelError
+from pymc_tempering.model.freeze import copies_of_gps, freeze
+from pymc_tempering.model.point import PointMap
+from pymc_tempering.types import FloatArray
+
+__all__ = ["PoweredModel"]
+
+
+@dataclass(frozen=True)
+class PoweredModel:
+    """Prior and likelihood of a model with discrete or continuous variables.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        A copy with data and dims fixed.
+    points : PointMap
+        Flat vector to named values and back; discrete values are whole numbers in it.
+    """
+
+    model: pm.Model
+    points: PointMap
+
+    @classmethod
+    def of(cls, model: pm.Model) -> "PoweredModel":
+        """Check a model and copy it.
+
+        Raises
+        ------
+        ModelError
+            As for :func:`pymc_tempering.model.freeze.freeze`, discrete variables apart; and where
+            there is nothing to sample, or no likelihood.
+        """
+        frozen = freeze(model, discrete=True)
+        points = PointMap.from_model(frozen)
+        if points.dim == 0:
+            raise ModelError(
+                f"The free variables {list(points.names)} have no entries, so there is nothing to "
+                "sample; look at their shapes and at the lengths of the coordinates they are over."
+            )
+        if not (frozen.observed_RVs or frozen.potentials):
+            raise ModelError(
+                "The model has neither observed variables nor potentials, so that its posterior is "
+                "its prior and there is nothing to temper: `pm.sample_prior_predictive` draws it."
+            )
+        return cls(frozen, points)
+
+    # compiled functions are made again where they are needed
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PoweredModel, (self.model, self.points)
+
+    @property
+    def dim(self) -> int:
+        """Number D of values."""
+        return self.points.dim
+
+    @cached_property
+    def start(self) -> FloatArray:
+        """The model's initial point, shape (D,)."""
+        return self.points.ravel(self.points.initial)
+
+    @cached_property
+    def _terms(self) -> Any:
+        model = self.model
+        prior = model.logp(vars=model.free_RVs)
+        likelihood = model.logp(vars=[*model.observed_RVs, *model.potentials])
+        return model.compile_fn(
+            [prior, likelihood], inputs=model.value_vars, on_unused_input="ignore"
+        )
+
+    def log_densities(self, z: FloatArray) -> tuple[float, float]:
+        """Log prior with Jacobian terms, and log likelihood with potentials, in nats.
+
+        Parameters
+        ----------
+        z : ndarray of shape (D,)
+
+        Returns
+        -------
+        tuple of float
+            ``-inf`` for what is not a finite number.
+        """
+        values = [float(value) for value in self._terms(self.points.unravel(z))]
+        log_prior, log_likelihood = (v if np.isfinite(v) else -np.inf for v in values)
+        return log_prior, log_likelihood
+
+    def tempered(self) -> tuple[pm.Model, Any]:
+        """Copy of the model with the likelihood raised to a power.
+
+        Returns
+        -------
+        model : pymc.Model
+            Without observed variables; the tempered likelihood is its only potential.
+        beta : shared variable
+            The power.
+        """
+        with copies_of_gps():
+            copy = freeze_dims_and_data(self.model)
+        beta = pytensor.shared(np.float64(1.0), name="beta")
+        likelihood = copy.logp(vars=[*copy.observed_RVs, *copy.potentials])
+        copy.observed_RVs.clear()
+        copy.potentials.clear()
+        name = "tempered_likelihood"
+        while name in copy.named_vars:
+            name += "_"
+        with copy:
+            pm.Potential(name, beta * likelihood)
+        return copy, beta

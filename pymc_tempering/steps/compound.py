@@ -1,0 +1,149 @@
+"""Parallel tempering by PyMC's own step methods, as a PyMC step method."""
+
+from typing import Any, cast
+
+import numpy as np
+import pymc as pm
+
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.model.powered import PoweredModel
+from pymc_tempering.progress.plan import plan_of_moves
+from pymc_tempering.references.prior import PriorDraws
+from pymc_tempering.references.watch import Report
+from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
+from pymc_tempering.steps.parallel import ParallelTempering
+from pymc_tempering.steps.pymc_moves import PyMCMoves
+from pymc_tempering.types import FloatArray
+
+__all__ = ["CompoundTempering"]
+
+DEFAULT_SCANS_PER_DRAW = 10
+
+
+class CompoundTempering(ParallelTempering):
+    r"""Parallel tempering of models with discrete variables, by PyMC's own step methods.
+
+    Replicas at inverse temperatures :math:`0 = \beta_0 < \dots < \beta_N = 1` have the densities
+
+    .. math:: \log \pi_k(x) = \log p(x) + \beta_k \log p(y \mid x) - \log z(\beta_k)
+
+    between prior and posterior, potentials counting as likelihood. In each scan every replica is
+    moved by the step methods that ``pm.sample`` would take for the model, NUTS for continuous
+    variables, Gibbs or Metropolis steps for discrete ones; the one at beta = 0 is a draw from the
+    prior. Swaps, tuning of the schedule, statistics and log Z are those of
+    :class:`ParallelTempering`. Moves are Python code, so that a scan takes milliseconds; where
+    discrete variables can be summed out of the model, that is faster.
+
+    ``sample`` and ``estimate_logz`` take it by themselves for models with discrete free variables.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model, the default; anything less is refused.
+    n_levels : int, optional
+        Upper bound on the number of levels; see :class:`ParallelTempering`. Default 24.
+    betas : array_like, optional
+        A fixed schedule, increasing from 0 to 1; it is then not adapted.
+    scans_per_draw : int
+        Scans for each recorded draw, default 10.
+    swap_scheme : {"deo", "seo", "sweep", "alternating_sweep"}
+        Default "deo".
+    model : pymc.Model, optional
+        Default: the model of the context.
+    rng : optional
+        Seed or generator; ``pm.sample`` replaces it for every chain.
+
+    Raises
+    ------
+    ModelError, BaseError, ScheduleError, OptionError
+        Before any sampling; see :mod:`pymc_tempering.errors`. A prior that is improper or cannot be
+        drawn from is a BaseError.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model():
+    ...     heads = pm.Bernoulli("heads", 0.5)
+    ...     pm.Normal("y", pm.math.switch(heads, 1.0, -1.0), 1.0, observed=0.3)
+    ...     idata = pm.sample(40, tune=10, step=pm_temper.CompoundTempering(), chains=1, cores=1,
+    ...                       random_seed=1, progressbar=False, quiet=True)
+    y ~ Normal(f(heads), 1)
+    >>> idata.posterior["heads"].dtype.kind
+    'i'
+    """
+
+    name = "compound_tempering"
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        n_levels: int | None = None,
+        betas: Any = None,
+        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        swap_scheme: str = "deo",
+        model: pm.Model | None = None,
+        rng: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            vars, n_levels=n_levels, betas=betas, scans_per_draw=scans_per_draw, adapt_base=False,
+            swap_scheme=swap_scheme, model=model, rng=rng, **kwargs,
+        )  # fmt: skip
+
+    def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
+        powered = PoweredModel.of(model)
+        # it stands for a compiled density in all that steps have in common
+        self._density = cast(Any, powered)
+        self._given_base = self._reference = None
+        self._prior_path = PriorPath(powered, PriorDraws(powered.model, powered.points))
+        self._moves = PyMCMoves(powered)
+
+    def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
+        """Nothing is fitted: the path starts at the prior."""
+
+    def plan(self, **run: Any) -> str:
+        """Say what a run will do, and which step methods move the replicas."""
+        tune = self.default_tune_steps if run["tune"] is None else run["tune"]
+        return plan_of_moves(
+            self._moves.assignment,
+            draws=run["draws"],
+            tune=tune,
+            chains=run["chains"],
+            n_scans=self.scans_per_draw,
+        )
+
+    def _first_base(
+        self,
+        report: Report | None = None,  # noqa: ARG002  nothing takes long
+    ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
+        """Coordinates are the values themselves, and the one place known is the starting point."""
+        unit = GaussianBase(np.zeros(self.dim), np.ones(self.dim))
+        return unit, unit, self._density.start[None, :]
+
+    def _places(
+        self,
+        modes: FloatArray,  # noqa: ARG002  none are known
+        point: dict[str, np.ndarray],
+    ) -> FloatArray:
+        return self._density.points.ravel(point)[None, :]
+
+    def _new_ladder(
+        self,
+        base: GaussianBase,  # noqa: ARG002  the prior is
+        betas: FloatArray,
+        places: FloatArray,
+    ) -> Ladder:
+        ladder = CompoundLadder(
+            self._prior_path, self._moves, betas, places, self.rng, swap_scheme=self._swap_scheme
+        )
+        # what tunes and records a ladder sees no difference
+        return cast(Ladder, ladder)
+
+    def _restored_ladder(self, state: dict[str, Any]) -> Ladder:
+        ladder = CompoundLadder.restored(
+            state, path=self._prior_path, moves=self._moves, swap_scheme=self._swap_scheme
+        )
+        return cast(Ladder, ladder)
