@@ -23,7 +23,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.ensembles import ladder
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.references import advi, elbo, full_rank
+from pymc_tempering.references import advi, elbo, full_rank, search
 
 CASES = ("bimodal_gmm", "label_switching", "bmr_0", "radon")
 
@@ -65,9 +65,11 @@ def profile(case, draws, chains):
         return timed
 
     compiled = [
-        (ladder, "ladder_scans", "seconds"),
+        (ladder, "ladder_scans_of_tuples", "seconds"),
         (advi, "_run_adam", "fits"),
         (elbo, "_delta_at", "fits"),
+        (elbo, "_dip_along", "fits"),
+        (search, "anneal_ensemble", "fits"),
         (full_rank, "_gradients", "fits"),
     ]
     originals = [getattr(module, name) for module, name, _ in compiled]
