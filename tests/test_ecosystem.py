@@ -150,7 +150,8 @@ class TestBambi:
         # Student's sleep data (Biometrika 1908): hours of sleep gained with drugs 1 and 2
         gained = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0,
                   1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]  # fmt: skip
-        data = pd.DataFrame({"gained": gained, "drug": ["one"] * 10 + ["two"] * 10})
+        drug, patient = ["one"] * 10 + ["two"] * 10, [*range(10)] * 2
+        data = pd.DataFrame({"gained": gained, "drug": drug, "patient": patient})
         model = bambi.Model("gained ~ drug", data)
         model.build()
         return model
@@ -174,7 +175,7 @@ class TestBambi:
     def test_compare_takes_bambi_models(self, fitted, seed):
         import bambi
 
-        plain = bambi.Model("gained ~ 0 + drug", fitted.data)
+        plain = bambi.Model("gained ~ patient", fitted.data)
         options = {"draws": 40, "tune": 60, "scans_per_draw": 8, "random_seed": seed}
         with pytest.raises(OptionError, match=r"'plain' is a Model.*`build\(\)` first"):
             pm_temper.compare({"plain": plain, "drugs": fitted}, **options, **SETTINGS)
