@@ -79,9 +79,11 @@ class PoweredModel:
         model = self.model
         prior = model.logp(vars=model.free_RVs)
         likelihood = model.logp(vars=[*model.observed_RVs, *model.potentials])
-        return model.compile_fn(
-            [prior, likelihood], inputs=model.value_vars, on_unused_input="ignore"
-        )
+        # values are the same to the last bit in every process
+        with pytensor.config.change_flags(numba__fastmath=False):
+            return model.compile_fn(
+                [prior, likelihood], inputs=model.value_vars, on_unused_input="ignore"
+            )
 
     def log_densities(self, z: FloatArray) -> tuple[float, float]:
         """Log prior with Jacobian terms, and log likelihood with potentials, in nats.

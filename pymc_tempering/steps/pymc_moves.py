@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import pytensor
 
 from pymc_tempering.engine.state import to_plain
 from pymc_tempering.engine.tally import DIVERGENCES, EVALUATIONS, TARGET_DIVERGENCES
@@ -38,7 +39,9 @@ class PyMCMoves:
     def __init__(self, powered: PoweredModel) -> None:
         self._powered = powered
         model, self._beta = powered.tempered()
-        self._step = assigned_steps(model)
+        # a worker that compiles by itself has to draw alike, to the last bit
+        with pytensor.config.change_flags(numba__fastmath=False):
+            self._step = assigned_steps(model)
         self._leaves = list(_leaves(self._step))
         sizes = dict(zip(powered.points.names, powered.points.sizes, strict=True))
         # NUTS counts its evaluations; others make about one for each entry

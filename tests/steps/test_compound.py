@@ -161,6 +161,10 @@ def test_a_mixture_with_allocations_against_the_sum():
     # a worker gets the step by pickling
     step = cloudpickle.loads(cloudpickle.dumps(step))
     idata = pm.sample(40, tune=15, step=step, model=step._source_model, **RUN)
+    tunes = [state.tune for level in step._moves.states for state in level.methods
+             if hasattr(state, "tune")]  # fmt: skip
+    assert len(tunes) == len(step._moves.states)
+    assert not any(tunes)
     estimate = pm_temper.estimate_logz(idata)
     assert abs(estimate.log_z - exact) < 4 * estimate.se
     assert estimate.se < 0.3
