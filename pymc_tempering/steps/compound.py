@@ -66,10 +66,9 @@ class CompoundTempering(ParallelTempering):
     >>> import pymc_tempering as pm_temper
     >>> with pm.Model():
     ...     heads = pm.Bernoulli("heads", 0.5)
-    ...     pm.Normal("y", pm.math.switch(heads, 1.0, -1.0), 1.0, observed=0.3)
+    ...     y = pm.Normal("y", pm.math.switch(heads, 1.0, -1.0), 1.0, observed=0.3)
     ...     idata = pm.sample(40, tune=10, step=pm_temper.CompoundTempering(), chains=1, cores=1,
     ...                       random_seed=1, progressbar=False, quiet=True)
-    y ~ Normal(f(heads), 1)
     >>> idata.posterior["heads"].dtype.kind
     'i'
     """

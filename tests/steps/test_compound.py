@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.state import to_plain
+from pymc_tempering.engine.tally import new_counts
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.model.powered import PoweredModel
@@ -118,6 +119,21 @@ def test_a_state_continues_where_it_was(parts):
     again = CompoundLadder.restored(state, path=path, moves=moves, swap_scheme=0)
     rng.bit_generator.state = generator
     np.testing.assert_array_equal(again.run(20, rng).delta, expected)
+
+
+def test_a_level_does_not_feel_moves_at_another(parts):
+    _, moves = parts
+    counts, z = new_counts(), STATES[5].astype(float)
+
+    def at_the_target(n_elsewhere):
+        moves.start(3, np.random.default_rng(4))
+        for _ in range(n_elsewhere):
+            moves(1, BETAS, z, counts)
+        return np.array([moves(2, BETAS, z, counts)[0] for _ in range(20)])
+
+    expected = at_the_target(0)
+    assert (expected != z).any()
+    np.testing.assert_array_equal(at_the_target(3), expected)
 
 
 @pytest.mark.statistical
