@@ -80,7 +80,7 @@ test: lint types
 	@$(PYTHON) -m pytest --quiet --doctest-modules -m "not slow" \
 	  --numprocesses $(WORKERS) --dist worksteal $(PYTEST_ARGS) tests pymc_tempering
 
-# --- parts of `make test`, and of what its tests do ----------------------------------------------
+# --- parts of `make test`, and of what its tests do ---------------------------------------------
 
 lint: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet .
