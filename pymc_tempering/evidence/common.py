@@ -14,7 +14,7 @@ from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_s
 from pymc_tempering.evidence.agreement import agreement_doubts
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains"]
+__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "scans_of_ladder"]
 
 MIN_ESS = 100.0
 """Effective scans below which an error of log Z is itself too uncertain to be trusted."""
@@ -22,6 +22,24 @@ MIN_ESS = 100.0
 _DISAGREEMENT_RATE = 1e-5
 
 type Collector = Callable[[Mapping[str, FloatArray]], "MethodEstimate"]
+
+
+def scans_of_ladder(delta: FloatArray, n_levels: int) -> FloatArray:
+    """Scans of one chain one after another, without the room that draws did not use.
+
+    Parameters
+    ----------
+    delta : ndarray of shape (n_draws, n_scans, n)
+        nan in scans that were not run and beyond the levels in use.
+    n_levels : int
+        In use.
+
+    Returns
+    -------
+    ndarray of shape (n_scans of all draws, n_levels)
+    """
+    scans = delta[..., :n_levels].reshape(-1, n_levels)
+    return np.asarray(scans[~np.isnan(scans[:, -1])])
 
 
 @dataclass(frozen=True)
@@ -85,7 +103,7 @@ def combine(
         )
     else:
         warnings += _doubts(parts, error.ess)
-    warnings += agreement_doubts(draws or {}, parts.arrays.get("global_barrier"))
+    warnings += agreement_doubts(draws or {}, _comparable_barriers(parts.arrays))
     return LogZEstimate(
         log_z=log_z,
         se=float(error.se),
@@ -98,6 +116,16 @@ def combine(
         upper=parts.upper,
         per_method=parts.per_method,
     )
+
+
+def _comparable_barriers(arrays: Mapping[str, FloatArray]) -> FloatArray | None:
+    """Barriers of the chains, nan in those that start from another kind of base than most do."""
+    barriers, components = arrays.get("global_barrier"), arrays.get("n_components")
+    if barriers is None or components is None:
+        return barriers
+    from_mixture = components > 0
+    most = from_mixture.mean() > 0.5
+    return np.where(from_mixture == most, barriers, np.nan)
 
 
 class ChainEstimate(Protocol):

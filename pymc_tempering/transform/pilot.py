@@ -136,6 +136,7 @@ def run_pilot(
             tuner.update(
                 ladder,
                 ladder.run(_SCANS, rng, adapt=True, keep_positions=tuner.base_may_change),
+                rng,
             )
             phase.advance()
         record = ladder.run(_SCANS * _N_DRAWS // 4, rng)
