@@ -2,7 +2,7 @@
 
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property
-from typing import ClassVar, NamedTuple, get_type_hints
+from typing import ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
 
@@ -125,3 +125,14 @@ class ExplorerSettings:
         aim, *options = astuple(self)
         log_max_scale = float(np.log(self.max_scale))
         return Explorer(self.kind, np.array(options, dtype=np.float64), float(aim), log_max_scale)
+
+    def within(self, reach: float) -> Self:
+        """Settings for a path whose modes are smaller than its reference; the same by default.
+
+        Parameters
+        ----------
+        reach : float
+            Largest standard deviation of a mode in the coordinates of the path, at most 1.
+        """
+        del reach
+        return self

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
 
 __all__ = ["Stateful", "from_plain", "to_plain"]
 
@@ -21,7 +22,8 @@ def to_plain(value: Any) -> Any:
 
     Parameters
     ----------
-    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, Coordinates or Stateful
+    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, Coordinates, Mixture \
+        or Stateful
 
     Raises
     ------
@@ -50,6 +52,13 @@ def to_plain(value: Any) -> Any:
         }
     if isinstance(value, Coordinates):
         return {_KIND: "coordinates", "mean": np.array(value.base.mean), "rows": value.rows.copy()}
+    if isinstance(value, Mixture):
+        return {
+            _KIND: "mixture",
+            "fits": to_plain(value.fits),
+            "weights": np.array(value.weights),
+            "share": value.share,
+        }
     if isinstance(value, Stateful):
         return value.state()
     raise TypeError(f"A state cannot hold {type(value).__name__}.")
@@ -66,6 +75,8 @@ def from_plain(value: Any) -> Any:
             return GaussianBase(value["mean"], value["scale"], value["log_zeta"])
         if value.get(_KIND) == "coordinates":
             return Coordinates.from_rows(value["mean"], value["rows"])
+        if value.get(_KIND) == "mixture":
+            return Mixture(tuple(from_plain(value["fits"])), value["weights"], value["share"])
         return {name: from_plain(item) for name, item in value.items()}
     return value
 

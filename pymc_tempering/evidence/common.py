@@ -18,7 +18,8 @@ from pymc_tempering.estimators.uncertainty import (
 from pymc_tempering.evidence.agreement import agreement_doubts
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "support_doubts"]
+__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "scans_of_ladder",
+           "support_doubts"]  # fmt: skip
 
 MIN_ESS = 100.0
 """Effective scans below which an error of log Z is itself too uncertain to be trusted."""
@@ -29,6 +30,24 @@ FULL_SUPPORT = 0.99
 _DISAGREEMENT_RATE = 1e-5
 
 type Collector = Callable[[Mapping[str, FloatArray]], "MethodEstimate"]
+
+
+def scans_of_ladder(delta: FloatArray, n_levels: int) -> FloatArray:
+    """Scans of one chain one after another, without the room that draws did not use.
+
+    Parameters
+    ----------
+    delta : ndarray of shape (n_draws, n_scans, n)
+        nan in scans that were not run and beyond the levels in use.
+    n_levels : int
+        In use.
+
+    Returns
+    -------
+    ndarray of shape (n_scans of all draws, n_levels)
+    """
+    scans = delta[..., :n_levels].reshape(-1, n_levels)
+    return np.asarray(scans[~np.isnan(scans[:, -1])])
 
 
 @dataclass(frozen=True)
@@ -80,7 +99,7 @@ def combine(
     """
     error = log_z_standard_error(parts.log_z, parts.influences)
     log_z = float(np.mean(parts.log_z))
-    disagreement = agreement_doubts(draws or {}, parts.arrays.get("global_barrier"))
+    disagreement = agreement_doubts(draws or {}, _comparable_barriers(parts.arrays))
     return LogZEstimate(
         log_z=log_z,
         se=float(error.se),
@@ -93,6 +112,16 @@ def combine(
         upper=parts.upper,
         per_method=parts.per_method,
     )
+
+
+def _comparable_barriers(arrays: Mapping[str, FloatArray]) -> FloatArray | None:
+    """Barriers of the chains, nan in those that start from another kind of base than most do."""
+    barriers, components = arrays.get("global_barrier"), arrays.get("n_components")
+    if barriers is None or components is None:
+        return barriers
+    from_mixture = components > 0
+    most = from_mixture.mean() > 0.5
+    return np.where(from_mixture == most, barriers, np.nan)
 
 
 class ChainEstimate(Protocol):

@@ -13,7 +13,7 @@ from pymc_tempering.estimators.stepping_stone import (
     stepping_stone_reverse,
     support_mass,
 )
-from pymc_tempering.evidence.common import MethodEstimate, support_doubts
+from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder, support_doubts
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
@@ -52,16 +52,18 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
         "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
         # absent from runs of other implementations and from synthetic ones
-        "n_unreached_modes": np.max(
-            statistics.get("n_unreached_modes", np.zeros(betas_all.shape[:2])), axis=1
-        ).astype(float),
+        **{
+            name: np.max(statistics.get(name, np.zeros(betas_all.shape[:2])), axis=1).astype(float)
+            for name in ("n_unreached_modes", "n_components")
+        },
     }
-    log_z, influences = np.empty(n_chains), []
+    log_z, influences, n_scans = np.empty(n_chains), [], []
     others: dict[str, list[float]] = {name: [] for name in ("bar", "forward", "reverse")}
     for chain in range(n_chains):
         betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
-        delta = statistics["delta"][chain, ..., :n].reshape(-1, n)
+        delta = scans_of_ladder(statistics["delta"][chain], n)
+        n_scans.append(len(delta))
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
         log_z[chain] = estimate.log_z[-1]
@@ -76,7 +78,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = _doubts(arrays, n_scans=statistics["delta"][0, ..., 0].size)
+    warnings = _doubts(arrays, n_scans=min(n_scans))
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
@@ -91,7 +93,7 @@ def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     log_z, influences = [], []
     for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
         n = int(np.isfinite(betas[0]).sum())
-        estimate = bar_ladder(delta[..., :n].reshape(-1, n), betas[0, :n])
+        estimate = bar_ladder(scans_of_ladder(delta, n), betas[0, :n])
         log_z.append(estimate.log_z[-1])
         influences.append(estimate.influence)
     return MethodEstimate(np.array(log_z), influences)

@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.reweighting import mbar_powers, reweight
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.evidence.common import MIN_ESS
+from pymc_tempering.evidence.common import MIN_ESS, scans_of_ladder
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.methods import load
@@ -142,7 +142,7 @@ def from_ladder(
     chains = []
     for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
         n = int(np.isfinite(betas[0]).sum())
-        chains.append(mbar_powers(delta[..., :n].reshape(-1, n), betas[0, :n], [*powers, 1.0]))
+        chains.append(mbar_powers(scans_of_ladder(delta, n), betas[0, :n], [*powers, 1.0]))
     rows = []
     for i in range(len(powers)):
         log_z = [chain.log_z[i] for chain in chains]
@@ -169,7 +169,9 @@ def from_ladder(
 def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatArray) -> bool:
     # the last scan of a draw ends in the recorded draw, at the highest level in use
     top = np.isfinite(statistics["betas"]).sum(axis=-1) - 1
-    last = np.take_along_axis(statistics["delta"][:, :, -1], top[..., None], axis=-1)[..., 0]
+    target = np.take_along_axis(statistics["delta"], top[..., None, None], axis=-1)[..., 0]
+    scan = np.isfinite(target).sum(axis=-1, keepdims=True) - 1
+    last = np.take_along_axis(target, scan, axis=-1)[..., 0]
     if last.shape != log_likelihood.shape:
         return False
     return bool(np.allclose(last, log_likelihood, rtol=1e-6, atol=DELTA_DIGIT))

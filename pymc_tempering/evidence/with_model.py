@@ -168,15 +168,19 @@ def _step_like(
     cls: Any = load(method.step)
     known = inspect.signature(cls.__init__).parameters
     for option, dimension in _SHOWN.items():
-        fixed = option == "n_levels" and "betas" in options
+        # levels that no stored chain used say nothing of the room that tuning needs
+        fixed = option == "n_levels" and ("betas" in options or method.name == "pt")
         if option in known and dimension in statistics.sizes and not fixed:
             options.setdefault(option, statistics.sizes[dimension])
     step = build_step(method, model, options)
     for statistic, (_, shape) in step.stats_dtypes_shapes.items():
         if statistic not in statistics:
             continue
-        there = statistics[statistic].transpose("chain", "draw", ...).shape[2:]
-        if tuple(shape) != there:
+        stored = statistics[statistic].transpose("chain", "draw", ...)
+        there, padded = stored.shape[2:], stored.dims[2:]
+        if method.name == "pt":
+            padded = tuple(d for d in padded if d not in ("level", "pair"))
+        if tuple(shape[: len(padded)]) != there[: len(padded)]:
             raise OptionError(
                 f"The chains to be added would record `{statistic}` of shape {tuple(shape)}, and "
                 f"those of the stored run have {there}. Pass the options that the run was sampled "

@@ -34,6 +34,9 @@ SCAN_GRADIENTS = {
 }
 """Of a scan: from three levels with short trajectories to a long ladder with longer ones."""
 
+_LEAST_SHARE = 0.1
+"""Of the scans that a run has room for, where tuning and draws take as many as they need."""
+
 _TIMING = 0.05
 _MAX_TIMINGS = 50
 
@@ -58,7 +61,7 @@ def expected_seconds(
     seconds: float,
     step: str,
     *,
-    scans: int,
+    scans: int | FloatArray,
     chains: int,
     cores: int | None,
 ) -> FloatArray | None:
@@ -70,8 +73,8 @@ def expected_seconds(
         Of one gradient.
     step : str
         Name of the step method.
-    scans : int
-        Of each chain, tuning included.
+    scans : int or ndarray of shape (2,)
+        Of each chain, tuning included: at least and at most.
     chains : int
     cores : int, optional
         By default as many as PyMC takes: up to four, of half of those that there are.
@@ -107,9 +110,10 @@ def plan(
     """
     tune = step.default_tune_steps if tune is None else tune
     seconds = seconds_of_gradient(step.density)
-    expected = expected_seconds(
-        seconds, step.name, scans=(tune + draws) * step.scans_per_draw, chains=chains, cores=cores
-    )
+    most = (tune + draws) * step.scans_per_draw
+    adaptive = getattr(step, "adapts_scans", False)
+    scans = np.array([_LEAST_SHARE * most if adaptive else most, most])
+    expected = expected_seconds(seconds, step.name, scans=scans, chains=chains, cores=cores)
     time = ""
     if expected is not None:
         low, high = (format_seconds(value) for value in np.maximum(expected, 1.0))
@@ -118,7 +122,7 @@ def plan(
     return (
         f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, {_short(seconds)} for a "
         f"gradient. In {many}: search for modes and fit them, tune ({tune} draws), sample ({draws} "
-        f"draws of {step.scans_per_draw} scans).{time}\n{STOPPING}"
+        f"draws of {'up to ' if adaptive else ''}{step.scans_per_draw} scans).{time}\n{STOPPING}"
     )
 
 

@@ -60,6 +60,7 @@ TEMPERING: dict[str, Entry] = {
     "support_mass": Entry(("chain",), "", "mass of the base where the target is positive"),
     "n_round_trips": Entry(("chain",), "", "round trips after tuning"),
     "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
+    "n_components": Entry(("chain",), "", "local fits in the mixture that the path starts from"),
     "n_unreached_modes": Entry(("chain",), "", "modes found beyond a base kept as given"),
     "exchange_rate": Entry(("chain",), "", "exchanges of the tempered and the recorded replica"),
     "log_level_weights": Entry(("chain", "level"), "nats", "log weights of the levels"),

@@ -138,6 +138,11 @@ STATISTICS: dict[str, Statistic] = {
     "n_target_divergences": _count("divergences at beta = 1"),
     "n_base_draws": _count("draws from the base", _scalar(*_COUPLED)),
     "n_base_support": _count("of these, draws where the target is positive", _scalar(*_COUPLED)),
+    "n_components": _count(
+        "local fits in the mixture that the path starts from; 0 for any other base",
+        _scalar("pt"),
+        fill=0,
+    ),
     "n_unreached_modes": _count(
         "modes that local fits found beyond a base kept as given", _scalar("pt")
     ),

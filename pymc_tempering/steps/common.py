@@ -92,6 +92,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.rng = get_random_generator(rng)
         self.tune = True
         self._missing = None
+        self._n_draws = 0
         self._fits: Prepared | None = None
         self._prepared_for: str | None = None
 
@@ -127,7 +128,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
             self._missing = int(tune) + int(draws)
         self.rng = get_random_generator(rng, copy=False)
         self.tune = tune > 0
-        self._n_tune = int(tune)
+        self._n_tune, self._n_draws = int(tune), int(draws)
         self._board.start_chain()
         self._reset_chain()
 

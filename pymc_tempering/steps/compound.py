@@ -7,6 +7,7 @@ import pymc as pm
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.progress.plan import plan_of_moves
 from pymc_tempering.references.prior import PriorDraws
@@ -131,7 +132,7 @@ class CompoundTempering(ParallelTempering):
 
     def _new_ladder(
         self,
-        base: GaussianBase,  # noqa: ARG002  the prior is
+        path: TemperedPath,  # noqa: ARG002  it is from the prior
         betas: FloatArray,
         places: FloatArray,
     ) -> Ladder:

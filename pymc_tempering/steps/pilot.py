@@ -146,7 +146,7 @@ class Pilot(Stateful):
         )
         self.deltas.append(record.delta)
         self.swap_sum += record.swap_acceptance_rate
-        self.tuner.update(self.ladder, record)
+        self.tuner.update(self.ladder, record, rng)
         if self.tuner.round != round_before and not self.finished:
             self._start_round()
         return record

@@ -101,7 +101,8 @@ def prepare_step(
     method, model, options
         As for :func:`build_step`.
     run : dict
-        ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run.
+        ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run; ``target_se``
+        where an error of log Z is asked for.
 
     Returns
     -------
@@ -113,6 +114,8 @@ def prepare_step(
     started = perf_counter()
     with compiling(show):
         step = build_step(method, model, options)
+    if "target_se" in run and hasattr(step, "chain_error"):
+        step.chain_error = run["target_se"] * run["chains"] ** 0.5
     if show:
         settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
         say(step.plan(**settings, compiled=perf_counter() - started))

@@ -11,11 +11,14 @@ from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.threads import one_blas_thread
+from pymc_tempering.estimators.bar import bar_ladder
+from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import not_covered
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
+from pymc_tempering.steps.choice import ReferenceChoice, Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["RoundTuner", "overdisperse", "round_lengths"]
@@ -33,6 +36,12 @@ _MIN_RESTARTS = 8
 _MULTIMODAL_WIDENING = 1.3
 _UNIMODAL_WIDENING = 1.2
 _MIN_LEVELS_EARLY = 6
+_MIN_LEVELS = 3
+_MIN_LEVELS_MIXTURE = 2
+
+_ENOUGH_RESTARTS = 30.0
+_STABLE = 0.1
+_RELATIVELY_STABLE = 0.15
 
 
 def round_lengths(n_steps: int) -> IntArray:
@@ -73,6 +82,14 @@ def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
     return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
 
 
+def _scan_variance(delta: FloatArray, betas: FloatArray) -> float:
+    """Variance of log Z times the number of scans, in nats squared; nan where there is none."""
+    with np.errstate(all="ignore"):
+        estimate = bar_ladder(delta, betas)
+    error = log_z_standard_error(estimate.log_z[-1:], [estimate.influence]).se
+    return float(error**2 * len(delta))
+
+
 class RoundTuner(Stateful):
     """Adapts the replicas of one chain, round by round.
 
@@ -87,10 +104,22 @@ class RoundTuner(Stateful):
     n_modes : int
         Number of distinct local fits in the anchor.
     adapt_schedule, adapt_base : bool
+    choice : ReferenceChoice, optional
+        Which reference the chain starts from. With it, tuning stops when it is good enough; by
+        default the chain keeps its reference, and tuning takes all its steps.
+
+    Attributes
+    ----------
+    scan_variance : float
+        Variance of log Z of a chain times its number of scans, in nats squared, as of the round
+        that ended last; nan before any did.
     """
 
     _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
-                 "swap_sums", "positions")  # fmt: skip
+                 "n_gradients", "swap_sums", "positions", "deltas", "barrier",
+                 "scan_variance")  # fmt: skip
+
+    choice: ReferenceChoice | None = None
 
     def __init__(
         self,
@@ -101,7 +130,10 @@ class RoundTuner(Stateful):
         *,
         adapt_schedule: bool,
         adapt_base: bool,
+        choice: ReferenceChoice | None = None,
     ) -> None:
+        self.choice = choice
+        self.barrier = self.scan_variance = np.nan
         self.anchor = anchor
         self.n_modes = n_modes
         self.lengths = round_lengths(n_steps)
@@ -115,8 +147,10 @@ class RoundTuner(Stateful):
         self.done = 0
         self.n_scans = 0
         self.n_restarts = 0
+        self.n_gradients = 0
         self.swap_sums = np.zeros(0)
         self.positions: list[FloatArray] = []
+        self.deltas: list[FloatArray] = []
 
     @property
     def finished(self) -> bool:
@@ -131,7 +165,7 @@ class RoundTuner(Stateful):
         """
         return self.adapt_base and self.round < len(self.lengths) - 1
 
-    def update(self, ladder: Ladder, record: ScanRecord) -> None:
+    def update(self, ladder: Ladder, record: ScanRecord, rng: np.random.Generator) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
 
         Raises
@@ -149,30 +183,69 @@ class RoundTuner(Stateful):
         self.swap_sums += n_scans * record.swap_acceptance_rate
         self.n_scans += n_scans
         self.n_restarts += record.counts["n_tempered_restarts"]
+        self.n_gradients += record.counts["n_gradients"]
+        self.deltas.append(record.delta)
         if self.base_may_change:
             self.positions.append(record.target_positions)
         self.done += 1
         if self.done == self.lengths[self.round]:
             with one_blas_thread():
-                self._end_round(ladder)
+                self._end_round(ladder, rng)
 
-    def _end_round(self, ladder: Ladder) -> None:
+    def _end_round(self, ladder: Ladder, rng: np.random.Generator) -> None:
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
+        barrier = float(rejection_rates.sum())
+        delta = np.concatenate(self.deltas)
+        self.scan_variance = _scan_variance(delta, ladder.betas)
         ladder.stop_adaptation()
-        base = self._next_base() if self.base_may_change else None
+        if self._good_enough(barrier):
+            self.lengths = np.append(self.lengths[: self.round + 1], self.lengths[self.round])
         if self.adapt_schedule:
-            barrier = float(rejection_rates.sum())
-            least = 3 if self.round >= len(self.lengths) - 2 else _MIN_LEVELS_EARLY
+            least = self._least_levels(mixture=ladder.mixture is not None)
             n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
-        if base is not None:
-            ladder.change_base(base)
         if self.base_may_change:
-            ladder.rescue_target()
+            self._refine(ladder, delta[:, -1], barrier, rng)
+        self.barrier = barrier
         self.round += 1
         self._start_round()
 
-    def _next_base(self) -> GaussianBase | None:
+    def _least_levels(self, *, mixture: bool) -> int:
+        last = self.round >= len(self.lengths) - 2
+        if mixture:
+            return _MIN_LEVELS_MIXTURE if last else _MIN_LEVELS
+        return _MIN_LEVELS if last else _MIN_LEVELS_EARLY
+
+    def _good_enough(self, barrier: float) -> bool:
+        """Whether one more round, in which only schedule and step sizes adapt, is all it takes."""
+        enough = max(_ENOUGH_RESTARTS, _RESTARTS_PER_MODE * self.n_modes)
+        return (
+            self.choice is not None
+            and self.choice.settled
+            and self.round < len(self.lengths) - 2
+            and self.n_restarts >= enough
+            and abs(barrier - self.barrier) <= _STABLE + _RELATIVELY_STABLE * barrier
+        )
+
+    def _refine(
+        self, ladder: Ladder, delta: FloatArray, barrier: float, rng: np.random.Generator
+    ) -> None:
+        positions = np.concatenate(self.positions)
+        path = ladder.path
+        base = self._next_base(positions)
+        if base is not None:
+            ladder.change_base(base)
+        if base is not None and self.choice is not None and self.choice.first is not None:
+            log_target = delta + log_reference(path, positions)
+            cost = self.scan_variance * self.n_gradients / self.n_scans
+            ended = Round(positions, log_target, barrier, cost, self.n_restarts)
+            if self.choice.end_of_round(ladder, ended, rng):
+                # another path wants short rounds first, as at the start
+                done, left = np.split(self.lengths, [self.round + 1])
+                self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
+        ladder.rescue_target()
+
+    def _next_base(self, positions: FloatArray) -> GaussianBase | None:
         """Base from the draws at beta = 1 of this round, weighed against the local fits.
 
         Each tempered restart counts as one observation of the target, the anchor as
@@ -183,7 +256,6 @@ class RoundTuner(Stateful):
         """
         if self.n_restarts < _MIN_RESTARTS:
             return None
-        positions = np.concatenate(self.positions)
         observed = base_from_draws(positions)
         anchored = _UNIMODAL_RESTARTS
         if self.n_modes > 1:

@@ -22,7 +22,7 @@ def test_plan_names_what_follows(model):
     first, stop = text.split("\n")
     assert first.startswith(f"Compiled in 1:05: {step.dim} unconstrained values, ")
     assert "for a gradient. In each of 4 chains: search for modes and fit them" in first
-    assert "tune (130 draws), sample (160 draws of 50 scans). This takes about 0:0" in first
+    assert "tune (130 draws), sample (160 draws of up to 50 scans). This takes about 0:0" in first
     assert "Ctrl-C stops" in stop
     assert "In 1 chain:" in plan(step, draws=1, tune=5, chains=1, cores=1, compiled=0.0)
     assert 0.0 < seconds_of_gradient(step._density) < 1.0

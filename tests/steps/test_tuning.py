@@ -54,7 +54,7 @@ def chain(name, rng, betas=(0.0, 0.3, 1.0), scale=2.0, start=None):
 def tune(ladder, tuner, rng, scans=16):
     while not tuner.finished:
         record = ladder.run(scans, rng, adapt=True, keep_positions=tuner.base_may_change)
-        tuner.update(ladder, record)
+        tuner.update(ladder, record, rng)
 
 
 @pytest.mark.statistical
@@ -96,7 +96,7 @@ def test_base_moves_to_the_target_and_not_in_the_last_round(rng):
     while not tuner.finished:
         changes = tuner.base_may_change
         record = ladder.run(16, rng, adapt=True, keep_positions=changes)
-        tuner.update(ladder, record)
+        tuner.update(ladder, record, rng)
         bases.append(ladder.base)
     assert bases[-1] == bases[-tuner.lengths[-1] - 1]
     assert bases[-1] != far
@@ -108,7 +108,7 @@ def test_tuner_state_round_trip(rng):
     _, ladder = chain("skewed_gamma", rng)
     tuner = RoundTuner(20, 5, ladder.base, 2, adapt_schedule=True, adapt_base=True)
     for _ in range(9):
-        tuner.update(ladder, ladder.run(4, rng, adapt=True, keep_positions=True))
+        tuner.update(ladder, ladder.run(4, rng, adapt=True, keep_positions=True), rng)
     state = tuner.state()
     other = RoundTuner(0, 5, ladder.base, 1, adapt_schedule=True, adapt_base=True)
     other.set_state(state)

@@ -10,11 +10,13 @@ from pymc_tempering.engine.ensembles.ladder_scans import (
     Rungs,
     ladder_scans_of_tuples,
 )
+from pymc_tempering.engine.ensembles.swap import SWEEP
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.climb import climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import evaluate
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
@@ -66,8 +68,8 @@ class Ladder(Ensemble):
         Position in :data:`pymc_tempering.engine.ensembles.swap.SWAP_SCHEMES`.
     """
 
-    _changing = ("coordinates", "betas", "scales", "dual_averaging", "scan", "u", "replica_at",
-                 "last_end")  # fmt: skip
+    _changing = ("coordinates", "mixture", "betas", "scales", "dual_averaging", "scan", "u",
+                 "replica_at", "last_end")  # fmt: skip
 
     def __init__(
         self,
@@ -91,6 +93,16 @@ class Ladder(Ensemble):
             local = betas[level] > 0.5
             self._place(level, fallback if local else self._draw(rng), fallback, rng)
         self.restart_adaptation()
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """Reference of the path, where it is a mixture."""
+        return self.path.mixture
+
+    @mixture.setter
+    def mixture(self, mixture: Mixture | None) -> None:
+        if mixture is not None or self.mixture is not None:
+            self.path = self.path.starting_from(mixture)
 
     @property
     def n_levels(self) -> int:
@@ -167,10 +179,13 @@ class Ladder(Ensemble):
             np.empty((n_scans if keep_positions else 0, dim)),
             self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
-        rungs = Rungs(self.betas, self.replica_at, self.last_end, self.swap_scheme, self.scan)
+        # the only pair of two levels meets in every scan
+        scheme = self.swap_scheme if n > 2 else SWEEP
+        rungs = Rungs(self.betas, self.replica_at, self.last_end, scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
+        explorer = self.settings.within(self.path.reach).packed
         ladder_scans_of_tuples(
-            tuple(self.path.view), tuple(self.settings.packed), tuple(rungs),
+            tuple(self.path.view), tuple(explorer), tuple(rungs),
             tuple(self.replicas), tuple(adaptation), tuple(record), rng,
         )  # fmt: skip
         self.scan += n_scans
@@ -191,6 +206,14 @@ class Ladder(Ensemble):
         self.u = self.coordinates.to_base(z)
         self.scales = np.clip(self.scales * ratio, 1e-6, self.settings.max_scale)
         self.restart_adaptation()
+
+    def change_mixture(self, mixture: Mixture | None) -> None:
+        """Start from a mixture, or again from the Gaussian of the coordinates.
+
+        The replicas keep their places.
+        """
+        self.mixture = mixture
+        self.u = self.u
 
     def change_schedule(self, betas: FloatArray) -> None:
         """Move to another schedule; each new level starts from the replica of the nearest old one.

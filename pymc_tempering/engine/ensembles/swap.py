@@ -6,7 +6,15 @@ from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEO", "SWAP_SCHEMES", "attempt_swap", "swap_probability", "swap_sweep", "track_trips"]
+__all__ = [
+    "DEO",
+    "SWAP_SCHEMES",
+    "SWEEP",
+    "attempt_swap",
+    "swap_probability",
+    "swap_sweep",
+    "track_trips",
+]
 
 SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 """Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""

@@ -1,7 +1,7 @@
 """Hamiltonian moves with fresh momentum and a jittered number of steps."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -41,6 +41,14 @@ class Hamiltonian(ExplorerSettings):
     aim: float = 0.8
     trajectory_length: float = 1.5
     max_steps: int = 64
+
+    def within(self, reach: float) -> Self:
+        """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
+        return (
+            self
+            if reach == 1.0
+            else replace(self, trajectory_length=reach * self.trajectory_length)
+        )
 
 
 @compiled

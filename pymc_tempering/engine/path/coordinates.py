@@ -81,6 +81,14 @@ class Coordinates:
         n_rows, dim = self.rows.shape
         return (n_rows - 1) // 2 if n_rows not in (1, dim) else 0
 
+    @property
+    def matrix(self) -> FloatArray:
+        """S of ``z = mean + S u``, shape (D, D)."""
+        if not self.rank:
+            return np.diag(self.rows[0]) if len(self.rows) == 1 else self.rows
+        v, cv = np.split(self.rows[1:], 2)
+        return np.asarray(self.rows[0][:, None] * (np.eye(self.base.dim) + cv.T @ v))
+
     def from_base(self, u: FloatArray) -> FloatArray:
         """Map ``u`` of shape (..., D) to ``z``."""
         if not self.rank:

@@ -5,7 +5,8 @@ At inverse temperature beta the density of the path is
     log pi_beta(u) = (1 - beta) log_reference(u) + beta log_target(u) + const
 
 in coordinates ``u`` in which the reference has about unit scale, ``z = mean + scale u``. In these
-coordinates every Gaussian reference is N(0, I); another reference is a compiled density of its own.
+coordinates every Gaussian reference is N(0, I); a mixture of Gaussians is given by arrays, and any
+other reference is a compiled density of its own.
 """
 
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.path.density import call_density, pull_back, to_z
+from pymc_tempering.engine.path.mixture import Components, log_mixture
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
@@ -20,6 +22,7 @@ from pymc_tempering.types import FloatArray
 __all__ = [
     "GAUSSIAN",
     "HALF_LOG_2PI",
+    "MIXTURE",
     "Path",
     "evaluate_reference",
     "evaluate_target",
@@ -32,6 +35,9 @@ HALF_LOG_2PI = 0.5 * LOG_2PI
 GAUSSIAN = 0
 """``reference_address`` of a path whose reference is N(0, I) in its coordinates."""
 
+MIXTURE = 1
+"""``reference_address`` of a path whose reference is that of its ``components``."""
+
 
 class Path(NamedTuple):
     """A path: its two densities and the coordinates in which replicas move.
@@ -43,13 +49,15 @@ class Path(NamedTuple):
     target_address : int
         The target's log density of ``z``, see :func:`.density.call_density`.
     reference_address : int
-        The reference's, normalised; 0 where it is N(0, I) in ``u``.
+        The reference's, normalised; 0 where it is N(0, I) in ``u``, 1 where it is a mixture.
     mean : ndarray of shape (D,)
     scale : ndarray of shape (R, D)
         The rows of :class:`.coordinates.Coordinates`: standard deviations, low rank, or a lower
         triangular factor.
     log_det_scale : float
         Log of the Jacobian, in nats.
+    components : Components
+        Of a mixture, in ``u``; empty for any other reference.
     """
 
     target_address: int
@@ -57,6 +65,7 @@ class Path(NamedTuple):
     mean: FloatArray
     scale: FloatArray
     log_det_scale: float
+    components: Components
 
 
 def n_residual(path: Path) -> int:
@@ -139,6 +148,8 @@ def evaluate_reference(path: Path, u: FloatArray, residual: FloatArray, work: Fl
     """
     if path.reference_address == GAUSSIAN:
         return log_normal(u)
+    if path.reference_address == MIXTURE:
+        return log_mixture(path.components, u, residual, work)
     z, grad_z = work[0], work[1]
     to_z(path.mean, path.scale, u, z)
     value = call_density(path.reference_address, z, grad_z)

@@ -8,7 +8,8 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.path import GAUSSIAN, Path
+from pymc_tempering.engine.path.mixture import Mixture, no_components
+from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray
 
@@ -49,13 +50,14 @@ class TemperedPath:
     target : Density
     coordinates : Coordinates
         In which replicas move. Their Gaussian is the reference, unless another is given.
-    reference : Reference, optional
-        Any other normalised density; the coordinates are then a preconditioner alone.
+    reference : Reference or Mixture, optional
+        A mixture, in which the Gaussian of the coordinates is the defensive component, or any other
+        normalised density; the coordinates are then a preconditioner alone.
     """
 
     target: Density
     coordinates: Coordinates
-    reference: Reference | None = None
+    reference: Reference | Mixture | None = None
 
     @classmethod
     def from_base(cls, target: Density, base: GaussianBase | Coordinates) -> "TemperedPath":
@@ -64,7 +66,7 @@ class TemperedPath:
         return cls(target, coordinates)
 
     def moved(self, base: GaussianBase | Coordinates) -> "TemperedPath":
-        """Return the same path in other coordinates, whose Gaussian is the reference if this was.
+        """Return the same path in other coordinates, whose Gaussian takes the place of this one.
 
         Parameters
         ----------
@@ -73,6 +75,20 @@ class TemperedPath:
         coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
         return replace(self, coordinates=coordinates)
 
+    def starting_from(self, mixture: Mixture | None) -> "TemperedPath":
+        """Return the path from a mixture, or from the Gaussian of the coordinates."""
+        return replace(self, reference=mixture)
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """Reference of the path, where it is one."""
+        return self.reference if isinstance(self.reference, Mixture) else None
+
+    @cached_property
+    def reach(self) -> float:
+        """Largest standard deviation of what is known of a mode, in the coordinates; at most 1."""
+        return 1.0 if self.mixture is None else self.mixture.reach(self.coordinates)
+
     @property
     def base(self) -> GaussianBase:
         """Gaussian of the coordinates."""
@@ -80,8 +96,9 @@ class TemperedPath:
 
     @cached_property
     def base_id(self) -> int:
-        """Identity of :attr:`base` as a number that a statistic can hold."""
-        return base_id(self.base)
+        """Identity of :attr:`base`, or of the mixture, as a number that a statistic can hold."""
+        own = base_id(self.base)
+        return own if self.mixture is None else own ^ int(self.mixture.digest[:13], 16)
 
     @property
     def dim(self) -> int:
@@ -91,13 +108,19 @@ class TemperedPath:
     @cached_property
     def view(self) -> Path:
         """What compiled code is given; valid as long as this object lives."""
+        address, components = GAUSSIAN, no_components(self.dim)
+        if isinstance(self.reference, Mixture):
+            address, components = MIXTURE, self.reference.in_coordinates(self.coordinates)
+        elif self.reference is not None:
+            address = self.reference.address
         return Path(
             self.target.address,
-            GAUSSIAN if self.reference is None else self.reference.address,
+            address,
             # copies, since numba compiles anew for arrays that are read-only
             np.array(self.base.mean),
             np.array(self.coordinates.rows),
             self.base.log_det_scale,
+            components,
         )
 
     def uncovered(self, z: FloatArray) -> BoolArray:
@@ -108,4 +131,8 @@ class TemperedPath:
         """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""
         if self.reference is None:
             return np.empty((n, 0))
-        return np.ascontiguousarray(self.coordinates.to_base(self.reference.draw(n, rng)))
+        if isinstance(self.reference, Mixture):
+            draws = self.reference.draw(n, self.coordinates, rng)
+        else:
+            draws = self.reference.draw(n, rng)
+        return np.ascontiguousarray(self.coordinates.to_base(draws))

@@ -1,0 +1,249 @@
+"""A mixture of local Gaussians as the reference of a path, with a defensive component.
+
+Its log density in the coordinates of a path is
+
+    log(share N(u; 0, I) + (1 - share) sum_k w_k N(u; m_k, C_k))
+
+so that it covers all that the Gaussian of the coordinates covers, to within ``-log(share)`` nats,
+and has each mode's own shape where one is known. Kernels are given arrays: none is compiled again
+for other fits, weights or models.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import BaseError
+from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.types import FloatArray
+
+__all__ = ["DEFENSIVE_SHARE", "Components", "Mixture", "log_mixture", "no_components"]
+
+DEFENSIVE_SHARE = 0.15
+"""Weight of the Gaussian of the coordinates."""
+
+_NEGLIGIBLE = 37.0
+"""Nats below the others at which a component changes no digit of their sum."""
+
+
+class Components(NamedTuple):
+    """A mixture as compiled code sees it, in the coordinates of a path.
+
+    Attributes
+    ----------
+    log_scales : ndarray of shape (K + 1,)
+        Log densities of the weighted components at their means: the defensive one, then the others.
+    means : ndarray of shape (K, D)
+    roots : ndarray of shape (K, D, D)
+        Lower triangular: inverses of the Cholesky factors of the covariances.
+    """
+
+    log_scales: FloatArray
+    means: FloatArray
+    roots: FloatArray
+
+
+def no_components(dim: int) -> Components:
+    """Of a path whose reference is no mixture."""
+    return Components(np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)))
+
+
+@compiled
+def _log_component(
+    components: Components, k: int, u: FloatArray, x: FloatArray, floor: float
+) -> float:
+    """Log density of one weighted component, or ``-inf`` below `floor`; `x` is overwritten."""
+    log_density = components.log_scales[k + 1]
+    for i in range(u.shape[0]):
+        total = 0.0
+        for j in range(i + 1):
+            total += components.roots[k, i, j] * (u[j] - components.means[k, j])
+        x[i] = total
+        log_density -= 0.5 * total * total
+        if log_density < floor:
+            return -np.inf
+    return log_density
+
+
+@compiled
+def log_mixture(
+    components: Components, u: FloatArray, residual: FloatArray, work: FloatArray
+) -> float:
+    """Log density at ``u`` of shape (D,) in nats, and the part of its gradient that is not ``-u``.
+
+    Parameters
+    ----------
+    components : Components
+        With a defensive one, N(0, I).
+    u : ndarray of shape (D,)
+    residual : ndarray of shape (D,)
+        Overwritten with the gradient plus ``u``.
+    work : ndarray of shape (1, D) or more rows
+        Scratch space.
+    """
+    dim = u.shape[0]
+    top = components.log_scales[0]
+    for i in range(dim):
+        top -= 0.5 * u[i] * u[i]
+        residual[i] = 0.0
+    total = 1.0
+    x = work[0]
+    for k in range(components.means.shape[0]):
+        log_density = _log_component(components, k, u, x, top - _NEGLIGIBLE)
+        if log_density == -np.inf:
+            continue
+        if log_density > top:
+            shrink = np.exp(top - log_density)
+            total *= shrink
+            for i in range(dim):
+                residual[i] *= shrink
+            top = log_density
+        weight = np.exp(log_density - top)
+        total += weight
+        for i in range(dim):
+            residual[i] += weight * u[i]
+            pull = weight * x[i]
+            for j in range(i + 1):
+                residual[j] -= components.roots[k, i, j] * pull
+    for i in range(dim):
+        residual[i] /= total
+    return top + np.log(total)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Local Gaussians with weights; the Gaussian of a path's coordinates is the defensive one.
+
+    Attributes
+    ----------
+    fits : tuple of K GaussianBase
+    weights : ndarray of shape (K,)
+        Positive, adding up to 1: shares of what the defensive component leaves.
+    share : float
+        Weight of the defensive component.
+
+    Raises
+    ------
+    BaseError
+        If there are no fits, dimensions differ, or the weights are not what they should be.
+
+    Examples
+    --------
+    >>> fits = (GaussianBase([-2.0], [0.5]), GaussianBase([2.0], [0.5]))
+    >>> wide = Coordinates.of(GaussianBase([0.0], [2.0]))
+    >>> mixture = Mixture(fits, np.array([0.3, 0.7]))
+    >>> mixture.responsibilities(np.array([[-2.0], [2.0], [9.0]]), wide).round(2).tolist()
+    [[0.17, 0.83, 0.0], [0.08, 0.0, 0.92], [1.0, 0.0, 0.0]]
+    """
+
+    fits: tuple[GaussianBase, ...]
+    weights: FloatArray
+    share: float = DEFENSIVE_SHARE
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        dims = {fit.dim for fit in self.fits}
+        if len(dims) != 1 or weights.shape != (len(self.fits),):
+            raise BaseError(
+                f"A mixture was given fits of dimensions {sorted(dims)} and weights of shape "
+                f"{weights.shape}; expected one weight for each of at least one fit."
+            )
+        if not (weights > 0.0).all() or abs(weights.sum() - 1.0) > 1e-9 or not 0 < self.share < 1:
+            raise BaseError(
+                f"A mixture was given weights {weights} and a defensive share {self.share}; "
+                "expected positive weights that add up to 1, and a share between 0 and 1."
+            )
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "fits", tuple(self.fits))
+
+    # read-only arrays are writeable again after a pickle, so it is rebuilt through the constructor
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.fits, np.array(self.weights), self.share)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates D."""
+        return self.fits[0].dim
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of fits, weights and share: 16 hex digits."""
+        h = hashlib.sha256("".join(fit.digest for fit in self.fits).encode())
+        h.update(np.array([*self.weights, self.share], dtype="<f8").tobytes())
+        return h.hexdigest()[:16]
+
+    def in_coordinates(self, coordinates: Coordinates) -> Components:
+        """Return the mixture as compiled code sees it."""
+        roots = [_lower_root(_solved(fit.scale, coordinates.matrix)) for fit in self.fits]
+        means = coordinates.to_base(np.stack([fit.mean for fit in self.fits]))
+        log_det = np.array([np.log(np.diagonal(root)).sum() for root in roots])
+        constant = -0.5 * self.dim * LOG_2PI
+        log_scales = np.log1p(-self.share) + np.log(self.weights) + log_det
+        return Components(
+            constant + np.concatenate([[np.log(self.share)], log_scales]),
+            np.ascontiguousarray(means),
+            np.ascontiguousarray(roots),
+        )
+
+    def reach(self, coordinates: Coordinates) -> float:
+        """Largest standard deviation of a local fit in the coordinates, at most 1."""
+        least = [
+            np.linalg.svd(r, compute_uv=False)[-1] for r in self.in_coordinates(coordinates).roots
+        ]
+        return float(min(1.0, 1.0 / min(least)))
+
+    def log_parts(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
+        """Log densities of the weighted components, the defensive one first: (n, D) to (n, K + 1).
+
+        In nats.
+        """
+        parts = [np.log(self.share) + coordinates.base.log_density(z)]
+        for fit, weight in zip(self.fits, self.weights, strict=True):
+            parts.append(np.log1p(-self.share) + np.log(weight) + fit.log_density(z))
+        return np.stack(parts, axis=-1)
+
+    def log_density(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
+        """Normalised log density in nats: (n, D) to (n,)."""
+        return np.asarray(logsumexp(self.log_parts(z, coordinates), axis=-1))
+
+    def responsibilities(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
+        """Probabilities of the components at ``z``, the defensive one first.
+
+        Shape (n, D) to (n, K + 1).
+        """
+        parts = self.log_parts(z, coordinates)
+        return np.exp(parts - logsumexp(parts, axis=-1, keepdims=True))
+
+    def draw(self, n: int, coordinates: Coordinates, rng: np.random.Generator) -> FloatArray:
+        """Independent draws ``z``, shape (n, D)."""
+        shares = np.concatenate([[self.share], (1.0 - self.share) * self.weights])
+        component = rng.choice(shares.size, n, p=shares / shares.sum())
+        noise = rng.standard_normal((n, self.dim))
+        z = coordinates.from_base(noise)
+        for k, fit in enumerate(self.fits):
+            rows = component == k + 1
+            if rows.any():
+                z[rows] = fit.from_base(noise[rows])
+        return z
+
+
+def _solved(scale: FloatArray, matrix: FloatArray) -> FloatArray:
+    if scale.ndim == 1:
+        return np.asarray(matrix / scale[:, None])
+    return np.asarray(solve_triangular(scale, matrix, lower=True, check_finite=False))
+
+
+def _lower_root(matrix: FloatArray) -> FloatArray:
+    """Lower triangular W with positive diagonal and ``W' W = A' A``, for a square matrix A."""
+    upper = np.linalg.qr(matrix[:, ::-1], mode="r")
+    lower = upper[::-1, ::-1]
+    return np.tril(np.sign(np.diagonal(lower))[:, None] * lower)

@@ -1,0 +1,107 @@
+"""A mixture of the local fits as reference: its weights and shapes from draws of the target."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import softmax
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.references.expand import expand_to_draws
+from pymc_tempering.types import FloatArray
+
+__all__ = ["first_mixture", "refined_mixture", "swap_rejection"]
+
+_FIRST_FLOOR = 0.5
+"""Share of the weights that is spread evenly at first: ELBOs of unlike modes do not compare."""
+
+_PRIOR_DRAWS = 5.0
+"""What each fit counts for beside draws of the target: a mode that they missed keeps a share."""
+
+_FLOOR = 0.1
+"""Share of the weights that is spread evenly however many draws there are."""
+
+_DRAWS_PER_DIMENSION = 10
+"""Draws of one component below which its shape is left alone."""
+
+
+def first_mixture(fits: Sequence[GaussianBase]) -> Mixture:
+    """Mixture of local fits, before any draw, with weights from their ELBOs.
+
+    Parameters
+    ----------
+    fits : sequence of K GaussianBase
+        With an ELBO in nats as ``log_zeta``, or none.
+
+    Examples
+    --------
+    >>> fits = [GaussianBase([-2.0], [1.0], -3.0), GaussianBase([2.0], [1.0], -2.0)]
+    >>> first_mixture(fits).weights.round(2)
+    array([0.38, 0.62])
+    """
+    elbos = np.array([0.0 if fit.log_zeta is None else fit.log_zeta for fit in fits])
+    return Mixture(tuple(fits), _with_floor(softmax(elbos), _FIRST_FLOOR))
+
+
+def _with_floor(weights: FloatArray, floor: float) -> FloatArray:
+    mixed = (1.0 - floor) * weights + floor / weights.size
+    return np.asarray(mixed / mixed.sum())
+
+
+def refined_mixture(
+    mixture: Mixture, coordinates: Coordinates, positions: FloatArray, n_effective: float
+) -> Mixture:
+    """Weights from the responsibilities of draws; shapes widened where draws spread further.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Of the local fits as they are, so that widening does not compound from round to round.
+    coordinates : Coordinates
+        Whose Gaussian is the defensive component.
+    positions : ndarray of shape (n, D)
+        Draws of the target.
+    n_effective : float
+        How many of them count as independent.
+
+    Examples
+    --------
+    >>> fits = [GaussianBase([-2.0], [1.0]), GaussianBase([2.0], [1.0])]
+    >>> wide = Coordinates.of(GaussianBase([0.0], [3.0]))
+    >>> draws = np.array([[-2.1], [1.9], [2.2], [2.0]])
+    >>> refined_mixture(first_mixture(fits), wide, draws, 4).weights.round(2)
+    array([0.44, 0.56])
+    """
+    finite = positions[np.isfinite(positions).all(axis=1)]
+    shares = mixture.responsibilities(finite, coordinates)
+    owner = shares.argmax(axis=1)
+    owned = shares[:, 1:].sum(axis=0)
+    independent = n_effective / max(len(positions), 1)
+    weights = independent * owned + _PRIOR_DRAWS
+    fits = []
+    for k, fit in enumerate(mixture.fits):
+        draws = finite[owner == k + 1]
+        n_own = independent * len(draws)
+        wide = n_own >= _DRAWS_PER_DIMENSION * mixture.dim
+        fits.append(expand_to_draws(fit, draws, n_own) if wide else fit)
+    return Mixture(tuple(fits), _with_floor(weights / weights.sum(), _FLOOR), mixture.share)
+
+
+def swap_rejection(delta_reference: FloatArray, delta_target: FloatArray) -> float:
+    """Rejection rate of swaps between a reference and the target, without levels in between.
+
+    Parameters
+    ----------
+    delta_reference : ndarray of shape (m,)
+        ``log_target - log_reference`` in nats at draws of the reference; ``-inf`` allowed.
+    delta_target : ndarray of shape (n,)
+        The same at draws of the target.
+
+    Examples
+    --------
+    >>> swap_rejection(np.array([0.0, -np.inf]), np.array([0.0, np.log(2.0)]))
+    0.625
+    """
+    difference = delta_reference[:, None] - delta_target[None, :]
+    return 1.0 - float(np.exp(np.minimum(difference, 0.0)).mean())

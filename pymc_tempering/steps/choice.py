@@ -1,0 +1,186 @@
+"""Which reference a chain of parallel tempering starts from: one wide Gaussian or a mixture.
+
+Measured during tuning, and fixed with it. The wide Gaussian is the explorer that is trusted where
+several modes are known: it goes first, and the mixture takes over once its overlap with the draws
+that the Gaussian brought says that it covers them. It gives way again where its own swaps say that
+it does not.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.references.mixture import first_mixture, refined_mixture, swap_rejection
+from pymc_tempering.types import FloatArray
+
+__all__ = ["ReferenceChoice", "Round", "log_reference"]
+
+MAX_REJECTION = 0.5
+"""Rejection rate between mixture and target beyond which the Gaussian stays. Mixtures that cover
+reject 0.15 to 0.3; rare passages hide in the mean swap rates of one that does not."""
+
+MAX_BARRIER = 0.8
+"""Barrier of the mixture's own path beyond which the Gaussian comes back."""
+
+MAX_UNCOVERED = 0.1
+"""Share of the target's draws at which the wide component is more likely than any local fit, beyond
+which a mode has none: few levels would hardly ever lead there."""
+
+_RESTARTS_PER_FIT = 4
+"""Arrivals from the Gaussian for each local fit, before the mixture may take over: a mode with a
+sixth of the mass is missed by 24 of them once in 80 times."""
+
+_RESTARTS_TO_SETTLE = 10
+"""The same, before tuning may stop with the Gaussian."""
+
+_ENOUGH_SCANS = 100
+"""Scans of a round below which its barrier says too little to turn back."""
+
+_DRAWS_PER_RESTART = 4
+_TRIAL_DRAWS = 200
+_MOST_TARGET_DRAWS = 1000
+_FIRST_LEVELS = 4
+
+
+def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:
+    """Log density of a path's Gaussian or mixture at ``z`` of shape (n, D), in nats."""
+    if path.mixture is None:
+        return path.base.log_density(z)
+    return path.mixture.log_density(z, path.coordinates)
+
+
+class Round(NamedTuple):
+    """What a round of tuning brought.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n, D)
+        At beta = 1.
+    log_target : ndarray of shape (n,)
+        There, in nats.
+    barrier : float
+    cost : float
+        Variance of log Z times the number of gradients, in nats squared; nan where not known.
+    n_restarts : int
+    """
+
+    positions: FloatArray
+    log_target: FloatArray
+    barrier: float
+    cost: float
+    n_restarts: int
+
+
+class ReferenceChoice(Stateful):
+    """Starts a chain from the Gaussian or the mixture, and moves it to the other.
+
+    Parameters
+    ----------
+    rule : {"gaussian", "mixture", "measured"}
+    fits : sequence of GaussianBase
+        The distinct local fits as they are.
+    """
+
+    _changing = (
+        "rule",
+        "first",
+        "settled",
+        "old_betas",
+        "old_cost",
+        "n_evaluations",
+        "rejection",
+        "uncovered",
+    )
+
+    def __init__(self, rule: str, fits: Sequence[GaussianBase]) -> None:
+        self.rule = rule
+        self.first: Mixture | None = None if rule == "gaussian" else first_mixture(fits)
+        self.settled = rule != "measured"
+        self.old_betas = np.zeros(0)
+        self.old_cost = np.inf
+        self.n_evaluations = 0
+        self.rejection = self.uncovered = np.nan
+
+    @property
+    def mixture_at_start(self) -> Mixture | None:
+        """What the chain starts from: one fit is all that a wide Gaussian knows, too."""
+        if self.rule == "mixture" or (self.first is not None and len(self.first.fits) == 1):
+            return self.first
+        return None
+
+    def counted(self) -> int:
+        """Evaluations of the density since this was asked last."""
+        n, self.n_evaluations = self.n_evaluations, 0
+        return n
+
+    def end_of_round(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
+        """Refine the mixture from a round's draws, and change the reference where it pays.
+
+        Returns whether the reference is another.
+
+        Parameters
+        ----------
+        ladder : Ladder
+        ended : Round
+        rng : numpy.random.Generator
+        """
+        assert self.first is not None
+        n_effective = min(len(ended.positions), _DRAWS_PER_RESTART * ended.n_restarts)
+        mixture = refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
+        self.uncovered = _uncovered_share(mixture, ladder, ended.positions)
+        if ladder.mixture is not None and self._disappoints(ended):
+            ladder.change_mixture(None)
+            if self.old_betas.size:
+                ladder.change_schedule(self.old_betas)
+            self.first, self.settled = None, True
+            return True
+        if ladder.mixture is not None:
+            self.settled = True
+            ladder.change_mixture(mixture)
+            return False
+        per_fit = ended.n_restarts / len(mixture.fits)
+        if per_fit < _RESTARTS_PER_FIT:
+            return False
+        covers = self.uncovered <= MAX_UNCOVERED
+        if covers:
+            self.rejection = self._trial(ladder, mixture, ended, rng)
+        if not covers or self.rejection >= min(MAX_REJECTION, ended.barrier):
+            self.settled = per_fit >= _RESTARTS_TO_SETTLE
+            return False
+        self.old_betas, self.old_cost = ladder.betas, ended.cost
+        ladder.change_mixture(mixture)
+        ladder.change_schedule(np.linspace(0.0, 1.0, min(_FIRST_LEVELS, ladder.n_levels)))
+        return True
+
+    def _disappoints(self, ended: Round) -> bool:
+        """Whether a round from the mixture says that it does not pay."""
+        if self.rule != "measured" or len(ended.positions) < _ENOUGH_SCANS:
+            return False
+        disappointing = ended.barrier > MAX_BARRIER or ended.cost > self.old_cost
+        return bool(disappointing or self.uncovered > MAX_UNCOVERED)
+
+    def _trial(
+        self, ladder: Ladder, mixture: Mixture, ended: Round, rng: np.random.Generator
+    ) -> float:
+        """Rejection rate between draws of the mixture and draws of the target."""
+        path = ladder.path.starting_from(mixture)
+        draws = new_replicas(path.view, path.draws_beforehand(_TRIAL_DRAWS, rng))
+        self.n_evaluations += _TRIAL_DRAWS
+        n = len(ended.positions)
+        kept = np.linspace(0, n - 1, min(n, _MOST_TARGET_DRAWS)).astype(np.int64)
+        own = mixture.log_density(ended.positions[kept], path.coordinates)
+        delta = ended.log_target[kept] - own
+        return swap_rejection(draws.delta, delta)
+
+
+def _uncovered_share(mixture: Mixture, ladder: Ladder, positions: FloatArray) -> float:
+    """Share of draws for which the defensive component is the likeliest."""
+    owner = mixture.responsibilities(positions, ladder.coordinates).argmax(axis=1)
+    return float((owner == 0).mean())

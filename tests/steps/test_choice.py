@@ -1,0 +1,173 @@
+"""Which reference a chain takes, and for how long it is tuned and sampled."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering import testing
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.errors import OptionError
+from pymc_tempering.references.prepare import Prepared
+from pymc_tempering.results.datatree import label_dimensions
+from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.parallel import ParallelTempering
+from pymc_tempering.steps.scans import LEAST_SCANS, MOST_SCANS, scans_for_error
+from pymc_tempering.steps.simulated import SimulatedTempering
+from pymc_tempering.steps.tuning import RoundTuner
+
+TARGET = testing.asymmetric_bimodal()
+RUN = {"chains": 2, "cores": 1, "progressbar": False, "quiet": True,
+       "compute_convergence_checks": False}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TARGET.model()
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """One for each mode, from draws on each side of the middle."""
+    z = TARGET.draw(np.random.default_rng(0), 20_000)
+    middle = 0.5 * (np.quantile(z[:, 0], 0.02) + np.quantile(z[:, 0], 0.98))
+    sides = [z[z[:, 0] < middle], z[z[:, 0] >= middle]]
+    return tuple(GaussianBase.from_draws(side, full=True) for side in sides)
+
+
+def ladder_and_tuner(rule, fits, rng, n=60):
+    wide = GaussianBase.from_moments(TARGET.mean, 1.7 * TARGET.cov)
+    choice = ReferenceChoice(rule, fits)
+    path = TemperedPath.from_base(TARGET, wide).starting_from(choice.mixture_at_start)
+    ladder = Ladder(path, np.linspace(0, 1, 6) ** 2, TARGET.start, rng, settings=Hamiltonian())
+    tuner = RoundTuner(n, 12, wide, len(fits), adapt_schedule=True, adapt_base=True, choice=choice)
+    return ladder, tuner, choice
+
+
+def tune(ladder, tuner, rng):
+    n = 0
+    while not tuner.finished:
+        record = ladder.run(50, rng, adapt=True, keep_positions=tuner.base_may_change)
+        tuner.update(ladder, record, rng)
+        n += 1
+    return n
+
+
+def test_the_mixture_takes_over_where_it_covers(fits, rng):
+    ladder, tuner, choice = ladder_and_tuner("measured", fits, rng)
+    assert ladder.mixture is None
+    n = tune(ladder, tuner, rng)
+    assert len(ladder.mixture.fits) == 2
+    assert choice.rejection < 0.45
+    assert choice.counted() > 0
+    assert choice.counted() == 0
+    # two or three levels, and less tuning than there was room for
+    assert ladder.n_levels <= 3
+    assert n < 60
+
+
+def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
+    ladder, tuner, choice = ladder_and_tuner("measured", fits[:1] + fits[:1], rng)
+    tune(ladder, tuner, rng)
+    assert ladder.mixture is None
+    assert choice.uncovered > 0.1
+
+
+def test_the_gaussian_comes_back_where_the_mixture_promised_too_much(rng):
+    """One fit is where a chain starts, far too narrow here."""
+    narrow = GaussianBase.from_moments(TARGET.mean + 2.0, 1e-4 * TARGET.cov)
+    ladder, tuner, choice = ladder_and_tuner("measured", (narrow,), rng)
+    assert ladder.mixture is not None
+    tune(ladder, tuner, rng)
+    assert ladder.mixture is None
+    assert choice.settled
+
+
+@pytest.mark.parametrize("rule", ["gaussian", "mixture"])
+def test_a_rule_is_kept_to(rule, fits, rng):
+    ladder, tuner, choice = ladder_and_tuner(rule, fits, rng)
+    tune(ladder, tuner, rng)
+    assert (ladder.mixture is not None) == (rule == "mixture")
+    if rule == "mixture":
+        assert ladder.mixture.digest != choice.first.digest
+
+
+def test_scans_follow_from_the_error():
+    assert scans_for_error(np.nan, 100) == MOST_SCANS
+    assert scans_for_error(1e-9, 100) == LEAST_SCANS
+    assert scans_for_error(1e9, 100) == MOST_SCANS
+    few, many = scans_for_error(3.0, 400), scans_for_error(3.0, 100)
+    assert LEAST_SCANS < few < many < MOST_SCANS
+    assert many == pytest.approx(4 * few, abs=4)
+    assert scans_for_error(3.0, 100, error=0.02) == MOST_SCANS
+
+
+@pytest.fixture
+def step(model, fits):
+    """As a run makes it that knows both modes."""
+    step = ParallelTempering(model=model)
+    step._fits = Prepared(GaussianBase.from_moments(TARGET.mean, TARGET.cov), fits)
+    return step
+
+
+@pytest.mark.statistical
+def test_log_z_and_masses_of_a_default_run(step, model, seed):
+    """|error| < 5 se, false alarm 1e-4 with so many effective scans; masses to 0.08."""
+    idata = label_dimensions(_sample(step, model, seed))
+    estimate = pm_temper.estimate_logz(idata)
+    assert abs(estimate.log_z - TARGET.log_z) < 5 * estimate.se
+    assert estimate.se < 0.04
+    statistics = idata.sample_stats
+    assert (statistics["n_components"] == 2).all()
+    run = np.isfinite(statistics["delta"].isel(level=0)).sum("scan").values
+    assert (run == run[:, :1]).all()
+    assert (run < MOST_SCANS).all()
+    x = idata.posterior["x"].values[..., 0]
+    exact = TARGET.draw(np.random.default_rng(1), 100_000)[:, 0]
+    middle = np.median(exact)
+    assert np.mean(x < middle) == pytest.approx(0.5, abs=0.1)
+
+
+def _sample(step, model, seed, **options):
+    return pm.sample(
+        **({"draws": 160, "tune": 130, "step": step, "model": model, "random_seed": seed} | RUN
+           | options)
+    )  # fmt: skip
+
+
+def by_hand(step, point, first, last, seed=None):
+    """Statistics and draws of steps, 40 of them tuning, and the last point."""
+    if first == 0:
+        step.setup_chain(np.random.default_rng(seed), 40, 20)
+    rows = []
+    for i in range(first, last):
+        if i == 40:
+            step.stop_tuning()
+        point, (statistics,) = step.step(point)
+        statistics.pop("perf_counter_diff")
+        values = (*point.values(), *statistics.values())
+        rows.append(np.concatenate([np.ravel(v) for v in values]))
+    return np.array(rows, dtype=float), point
+
+
+@pytest.mark.parametrize("stop", [25, 45])
+def test_a_stored_state_goes_on_alike(stop, step, model, seed):
+    """From the mixture, while it is tuned and after; the draws that are missing are known, too."""
+    other = cloudpickle.loads(cloudpickle.dumps(step))
+    whole, _ = by_hand(step, model.initial_point(), 0, 60, seed)
+    start, point = by_hand(other, model.initial_point(), 0, stop, seed)
+    np.testing.assert_array_equal(start, whole[:stop])
+    assert step._run.ladder.mixture is not None
+    last = ParallelTempering(model=model)
+    last.sampling_state = cloudpickle.loads(cloudpickle.dumps(other.sampling_state))
+    rest, _ = by_hand(last, point, stop, 60)
+    np.testing.assert_array_equal(rest, whole[stop:])
+
+
+def test_other_steps_say_what_they_take(model):
+    with pytest.raises(OptionError, match="'mixture'"):
+        SimulatedTempering(model=model, base="mixture")
