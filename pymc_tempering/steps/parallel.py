@@ -214,7 +214,6 @@ class ParallelTempering(TemperedStep):
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> "_Run":
         base, anchor, modes = self._first_base()
-        assert self._fits is not None
         distance = np.linalg.norm(base.to_base(modes), axis=1)
         out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
         if self._given_base is None:
