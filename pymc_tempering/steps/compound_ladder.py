@@ -77,6 +77,8 @@ class CompoundLadder(Stateful):
     path: PriorPath
     moves: PyMCMoves
     swap_scheme: int
+    mixture = None
+    """The path starts at the prior, not at a mixture."""
 
     def __init__(
         self,
