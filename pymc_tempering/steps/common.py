@@ -28,6 +28,7 @@ from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.given import check_gaussian
 from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
 from pymc_tempering.references.watch import Report
+from pymc_tempering.results.statistics import N_SEARCH_HITS
 from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.types import FloatArray
@@ -42,10 +43,14 @@ replica that cannot move at all has them one after the other."""
 
 @dataclass_state
 class TemperedStepState(StepMethodState):
-    """State that all tempered steps share; ``chain`` holds everything that changes."""
+    """State that all tempered steps share; ``chain`` holds everything that changes.
+
+    ``searched`` says how far the modes were searched for; empty before the first draw.
+    """
 
     dim: int = field(metadata={"frozen": True})
     tune: bool
+    searched: dict[str, Any]
     chain: dict[str, Any] | None
 
 
@@ -62,6 +67,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _trips = "round_trips"
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
+    _search = "default"
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
 
@@ -94,6 +100,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._missing = None
         self._fits: Prepared | None = None
         self._prepared_for: str | None = None
+        self.searched: dict[str, Any] = {}
 
     @property
     def density(self) -> CompiledDensity:
@@ -131,7 +138,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _declare(self, **sizes: int) -> None:
         """Tell PyMC the statistics of the step, whose dimensions have these lengths."""
-        self._recorder = Recorder(self.method, sizes)
+        self._recorder = Recorder(self.method, sizes | {"found_mode": N_SEARCH_HITS})
         self.stats_dtypes_shapes = self._recorder.dtypes_shapes
         self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
@@ -149,6 +156,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         position = self._density.points.unravel(target)
         values["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
+        values |= self.searched
         return {name: position[name] for name in point}, [self._recorder.record(values)]
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
@@ -170,7 +178,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
         report = report or self._board.report
-        return prepare(self._density, self._density.start, shared_generator(rng), report=report)
+        return prepare(
+            self._density, self._density.start, shared_generator(rng), search=self._search,
+            report=report,
+        )  # fmt: skip
 
     def _first_base(
         self, report: Report | None = None
@@ -183,15 +194,20 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._fits is None or self._prepared_for not in (None, identity):
             self._fits = self._prepare_from(self.rng, report)
             self._prepared_for = identity
+        self.searched = self._fits.search.statistics()
         return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
 
-    def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
-        """Where replicas start, shape (n, D): the modes, and a start that the user gave."""
+    def _places(self, point: dict[str, np.ndarray]) -> FloatArray:
+        """Where replicas start, shape (n, D): a start that the user gave, and the modes.
+
+        To be called after :meth:`_first_base`.
+        """
+        assert self._fits is not None
         start = self._density.points.ravel(point)
         given = not np.array_equal(start, self._density.start)
         if given and np.isfinite(self._density.value_and_grad(start)[0]):
-            return np.vstack([modes, start])
-        return modes
+            return np.vstack([start, self._fits.modes])
+        return self._fits.modes
 
     def _path(self, base: GaussianBase) -> TemperedPath:
         """Path to the model from the step's reference, in the coordinates of a Gaussian."""

@@ -129,10 +129,10 @@ class CoupledStep(TemperedStep):
             self._pilot = Pilot(
                 self._path(base), anchor, modes,
                 betas=self._pilot_betas, adapt_base=self.adapt_base, n_steps=n_pilot,
-                settings=self._settings, rng=self.rng, places=self._places(modes, point),
+                settings=self._settings, rng=self.rng, places=self._places(point),
             )  # fmt: skip
             return
-        places = self._places(modes, point)
+        places = self._places(point)
         inside = [z for z in places if np.isfinite(self._density.value_and_grad(z)[0])]
         inside = inside or [self._density.points.ravel(point)]
         path = self._path(base)

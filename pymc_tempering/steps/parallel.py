@@ -22,6 +22,7 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.references.moments import match_moments
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.common import (
@@ -101,6 +102,9 @@ class ParallelTempering(TemperedStep):
         and one Gaussian with the moments of all that were found.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
+    search : {"default", "thorough", "none"}
+        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 50: enough that Python's share stays small.
     explorer : {"hamiltonian", "slice"} or ExplorerSettings
@@ -157,6 +161,7 @@ class ParallelTempering(TemperedStep):
         betas: Any = None,
         base: GaussianBase | xr.DataTree | str | None = None,
         adapt_base: bool = True,
+        search: str = "default",
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
         explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
@@ -188,6 +193,7 @@ class ParallelTempering(TemperedStep):
             trajectory_length=trajectory_length,
             max_steps=max_steps,
         )
+        self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
         self._run: _Run | None = None
         self._n_tune = self.default_tune_steps
@@ -210,7 +216,7 @@ class ParallelTempering(TemperedStep):
         else:
             betas = self._fixed_betas
         ladder = Ladder(
-            self._path(base), betas, self._places(modes, point), self.rng,
+            self._path(base), betas, self._places(point), self.rng,
             settings=self._settings, swap_scheme=self._swap_scheme,
         )  # fmt: skip
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes))

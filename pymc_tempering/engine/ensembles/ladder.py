@@ -52,8 +52,8 @@ class Ladder(Ensemble):
     path : TemperedPath
     betas : ndarray of shape (n_levels,)
     start : ndarray of shape (n, D)
-        Points ``z`` of finite density, used in turn for replicas whose draw from the reference has
-        none, and for those of the upper half of the ladder.
+        Points ``z`` of finite density, used in turn from the target downwards, for replicas whose
+        draw from the reference has none, and for those of the upper half of the ladder.
     rng : numpy.random.Generator
     settings : ExplorerSettings
         How a replica moves.
@@ -82,7 +82,7 @@ class Ladder(Ensemble):
         self._allocate(betas, np.zeros((betas.size, path.dim)))
         start = np.atleast_2d(start)
         for level in range(betas.size):
-            fallback = self.coordinates.to_base(start[level % len(start)])
+            fallback = self.coordinates.to_base(start[(betas.size - 1 - level) % len(start)])
             local = betas[level] > 0.5
             self._place(level, fallback if local else self._draw(rng), fallback, rng)
         self.restart_adaptation()
