@@ -44,6 +44,8 @@ class LogZEstimate:
         Stochastic bounds, below and above log Z in expectation (bidirectional Monte Carlo).
     per_method : mapping of str to float, optional
         Estimates by other methods from the same run.
+    search : str, optional
+        How far the modes were searched for before the run.
     idata : DataTree, optional
         The run. Neither shown nor compared.
 
@@ -63,6 +65,7 @@ class LogZEstimate:
     lower: float | None = None
     upper: float | None = None
     per_method: Mapping[str, float] = field(default_factory=dict)
+    search: str | None = None
     idata: Any = None
 
     def __post_init__(self) -> None:
@@ -133,6 +136,8 @@ class LogZEstimate:
         lines = [self._summary()]
         if self.lower is not None or self.upper is not None:
             lines.append(f"  {self._bounds()}")
+        if self.search is not None:
+            lines.append(f"  search: {self.search}")
         lines.extend(f"  warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 
@@ -170,8 +175,9 @@ class LogZEstimate:
         bounds = ""
         if self.lower is not None or self.upper is not None:
             bounds = f"<br>{self._bounds()}"
+        search = "" if self.search is None else f"<br>search: {html.escape(self.search)}"
         listed = f"<ul>{warnings}</ul>" if warnings else ""
-        return f"<div><b>{html.escape(self._summary())}</b>{bounds}{listed}</div>"
+        return f"<div><b>{html.escape(self._summary())}</b>{bounds}{search}{listed}</div>"
 
 
 def format_nats(value: float, digits: int) -> str:

@@ -12,6 +12,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
+from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
@@ -151,8 +152,12 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     check_distinct_chains(statistics)
     collect: Collector = load(method.collect)
     parts = collect(statistics)
-    parts.warnings.extend([*gradient_doubts(statistics), *cover_doubts(_statistics(idata))])
+    searched = search_arrays(statistics)
+    parts.arrays.update(searched)
+    parts.warnings.extend(gradient_doubts(statistics))
+    parts.warnings.extend([*cover_doubts(_statistics(idata)), *search_doubts(searched)])
     estimate = combine(parts, method.label, read_draws(idata))
+    estimate = replace(estimate, search=search_line(searched))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
     stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()

@@ -1,4 +1,4 @@
-"""Full-rank Gaussian variational fits, by regression of gradients on draws.
+"""Gaussian variational fits, by regression of gradients on draws.
 
 For a Gaussian q the best precision is the mean of minus the Hessian under q, and for a quadratic
 target a regression of gradients on draws from q gives that matrix exactly from little more than D
@@ -15,21 +15,27 @@ from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
-from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.types import FloatArray
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["MAX_FULL_RANK_DIM", "fit_full_rank"]
+__all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
 
 MAX_FULL_RANK_DIM = 200
 """Above this dimension a dense map costs more than the density it serves."""
 
-_N_ITERATIONS = 24
-_SETTLED = 12
-_N_ELBO_DRAWS = 1000
+MOST_ITERATIONS = 60
+"""Of the first phase, which ends when the ELBO no longer rises."""
+
+_WINDOW, _RISE = 4, 0.2
+_N_AVERAGED = 10
 _TRIMMED = 0.02
+_N_PAIRS_DIAGONAL = 100
 
 # largest change of a precision in one iteration, in the coordinates of the present Gaussian
 _MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0
+
+# squared nats: a Gaussian from which the log density differs by less is the target itself
+_EXACT = 1e-6
 
 
 @compiled
@@ -41,67 +47,118 @@ def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
 
 
 @density_guard()
-def fit_full_rank(
+def fit_gaussian(
     density: Density, start: GaussianBase, rng: np.random.Generator
 ) -> tuple[GaussianBase, int]:
-    """Improve a local fit to a full-rank one.
+    """Climb the ELBO from a Gaussian, to one of full rank up to 200 dimensions.
 
     Each iteration draws from the present Gaussian in antithetic pairs, regresses the gradients in
     base coordinates on the draws, moves the mean by the Newton step that the regression implies,
-    and moves the precision towards minus the symmetrised slope; the second half of the iterations
-    averages. The result is returned only if its ELBO is better than that of the start.
+    and moves the precision towards minus the symmetrised slope: a natural-gradient step. When the
+    ELBO no longer rises, ten more iterations average.
+
+    Draws outside the support add the gradient of the log mass inside.
 
     Parameters
     ----------
     density : Density
         The target's compiled log density and gradient.
     start : GaussianBase
-        A converged mean-field fit with its ELBO in ``log_zeta``.
+        Near a mode, and not too wide.
     rng : numpy.random.Generator
 
     Returns
     -------
     base : GaussianBase
-        The new fit with its ELBO, or ``start``.
+        Without ``log_zeta``; ``start`` where the support was lost.
     n_gradients : int
         Evaluations of the density.
     """
     dim = start.dim
-    if dim == 1 or dim > MAX_FULL_RANK_DIM:
-        return start, 0
-    mean = np.array(start.mean)
-    scale = np.diag(start.scale) if start.is_diagonal else np.array(start.scale)
-    half = 2 * dim + 10
-    n_gradients = 0
-    for iteration in range(_N_ITERATIONS):
-        eps = rng.standard_normal((half, dim))
+    full = dim <= MAX_FULL_RANK_DIM
+    mean, scale = np.array(start.mean), np.array(start.scale)
+    if full and start.is_diagonal:
+        scale = np.diag(scale)
+    elbos: list[float] = []
+    n_gradients = n_settled = 0
+    while n_settled < _N_AVERAGED:
+        n_pairs = (2 * dim if n_settled else dim + dim // 4) + 10 if full else _N_PAIRS_DIAGONAL
+        eps = rng.standard_normal((n_pairs, dim))
         u = np.concatenate([eps, -eps])
-        z = np.ascontiguousarray(mean + u @ scale.T)
+        z = np.ascontiguousarray(mean + (u @ scale.T if full else u * scale))
         grad = np.empty_like(z)
         values = _gradients(density.address, z, grad)
         n_gradients += len(z)
-        fine = np.isfinite(values) & np.isfinite(grad).all(axis=1)
-        if fine.sum() < 0.9 * len(z):
-            return start, n_gradients
+        inside = np.isfinite(values) & np.isfinite(grad).all(axis=1)
+        if inside.sum() < dim + 2 if full else not inside.any():
+            if not inside.any():
+                return start, n_gradients
+            mean, scale = z[inside].mean(axis=0), 0.5 * scale
+            n_settled += 1
+            continue
+        log_q = -0.5 * (u * u).sum(axis=1) - 0.5 * dim * LOG_2PI
+        log_q -= np.log(np.diagonal(scale) if full else scale).sum()
+        delta = (values - log_q)[inside]
+        kept = inside.copy()
         # a few draws far out in a funnel would otherwise rule the regression
-        fine &= values > np.quantile(values[fine], _TRIMMED)
-        design = np.column_stack([np.ones(fine.sum()), u[fine]])
-        gram = design.T @ design + 1e-9 * np.eye(dim + 1)
-        coefficients = solve(gram, design.T @ (grad[fine] @ scale), assume_a="pos")
-        slope = -0.5 * (coefficients[1:] + coefficients[1:].T)
-        rate = 1.0 if iteration < _SETTLED else 1.0 / (iteration - _SETTLED + 2)
-        precision = (1.0 - rate) * np.eye(dim) + rate * slope
-        eigenvalues, vectors = np.linalg.eigh(precision)
-        eigenvalues = np.clip(eigenvalues, _MIN_PRECISION, _MAX_PRECISION)
-        shift = vectors @ ((vectors.T @ coefficients[0]) / eigenvalues)
-        length = np.linalg.norm(shift)
-        mean = mean + scale @ (rate * shift * min(1.0, 0.3 * np.sqrt(dim) / max(length, 1e-300)))
-        scale = scale @ np.linalg.cholesky((vectors / eigenvalues) @ vectors.T)
-        if not np.isfinite(scale).all():
+        kept[inside] = delta >= np.quantile(delta, _TRIMMED)
+        elbos.append(float(np.maximum(delta, np.quantile(delta, _TRIMMED)).mean()))
+        elbos[-1] += float(np.log(inside.mean()))
+        if n_settled or _has_settled(elbos):
+            n_settled += 1
+        rate = 1.0 if not n_settled else 1.0 / (n_settled + 1)
+        in_base = grad @ scale if full else grad * scale
+        slopes = _slopes if full else _diagonal_slopes
+        slope, precision = slopes(u, in_base, inside, kept)
+        shift, root = _step(slope, precision, rate)
+        mean = mean + (scale @ shift if full else scale * shift)
+        scale = scale @ root if full else scale * root
+        if not (np.isfinite(scale).all() and np.isfinite(mean).all()):
             return start, n_gradients
-    fitted = GaussianBase(mean, np.tril(scale))
-    elbo, _ = evaluate_elbo(density, fitted, rng, _N_ELBO_DRAWS)
-    n_gradients += _N_ELBO_DRAWS
-    if not np.isfinite(elbo) or (start.log_zeta is not None and elbo < start.log_zeta):
-        return start, n_gradients
-    return GaussianBase(fitted.mean, fitted.scale, float(elbo)), n_gradients
+        if float(delta.var()) < _EXACT and inside.all():
+            break
+    return GaussianBase(mean, np.tril(scale) if full else scale), n_gradients
+
+
+def _has_settled(elbos: list[float]) -> bool:
+    if len(elbos) < 2 * _WINDOW:
+        return False
+    before, now = np.mean(elbos[-2 * _WINDOW : -_WINDOW]), np.mean(elbos[-_WINDOW:])
+    return bool(now - before < _RISE) or len(elbos) >= MOST_ITERATIONS
+
+
+def _slopes(
+    u: FloatArray, grad: FloatArray, inside: BoolArray, kept: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean gradient and mean minus Hessian of log density and log mass, in base coordinates."""
+    design = np.column_stack([np.ones(kept.sum()), u[kept]])
+    gram = design.T @ design + 1e-9 * np.eye(len(design.T))
+    coefficients = solve(gram, design.T @ grad[kept], assume_a="pos")
+    curvature = -0.5 * (coefficients[1:] + coefficients[1:].T)
+    lost = u.T @ u / len(u) - u[inside].T @ u[inside] / inside.sum()
+    return coefficients[0] + u[inside].mean(axis=0), curvature + lost
+
+
+def _diagonal_slopes(
+    u: FloatArray, grad: FloatArray, inside: BoolArray, kept: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """The diagonal alone, by Stein's identity, from fewer draws than a regression takes."""
+    mean = grad[kept].mean(axis=0)
+    curvature = -(u[kept] * (grad[kept] - mean)).mean(axis=0)
+    lost = (u * u).mean(axis=0) - (u[inside] ** 2).mean(axis=0)
+    return mean + u[inside].mean(axis=0), curvature + lost
+
+
+def _step(slope: FloatArray, precision: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
+    """Shift of the mean and factor of the scale, in base coordinates."""
+    dim = slope.size
+    if precision.ndim == 1:
+        bounded = np.clip(1.0 - rate + rate * precision, _MIN_PRECISION, _MAX_PRECISION)
+        shift, root = slope / bounded, 1.0 / np.sqrt(bounded)
+    else:
+        eigenvalues, vectors = np.linalg.eigh((1.0 - rate) * np.eye(dim) + rate * precision)
+        eigenvalues = np.clip(eigenvalues, _MIN_PRECISION, _MAX_PRECISION)
+        shift = vectors @ ((vectors.T @ slope) / eigenvalues)
+        root = np.linalg.cholesky((vectors / eigenvalues) @ vectors.T)
+    length = float(np.linalg.norm(shift))
+    return rate * shift * min(1.0, 0.3 * np.sqrt(dim) / max(length, 1e-300)), root

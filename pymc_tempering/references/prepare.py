@@ -1,8 +1,6 @@
 """From a compiled model to where tempering starts: once for a model, and shared by all chains."""
 
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +11,8 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
-from pymc_tempering.options import check_choice, check_positive, check_random_seed, resolve_model
-from pymc_tempering.references.search import find_modes
+from pymc_tempering.options import check_choice, check_random_seed, resolve_model
+from pymc_tempering.references.search import SEARCHES, Prepared, find_modes
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
@@ -25,31 +23,10 @@ __all__ = ["Prepared", "fit_base", "prepare", "shared_generator"]
 
 METHODS = ("advi",)
 
-N_PRIOR_STARTS = 12
-"""Starts of the local fits that are drawn from the prior, where it can be drawn from."""
+N_PRIOR_STARTS = 512
+"""Starts of the search that are drawn from the prior, where it can be drawn from."""
 
 _SHARED_KEY = 2**32 - 1
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What is known of a target before any tempering.
-
-    Attributes
-    ----------
-    anchor : GaussianBase
-        The local fits combined by matched moments, with an ELBO as ``log_zeta``.
-    fits : tuple of GaussianBase
-        The distinct local fits, not widened.
-    """
-
-    anchor: GaussianBase
-    fits: tuple[GaussianBase, ...]
-
-    @cached_property
-    def modes(self) -> FloatArray:
-        """Means of the fits, ``z``, shape (n_modes, D)."""
-        return np.stack([fit.mean for fit in self.fits])
 
 
 @density_guard()
@@ -58,13 +35,13 @@ def prepare(
     start: FloatArray,
     rng: np.random.Generator,
     *,
-    n_starts: int | None = None,
+    search: str = "default",
     report: Report = unwatched,
 ) -> Prepared:
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
-    Full-rank local fits from the initial point, jitter around it and draws of the prior; a search
-    by annealed particles for modes beyond them; all combined into one Gaussian.
+    Ascents from the initial point, from jitter around it and from draws of the prior; full-rank
+    local fits of the distinct modes; all combined into one Gaussian.
 
     Parameters
     ----------
@@ -72,8 +49,8 @@ def prepare(
         The prior of a compiled model gives further starts.
     start : ndarray of shape (D,)
     rng : numpy.random.Generator
-    n_starts : int, optional
-        See :func:`.search.find_modes`.
+    search : {"default", "thorough", "none"}
+        See :data:`.search.SEARCHES`.
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
@@ -84,14 +61,12 @@ def prepare(
     """
     report("starting points", 0, 0)
     with one_blas_thread():
-        points = None
+        points, effort = None, SEARCHES[search]
         if isinstance(density, CompiledDensity):
-            points = prior_points(density, rng, N_PRIOR_STARTS)
-        fits, anchor = find_modes(
-            density, start, rng, prior_points=points, n_starts=n_starts, report=report
-        )
+            points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
+        found = find_modes(density, start, rng, prior_points=points, effort=effort, report=report)
     report("first draw", 0, 0)
-    return Prepared(anchor, tuple(fits))
+    return found
 
 
 def shared_generator(rng: np.random.Generator) -> np.random.Generator:
@@ -127,17 +102,17 @@ def fit_base(
     model: "pm.Model | None" = None,
     method: str = "advi",
     *,
-    n_starts: int | None = None,
+    search: str = "default",
     random_seed: int | np.random.Generator | None = None,
 ) -> GaussianBase:
     """Fit a Gaussian base to a model, as the steps do.
 
-    1. Mean-field ADVI from the model's initial point, from draws of its prior, and from mirrored
-       pairs of points around the initial one, at 1 to 10 times the larger of 1 and the standard
-       deviation of the first fit; more of them while new modes are found.
-    2. Full-rank fits of the distinct modes among these.
-    3. A search for modes beyond them, by particles annealed from afar.
-    4. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no
+    1. Ascents from the model's initial point, from draws of its prior, and from mirrored pairs of
+       points around the initial one, at 1 to 10 times the larger of 1 and the standard deviation
+       of the first fit: a thousand and more, as many as 20,000 gradients allow.
+    2. Gaussians from the curvature at the distinct ends; where the density is no Gaussian,
+       variational fits (ADVI) of full rank, from the best place on the way to the end.
+    3. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no
        mode.
 
     Steps widen the result by a fifth to a third and refine it from their own draws.
@@ -148,10 +123,9 @@ def fit_base(
         By default the model of the current context.
     method : str, default "advi"
         How each local fit is found. Valid: "advi".
-    n_starts : int, optional
-        Number of starts in step 1 that are no draws of the prior. By default 19, or 31 for models
-        whose prior cannot be drawn from, and up to 61 while new modes are found. 1 for targets
-        known to be unimodal.
+    search : {"default", "thorough", "none"}
+        "thorough" has ten times the gradients for ascents; "none" is one start, for targets known
+        to be unimodal.
     random_seed : int or numpy.random.Generator, optional
         Seed of starts and fits; an int gives what a run with this seed starts from.
 
@@ -163,7 +137,7 @@ def fit_base(
     Raises
     ------
     OptionError
-        If the method is unknown or ``n_starts`` is below 1.
+        If the method or the search is unknown.
     BaseError
         If no fit succeeded.
     ModelError
@@ -184,9 +158,8 @@ def fit_base(
     """
     model = resolve_model(model, "fit_base")
     check_choice("method", method, METHODS)
-    if n_starts is not None:
-        check_positive("n_starts", n_starts, integer=True)
+    check_choice("search", search, SEARCHES)
     check_random_seed(random_seed)
     density = compile_density(model)
     rng = shared_generator(np.random.default_rng(random_seed))
-    return prepare(density, density.start, rng, n_starts=n_starts).anchor
+    return prepare(density, density.start, rng, search=search).anchor

@@ -1,223 +1,321 @@
-"""The search for modes: local fits from dispersed starts, and particles annealed from afar.
+"""The search for modes: ascents from very many starts, and fits of the distinct ones.
 
-A start leads to a mode only from within its basin, and the basin of a narrow mode beside a wide one
-is small. Tempered, the narrow mode is wide: particles that are annealed from a Gaussian over the
-whole region end in every mode about in proportion to its weight.
+A start leads to a mode only from within its basin, and an ascent costs a few dozen gradients where
+a variational fit costs thousands. So breadth comes first, and depth is for what was found.
 """
 
-import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
-from pymc_tempering.engine.ensembles.annealing_moves import (
-    TRANSITIONS,
-    AnnealingMoves,
-    AnnealingTally,
-)
-from pymc_tempering.engine.ensembles.annealing_runs import anneal_ensemble
-from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
-from pymc_tempering.engine.tally import new_counts
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
-from pymc_tempering.references.elbo import dip_between, has_finite_density
-from pymc_tempering.references.fit import local_fits
-from pymc_tempering.references.local import combine_local_bases, drop_duplicates, fit_each
+from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
+from pymc_tempering.references.basins import Basins
+from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.curvature import Curvature, curvature_at
+from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess, merge, refine
+from pymc_tempering.references.moments import match_moments, widen
+from pymc_tempering.references.starts import inside, jittered
 from pymc_tempering.references.watch import Report, Tally, unwatched
 from pymc_tempering.types import FloatArray
 
-__all__ = ["anneal_from_afar", "find_modes", "points_apart", "search_beyond"]
+__all__ = ["SEARCHES", "Effort", "Prepared", "combine_local_bases", "find_modes"]
 
-N_STARTS, N_STARTS_WITHOUT_PRIOR, MOST_STARTS = 19, 31, 61
-"""Starts of the local fits: at least, and at most while new modes are found. Jitter alone, with 19
-starts, missed a mode of ``testing.asymmetric_bimodal`` in 5 of 80 chains."""
+
+class Effort(NamedTuple):
+    """How far to search.
+
+    Attributes
+    ----------
+    n_starts : int
+        Ascents, unless the gradients are used up before.
+    n_gradients : int
+        Of all ascents.
+    """
+
+    n_starts: int
+    n_gradients: int
+
+
+SEARCHES = {
+    "none": Effort(1, 1000),
+    "default": Effort(4096, 20_000),
+    "thorough": Effort(40_960, 200_000),
+}
+"""Efforts by the names that users give."""
+
+_LEAST_BATCH, _MOST_BATCH = 32, 256
+_FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
+
+MOST_FITS, MOST_REFINED = 64, 8
+"""Modes of which the curvature is taken, the highest first, and of which a variational fit is made
+where curvature does not describe them. With more modes, places decide the base and not shapes."""
+
+NEGLIGIBLE = 10.0
+"""nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
 
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
 _MIN_MODE_WEIGHT = 0.3
 
-# nats below the best ELBO at which a fit no longer counts as a mode
-_ELBO_WINDOW = 10.0
 
-N_PARTICLES, N_LEVELS = 1024, 32
-"""33,000 gradients, as many as the local fits take; see ``benchmarks/mode_search.py``."""
+@dataclass(frozen=True)
+class Prepared:
+    """What is known of a target before any tempering.
 
-_N_ROWS = 16
-_FIRST_STEP = 0.2
+    Attributes
+    ----------
+    anchor : GaussianBase
+        The local fits combined by matched moments, with an ELBO as ``log_zeta``.
+    fits : tuple of GaussianBase
+        The distinct local fits, not widened, the best ELBO first; without those of negligible mass.
+    search : Search
+    """
 
-WIDTH = 8.0
-"""Standard deviation of the Gaussian, in units of the larger of 1 and that of the fits."""
+    anchor: GaussianBase
+    fits: tuple[GaussianBase, ...]
+    search: Search
 
-MOST_FITS = 8
-"""With more modes than these, replicas travel among them and meet the others."""
-
-# of the log density on the line to every known mode; banana-shaped posteriors have some
-_MIN_DIP = 3.0
-
-_FIRST_BETA = 1e-3
+    @cached_property
+    def modes(self) -> FloatArray:
+        """Means of the fits, ``z``, shape (n_modes, D)."""
+        return np.stack([fit.mean for fit in self.fits])
 
 
 def find_modes(
     density: Density,
     start: FloatArray,
     rng: np.random.Generator,
+    *,
     prior_points: FloatArray | None = None,
-    n_starts: int | None = None,
+    effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
-) -> tuple[list[GaussianBase], GaussianBase]:
-    """Fit every mode that can be found, and combine the fits into one Gaussian.
-
-    Parameters
-    ----------
-    density, start, rng
-        As for :func:`pymc_tempering.references.advi.run_advi`.
-    prior_points : array of shape (n, D), optional
-        Draws of the prior, further starts; with none of them there are more jittered ones.
-    n_starts : int, optional
-        Number of starts that are no draws of the prior. By default 19, or 31 without a prior, and
-        up to 61 while new modes are found.
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-
-    Returns
-    -------
-    fits : list of GaussianBase
-        Distinct ones, within 10 nats of the best ELBO.
-    anchor : GaussianBase
-        Their combination by matched moments, each with a weight of at least 0.3 before they are
-        normalised.
-
-    Raises
-    ------
-    BaseError
-        If no fit succeeded.
-    """
-    has_prior = prior_points is not None and len(prior_points) > 0
-    fits, _ = local_fits(
-        density, start, rng, n_starts or (N_STARTS if has_prior else N_STARTS_WITHOUT_PRIOR),
-        most_starts=n_starts or MOST_STARTS, prior_points=prior_points, report=report,
-    )  # fmt: skip
-    fits = _within_window(fits)
-    anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
-    # a generator of its own: where it finds nothing, draws are what they were without it
-    [search_rng] = rng.spawn(1)
-    found = search_beyond(density, fits, anchor, search_rng, report)
-    if len(found) > len(fits):
-        fits = _within_window(found)
-        anchor = combine_local_bases(fits, window=_ELBO_WINDOW, min_weight=_MIN_MODE_WEIGHT)
-    return fits, anchor
-
-
-def search_beyond(
-    density: Density,
-    fits: Sequence[GaussianBase],
-    anchor: GaussianBase,
-    rng: np.random.Generator,
-    report: Report = unwatched,
-) -> list[GaussianBase]:
-    """Add to local fits those of modes that annealing finds beyond them.
+) -> Prepared:
+    """Find modes by ascents from many starts, fit each, and combine the fits into one Gaussian.
 
     Parameters
     ----------
     density : Density
         The target's compiled log density and gradient.
-    fits : sequence of GaussianBase
-        Distinct local fits.
-    anchor : GaussianBase
-        Their combination.
+    start : ndarray of shape (D,)
     rng : numpy.random.Generator
+    prior_points : ndarray of shape (n, D), optional
+        Draws of the prior: every second start, as long as there are any.
+    effort : Effort
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
-    Returns
-    -------
-    list of GaussianBase
-        The same fits where nothing new was found.
+    Raises
+    ------
+    BaseError
+        If no start has a finite density, or no fit succeeded.
     """
-    if len(fits) > MOST_FITS:
-        return list(fits)
-    tally = Tally(report, "search for modes", 1)
-    ends = anneal_from_afar(density, anchor, rng)
-    tally.add()
-    starts = points_apart(density, ends, np.array([fit.mean for fit in fits]))
-    if not len(starts):
-        return list(fits)
-    new = []
-    tally = Tally(report, "fits of modes found", len(starts))
-    with contextlib.suppress(BaseError):
-        each = fit_each(density, starts, rng, n_iterations=1000, on_fit=tally.add)
-        new = [fit.base for fit in each]
-    return drop_duplicates([*fits, *new], density=density)
+    search = _Searcher(density, _start_inside(density, start, rng), rng, effort, report)
+    if effort.n_starts > 1:
+        search.look_around(prior_points)
+    return search.result()
 
 
-def anneal_from_afar(
-    density: Density, anchor: GaussianBase, rng: np.random.Generator, n_particles: int = N_PARTICLES
-) -> FloatArray:
-    """Ends of particles annealed from a Gaussian eight times as wide as the known modes.
+class _Searcher:
+    """One search: where it stands, and what it knows of the scales of the target."""
 
-    Step sizes adapt from particle to particle, so the ends are no draws of the target.
+    def __init__(
+        self,
+        density: Density,
+        start: FloatArray,
+        rng: np.random.Generator,
+        effort: Effort,
+        report: Report,
+    ) -> None:
+        self._density, self._start, self._rng = density, start, rng
+        self._effort, self._report = effort, report
+        self._units = np.ones(density.dim)
+        self._coordinates = Coordinates.of(GaussianBase(start, self._units))
+        self._basins = Basins(density)
+        self._fits: dict[int, LocalFit] = {}
+        self._shapes: dict[int, GaussianBase] = {}
+        self._n_ascents = self._n_gradients = self._n_refined = 0
+        self._ascend(start[None], _FIRST_GRADIENTS)
+        for _ in range(_MOST_REPEATS):
+            found = self._measure(0)
+            if found is None or (found.is_maximum and found.gain < _MOST_GAIN):
+                break
+            # on a slope whose scales were not known; or a saddle, as a start with the symmetry of
+            # the model is between its modes
+            start = found.base.mean if found.is_maximum else found.base.draw(rng, 1)[0]
+            if inside(density, start[None])[0]:
+                self._coordinates = Coordinates.of(found.base)
+                self._basins = Basins(density)
+                self._ascend(start[None], _FIRST_GRADIENTS)
+        self._fit(0)
+        if (first := self._fits.get(0)) is not None:
+            # later ascents take a fifth of the steps
+            self._coordinates = Coordinates.of(first.base)
+            self._units = np.maximum(1.0, first.base.standard_deviation)
+
+    def _ascend(self, starts: FloatArray, most_gradients: int = MOST_GRADIENTS) -> None:
+        found = ascend(self._density, starts, self._coordinates, most_gradients=most_gradients)
+        self._n_ascents += found.n_gradients
+        self._basins.add(starts, found, self._coordinates)
+
+    def look_around(self, prior_points: FloatArray | None) -> None:
+        """Ascend in batches until starts or gradients are used up."""
+        waiting = np.empty((0, self._density.dim)) if prior_points is None else prior_points
+        waiting = waiting[inside(self._density, waiting)]
+        n_done, total = 1, self._effort.n_starts
+        while n_done < total and self._n_ascents < self._effort.n_gradients:
+            self._report("search for modes", n_done, total)
+            left = self._effort.n_gradients - self._n_ascents
+            # small batches while an ascent is dear, so that none goes far beyond what is left
+            n = int(np.clip(left * n_done / (4 * self._n_ascents), _LEAST_BATCH, 2 * n_done))
+            n_drawn = min(n, _MOST_BATCH) // 2
+            batch, waiting = waiting[:n_drawn], waiting[n_drawn:]
+            n_jittered = min(n, _MOST_BATCH, total - n_done) - len(batch)
+            around = jittered(self._density, self._start, self._rng, n_jittered, self._units)
+            starts = np.concatenate([batch, around])
+            if not len(starts):
+                break
+            self._ascend(starts)
+            n_done += len(starts)
+            if not any(basin.converged for basin in self._basins.known):
+                # all of them run away: where they began tells more than where they end
+                break
+        self._report("search for modes", total, total)
+
+    def _measure(self, i: int) -> Curvature | None:
+        """Take the curvature at the end of an ascent, unless that still rose."""
+        basin = self._basins.known[i]
+        if not basin.converged:
+            return None
+        found = curvature_at(self._density, basin.end, self._units)
+        fit = assess(self._density, found.base, basin.hits, self._rng)
+        self._shapes[i] = found.base
+        self._n_gradients += found.n_gradients + N_DRAWS
+        if fit is not None:
+            self._fits[i] = fit
+        return found
+
+    def _fit(self, i: int) -> None:
+        """Fit a mode further, unless its fit is good; the better ELBO stays."""
+        fit = self._fits.get(i)
+        if fit is not None and fit.variance <= GAUSSIAN:
+            return
+        better, n_gradients = refine(
+            self._density, self._basins.known[i], self._shapes.get(i), self._coordinates,
+            self._units, self._rng,
+        )  # fmt: skip
+        self._n_refined += n_gradients
+        if better is not None and (fit is None or better.elbo > fit.elbo):
+            self._fits[i] = better
+
+    def _fit_rest(self) -> None:
+        known = self._basins.known
+        rest = sorted(range(1, len(known)), key=lambda i: known[i].value, reverse=True)
+        share = self._effort.n_gradients // 2
+        most = self._n_gradients + share
+        chosen = rest[:MOST_FITS]
+        tally = Tally(self._report, "shapes of modes", len(chosen))
+        for i in chosen:
+            if self._n_gradients < most:
+                self._measure(i)
+            tally.add()
+        best = sorted(self._fits, key=lambda i: self._fits[i].mass, reverse=True)
+        runaways = [i for i in rest if not known[i].converged]
+        poor = runaways + [i for i in best if i > 0 and self._fits[i].variance > GAUSSIAN]
+        tally = Tally(self._report, "local fits", len(poor[:MOST_REFINED]))
+        for i in poor[:MOST_REFINED]:
+            if self._n_refined < share:
+                self._fit(i)
+            tally.add()
+        for i, fit in self._fits.items():
+            self._fits[i] = fit._replace(hits=known[i].hits)
+
+    def result(self) -> Prepared:
+        """Fit what was found, and combine the fits.
+
+        Raises
+        ------
+        BaseError
+            If no fit succeeded.
+        """
+        self._fit_rest()
+        if not self._fits:
+            raise BaseError(
+                "None of the local fits succeeded: the density may be improper. Give a base "
+                "explicitly."
+            )
+        fits = merge(self._density, list(self._fits.values()))
+        best = max(fit.elbo for fit in fits)
+        kept = [fit for fit in fits if fit.mass >= best - NEGLIGIBLE]
+        known = self._basins.known
+        others = [fit.hits for fit in fits if fit.mass < best - NEGLIGIBLE]
+        others += [known[i].hits for i in range(len(known)) if i not in self._fits]
+        masses = softmax([fit.mass for fit in kept])
+        search = Search(
+            hits=tuple(fit.hits for fit in kept) + tuple(others),
+            n_left_out=len(others),
+            n_unfinished=self._basins.n_lost,
+            n_gradients=self._n_ascents
+            + self._basins.n_gradients
+            + self._n_gradients
+            + self._n_refined,
+            mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
+        )
+        bases = tuple(fit.base for fit in kept)
+        return Prepared(combine_local_bases(bases), bases, search)
+
+
+def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:
+    start = np.asarray(start, dtype=np.float64)
+    if inside(density, start[None])[0]:
+        return start
+    nearby = jittered(density, start, rng, 2, np.ones(density.dim))
+    if not len(nearby):
+        raise BaseError(
+            "The log density or its gradient is not finite at the start of the search, nor around "
+            "it. Pass a start inside the support, e.g. through the model's initial values."
+        )
+    return nearby[0]
+
+
+def combine_local_bases(
+    fits: Sequence[GaussianBase], min_weight: float = _MIN_MODE_WEIGHT
+) -> GaussianBase:
+    """Combine local fits into one Gaussian that is wide enough for every mode.
+
+    Moments are matched (eq. 26 of Graham & Storkey 2017) with weights proportional to
+    ``exp(ELBO)``, but each at least ``min_weight``: an ELBO misses log Z by a different number of
+    nats in each mode. No coordinate is narrower than in the widest of these fits.
 
     Parameters
     ----------
-    density : Density
-    anchor : GaussianBase
-        Location and scale of the known modes.
-    rng : numpy.random.Generator
-    n_particles : int, default 1024
+    fits : sequence of GaussianBase
+        Distinct local fits with their ELBO in ``log_zeta``.
+    min_weight : float, default 0.3
+        Before normalisation.
 
     Returns
     -------
-    ndarray of shape (n, D)
-        ``z``; particles that began outside the support are left out.
+    GaussianBase
+        With ``log_zeta`` the log sum of the local ELBOs.
+
+    Examples
+    --------
+    >>> left = GaussianBase([-4.0], [1.0], log_zeta=-8.0)
+    >>> right = GaussianBase([4.0], [2.0], log_zeta=0.0)
+    >>> base = combine_local_bases([left, right])
+    >>> bool(base.scale[0] > 2.5)
+    True
     """
-    sd = WIDTH * np.maximum(1.0, anchor.standard_deviation)
-    coordinates = Coordinates.of(GaussianBase(anchor.mean, sd))
-    betas = np.concatenate([[0.0], np.geomspace(_FIRST_BETA, 1.0, N_LEVELS - 1)])
-    first = np.full(_N_ROWS, _FIRST_STEP)
-    rows = np.column_stack([new_dual_averaging(first), first])
-    tally = AnnealingTally(np.zeros(N_LEVELS), new_counts(), rows, target_accept=0.65)
-    moves = AnnealingMoves(
-        betas, np.full(N_LEVELS, _FIRST_STEP), n_leapfrog=1,
-        kind=TRANSITIONS.index("hamiltonian"), short_steps=True,
-    )  # fmt: skip
-    ends, log_weights = np.empty((n_particles, anchor.dim)), np.empty(n_particles)
-    path = TemperedPath(density, coordinates)
-    particle = new_replicas(path.view, np.zeros((1, anchor.dim)))
-    anneal_ensemble(False, path.view, moves, particle, ends, log_weights, tally, rng)
-    return coordinates.from_base(ends[np.isfinite(log_weights)])
-
-
-def points_apart(
-    density: Density, points: FloatArray, known: FloatArray, most: int = 6
-) -> FloatArray:
-    """Points from which no straight way to a known mode leads without a dip of 3 nats.
-
-    Parameters
-    ----------
-    density : Density
-    points : ndarray of shape (n, D)
-    known : ndarray of shape (m, D)
-    most : int, default 6
-
-    Returns
-    -------
-    ndarray of shape (k, D)
-        Of each group of such points the first one, at most `most`.
-    """
-    chosen: list[FloatArray] = []
-    for point in points:
-        if len(chosen) == most:
-            break
-        if has_finite_density(density, point) and all(
-            dip_between(density, point, mode) > _MIN_DIP for mode in (*known, *chosen)
-        ):
-            chosen.append(point)
-    return np.array(chosen).reshape(-1, points.shape[1])
-
-
-def _within_window(fits: list[GaussianBase]) -> list[GaussianBase]:
-    elbos = np.array([fit.log_zeta for fit in fits], dtype=np.float64)
-    return [fits[i] for i in np.flatnonzero(elbos >= elbos.max() - _ELBO_WINDOW)]
+    if len(fits) == 1:
+        return fits[0]
+    weights = softmax([fit.log_zeta for fit in fits])
+    matched = match_moments(fits, np.log(np.maximum(weights, min_weight)))
+    return widen(matched, np.stack([fit.standard_deviation for fit in fits]).max(axis=0))

@@ -12,7 +12,10 @@ import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
 
-__all__ = ["STATISTICS", "STEP_METHODS", "Statistic", "statistics_of"]
+__all__ = ["N_SEARCH_HITS", "STATISTICS", "STEP_METHODS", "Statistic", "statistics_of"]
+
+N_SEARCH_HITS = 8
+"""Modes whose number of starts is stored."""
 
 STEP_METHODS = tuple(row.name for row in METHODS.values() if row.step is not None)
 _COUPLED = ("gibbs_ct", "st")
@@ -145,6 +148,16 @@ STATISTICS: dict[str, Statistic] = {
     ),
     "n_unreached_modes": _count(
         "modes that local fits found beyond a base kept as given", _scalar("pt")
+    ),
+    "search_starts": _count("starts of the search for modes; the same for all draws"),
+    "search_modes": _count("distinct places that these starts led to"),
+    "search_left_out": _count("of these, places without mass, or without a fit"),
+    "search_once": _count("of these, places that one start led to"),
+    "search_twice": _count("of these, places that two starts led to"),
+    "search_mass_once": Statistic("share of the fits' mass in modes that one start led to", _ALL),
+    "search_hits": _count(
+        "starts that led to each of the modes with the best fits",
+        dict.fromkeys(STEP_METHODS, ("found_mode",)),
     ),
     "diverging": Statistic(
         "whether over a tenth of the trajectories at beta = 1 diverged",

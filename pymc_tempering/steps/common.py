@@ -29,6 +29,7 @@ from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
 from pymc_tempering.references.watch import Report
+from pymc_tempering.results.statistics import N_SEARCH_HITS
 from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.types import FloatArray
@@ -43,10 +44,14 @@ replica that cannot move at all has them one after the other."""
 
 @dataclass_state
 class TemperedStepState(StepMethodState):
-    """State that all tempered steps share; ``chain`` holds everything that changes."""
+    """State that all tempered steps share; ``chain`` holds everything that changes.
+
+    ``searched`` says how far the modes were searched for; empty before the first draw.
+    """
 
     dim: int = field(metadata={"frozen": True})
     tune: bool
+    searched: dict[str, Any]
     chain: dict[str, Any] | None
 
 
@@ -63,6 +68,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _trips = "round_trips"
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
+    _search = "default"
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
 
@@ -95,6 +101,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._n_draws = 0
         self._fits: Prepared | None = None
         self._prepared_for: str | None = None
+        self.searched: dict[str, Any] = {}
 
     def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> None:
         """Compile the model, and find what its path starts from."""
@@ -137,7 +144,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _declare(self, **sizes: int) -> None:
         """Tell PyMC the statistics of the step, whose dimensions have these lengths."""
-        self._recorder = Recorder(self.method, sizes)
+        self._recorder = Recorder(self.method, sizes | {"found_mode": N_SEARCH_HITS})
         self.stats_dtypes_shapes = self._recorder.dtypes_shapes
         self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
@@ -158,6 +165,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         values["model_logp"] -= points.angles.log_jacobian(target)
         values["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
+        values |= self.searched
         return {name: position[name] for name in point}, [self._recorder.record(values)]
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
@@ -184,7 +192,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
         report = report or self._board.report
         start = self._density.start
-        fits = prepare(self._density, start, shared_generator(rng), report=report)
+        fits = prepare(
+            self._density, start, shared_generator(rng), search=self._search, report=report
+        )
         if self._reference is not None:
             check_cover(self._path(fits.anchor), np.vstack([start, fits.modes]))
         return fits
@@ -200,6 +210,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._fits is None or self._prepared_for not in (None, identity):
             self._fits = self._prepare_from(self.rng, report)
             self._prepared_for = identity
+        self.searched = self._fits.search.statistics()
         return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:

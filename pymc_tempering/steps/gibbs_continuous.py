@@ -12,6 +12,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
 from pymc_tempering.options import check_choice, check_positive
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import (
     bias_for_equal_pieces,
@@ -67,6 +68,9 @@ class GibbsCT(CoupledStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True. With a number as
         `log_zeta` and False there is no pilot run, only step sizes adapt.
+    search : {"default", "thorough", "none"}
+        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
     explorer, target_accept, trajectory_length, max_steps, model, rng
@@ -113,6 +117,7 @@ class GibbsCT(CoupledStep):
         log_zeta: float | str = "adapt",
         n_knots: int | None = None,
         adapt_base: bool = True,
+        search: str = "default",
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
         explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
@@ -139,6 +144,7 @@ class GibbsCT(CoupledStep):
             "trajectory_length": trajectory_length,
             "max_steps": max_steps,
         }
+        self._search = check_choice("search", search, SEARCHES)
         self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
 
     def _sizes(self) -> dict[str, int]:

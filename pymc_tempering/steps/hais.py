@@ -23,6 +23,7 @@ from pymc_tempering.options import (
     check_probability,
     check_unknown,
 )
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
@@ -90,6 +91,9 @@ class HAIS(TemperedStep):
         As for :class:`pymc_tempering.ParallelTempering`.
     adapt_base : bool
         Refine the base during tuning. Default True.
+    search : {"default", "thorough", "none"}
+        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        times as many, or from the initial point alone.
     scans_per_draw : int
         Particles for each recorded draw, default 4.
     transitions : {"hamiltonian", "fresh_momentum", "random_walk"}
@@ -147,6 +151,7 @@ class HAIS(TemperedStep):
         schedule: str = "barrier",
         base: GaussianBase | xr.DataTree | str | None = None,
         adapt_base: bool = True,
+        search: str = "default",
         scans_per_draw: int = 4,
         transitions: str = "hamiltonian",
         n_leapfrog: int = 1,
@@ -167,6 +172,7 @@ class HAIS(TemperedStep):
             adapt_base=check_flag("adapt_base", adapt_base),
             moves=annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
         )
+        self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
         self._reset_chain()
         self._n_tune = self.default_tune_steps

@@ -23,6 +23,7 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.references.moments import match_moments
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.choice import ReferenceChoice
@@ -108,6 +109,9 @@ class ParallelTempering(TemperedStep):
         how well the mixture overlaps with draws of the posterior.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
+    search : {"default", "thorough", "none"}
+        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
         nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
@@ -165,6 +169,7 @@ class ParallelTempering(TemperedStep):
         betas: Any = None,
         base: GaussianBase | xr.DataTree | str | None = None,
         adapt_base: bool = True,
+        search: str = "default",
         scans_per_draw: int | None = None,
         explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
@@ -204,6 +209,7 @@ class ParallelTempering(TemperedStep):
         self._rule = "measured" if may_choose else "gaussian"
         if isinstance(base, str) and base == "mixture":
             self._rule, base = "mixture", None
+        self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
         self._run: _Run | None = None
         self._n_tune = self.default_tune_steps
@@ -228,7 +234,8 @@ class ParallelTempering(TemperedStep):
         betas = self._fixed_betas
         if betas is None:
             betas = make_schedule("geometric", min(n_levels, self.n_levels))
-        ladder = self._new_ladder(path, betas, self._places(modes, point))
+        # where the user names no place, the best mode is at beta = 1
+        ladder = self._new_ladder(path, betas, self._places(modes[::-1], point))
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes), choice)
         if self._given_base is None or self.adapt_base:
             out_of_reach = 0

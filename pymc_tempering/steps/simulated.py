@@ -14,6 +14,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.estimators.running_weights import level_log_weights
 from pymc_tempering.options import as_numbers, check_betas, check_choice
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
@@ -68,6 +69,9 @@ class SimulatedTempering(CoupledStep):
         Default "adapt". Fixed weights, in nats, need `betas`.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
+    search : {"default", "thorough", "none"}
+        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
     explorer, target_accept, trajectory_length, max_steps, model, rng
@@ -116,6 +120,7 @@ class SimulatedTempering(CoupledStep):
         level_update: str = "independent",
         log_level_weights: ArrayLike | str = "adapt",
         adapt_base: bool = True,
+        search: str = "default",
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
         explorer: str | ExplorerSettings = "hamiltonian",
         target_accept: float = 0.8,
@@ -145,6 +150,7 @@ class SimulatedTempering(CoupledStep):
             "trajectory_length": trajectory_length,
             "max_steps": max_steps,
         }
+        self._search = check_choice("search", search, SEARCHES)
         self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
 
     def _sizes(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.errors import DensityError, ModelError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.references.elbo import has_finite_density
+from pymc_tempering.references.starts import inside
 from tests.black_box import LOG_Z, black_box
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,13 +143,13 @@ def test_after_a_failure_nothing_is_called_until_it_is_raised():
     near, far = np.array([0.0, 0.0]), np.array([3.5, 0.25])
     calls.clear()
     with pytest.raises(DensityError, match="too far") as caught, density_guard():  # noqa: PT012
-        assert has_finite_density(density, near)
-        assert not has_finite_density(density, far)
-        assert not has_finite_density(density, near)
+        assert inside(density, near[None])[0]
+        assert not inside(density, far[None])[0]
+        assert not inside(density, near[None])[0]
     np.testing.assert_array_equal(caught.value.point["x"], far)
     assert len(calls) == 2
     with density_guard():
-        assert has_finite_density(density, near)
+        assert inside(density, near[None])[0]
 
 
 RAISING = """

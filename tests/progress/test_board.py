@@ -117,12 +117,12 @@ def test_reports_do_not_change_fits(seed):
         find_modes(density, density.start, np.random.default_rng(seed), **more)
         for more in ({}, {"report": lambda *state: said.append(state)})
     ]
-    for first, second in zip(searches[0][0], searches[1][0], strict=True):
+    for first, second in zip(searches[0].fits, searches[1].fits, strict=True):
         np.testing.assert_array_equal(first.mean, second.mean)
-    for part in ("local fits", "shapes of modes", "search for modes"):
+    for part in ("search for modes", "shapes of modes", "local fits"):
         counts = [done for name, done, _ in said if name == part]
-        assert counts == list(range(len(counts)))
-        assert len(counts) > 1
+        assert counts == sorted(counts)
+        assert len(counts) >= 1
     assert all(done <= total for _, done, total in said)
 
 
@@ -157,4 +157,4 @@ def test_plain_pm_sample_shows_fits(cores, seed, monkeypatch, tmp_path):
     assert "Phase" in text
     assert "done" in text
     if cores == 1:
-        assert any(re.match(r"local fits \d+/\d+, \d:\d\d left", line) for line in bar)
+        assert any(re.match(r"search for modes \d+/\d+, \d:\d\d left", line) for line in bar)

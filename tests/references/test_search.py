@@ -1,4 +1,4 @@
-"""Modes that local fits from dispersed starts do not find."""
+"""Modes are found, counted and fitted, whatever the target does elsewhere."""
 
 import math
 from types import SimpleNamespace
@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.search import (
-    MOST_FITS,
-    anneal_from_afar,
-    find_modes,
-    points_apart,
-    search_beyond,
-)
+from pymc_tempering.errors import BaseError
+from pymc_tempering.references import search
+from pymc_tempering.references.search import SEARCHES, Effort, combine_local_bases, find_modes
+from tests.references.conftest import SIGNATURE
+from tests.references.test_full_rank import WIDE_DIM, funnel_density, wide_density
 
-SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 DIM, FAR, NARROW, LIGHT_WEIGHT = 4, 6.0, 0.3, 0.4
 CONSTANTS = (math.log(1.0 - LIGHT_WEIGHT), math.log(LIGHT_WEIGHT) - DIM * math.log(NARROW))
 
@@ -38,63 +35,172 @@ def wide_and_narrow(z_pointer, grad_pointer):
     return total
 
 
-@pytest.fixture
-def target():
-    return SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
-
-
-WIDE = GaussianBase(np.zeros(DIM), np.ones(DIM), 0.0)
-
-
-@pytest.mark.statistical
-def test_annealing_ends_in_a_narrow_mode_far_away(target, rng):
-    """Ten times the default number of particles: none within reach in 1 run of 1e6 or so."""
-    ends = anneal_from_afar(target, WIDE, rng, n_particles=10_240)
-    assert ends.shape == (10_240, DIM)
-    apart = points_apart(target, ends, WIDE.mean[None])
-    assert len(apart) >= 1
-    assert np.abs(apart[:, 0] - FAR).min() < 1.5
-    # few steps at every temperature: most are draws of the wide mode all the same
-    near = np.linalg.norm(ends, axis=1) < 5.0
-    assert near.mean() > 0.8
+@numba.cfunc(SIGNATURE)
+def waves(z_pointer, grad_pointer):
+    """A hundred modes and more, 1.5 apart, of weights that fall slowly."""
+    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
+    total = 0.0
+    for i in range(2):
+        phase = 2.0 * math.pi * z[i] / 1.5
+        total += 8.0 * math.cos(phase) - 0.5 * (z[i] / 6.0) ** 2
+        grad[i] = -8.0 * math.sin(phase) * 2.0 * math.pi / 1.5 - z[i] / 36.0
+    return total
 
 
 @pytest.mark.statistical
-def test_modes_that_starts_miss_are_found(target, rng):
-    """Both modes in 8 of 12 searches at least: false alarm below 1e-5 at 98 of 100, what
-    ``benchmarks/mode_search.py`` finds with annealing; it finds 19 of 100 without, which would pass
-    once in 1e3 runs.
-    """
-    found = 0
-    for _ in range(12):
-        fits, anchor = find_modes(target, np.zeros(DIM), rng)
-        means = sorted(float(fit.mean[0]) for fit in fits)
-        found += len(fits) == 2 and abs(means[0]) < 0.5 and abs(means[1] - FAR) < 0.5
-        if len(fits) == 2:
-            assert anchor.standard_deviation[0] > 2.0
-    assert found >= 8
+def test_a_narrow_mode_beside_a_wide_one(rng):
+    """8 of 4000 starts lead there on average, none in one search of 3000."""
+    target = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
+    found = find_modes(target, np.zeros(DIM), rng)
+    wide, narrow = sorted(found.fits, key=lambda fit: fit.mean[0])
+    np.testing.assert_allclose(narrow.mean, [FAR, 0, 0, 0], atol=0.05)
+    np.testing.assert_allclose(narrow.standard_deviation, NARROW, rtol=0.05)
+    np.testing.assert_allclose(wide.covariance, np.eye(DIM), atol=0.02)
+    constant = 0.5 * DIM * math.log(2 * math.pi)
+    assert abs(wide.log_zeta - constant - math.log(1 - LIGHT_WEIGHT)) < 0.05
+    assert abs(narrow.log_zeta - constant - math.log(LIGHT_WEIGHT)) < 0.05
+    assert found.anchor.standard_deviation[0] > 2.0
+    assert found.search.hits[0] > 20 * found.search.hits[1] > 0
+    assert found.search.n_starts == SEARCHES["default"].n_starts
+    assert found.search.n_gradients < 30_000
+    assert found.search.mass_once <= 0.5
 
 
-def test_nothing_new_leaves_fits_and_stream_alone(gaussian, seed):
-    fit = GaussianBase.from_moments(gaussian.mean, gaussian.cov, gaussian.log_z)
-    rng = np.random.default_rng(seed)
-    assert search_beyond(gaussian, [fit], fit, rng) == [fit]
-    many = [fit] * (MOST_FITS + 1)
-    assert search_beyond(gaussian, many, fit, rng) == many
+def test_start_on_a_saddle_is_between_modes_and_no_mode(rng):
+    """The only start; both modes of a symmetric density are uphill of it."""
+    target = SimpleNamespace(address=twins.address, dim=2)
+    found = find_modes(target, np.zeros(2), rng, effort=SEARCHES["none"])
+    (fit,) = found.fits
+    np.testing.assert_allclose(np.abs(fit.mean), [3.0, 0.0], atol=0.05)
+    np.testing.assert_allclose(fit.standard_deviation, [0.5, 2.0], rtol=0.02)
+    assert found.search.n_starts == 1
+    both = find_modes(target, np.zeros(2), rng)
+    assert sorted(np.sign(both.modes[:, 0])) == [-1.0, 1.0]
+    assert min(both.search.hits) > 1000
 
 
-def test_starts_outside_the_support_are_left_out(edge, rng):
-    anchor = GaussianBase(edge.start, np.ones(2), 0.0)
-    ends = anneal_from_afar(edge, anchor, rng, n_particles=200)
-    assert 20 < len(ends) < 180
-    assert np.isfinite(ends).all()
-    assert len(points_apart(edge, ends, edge.start[None])) == 0
+@numba.cfunc(SIGNATURE)
+def twins(z_pointer, grad_pointer):
+    """Equal modes at (3, 0) and (-3, 0) with standard deviations 0.5 and 2."""
+    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
+    x = z[0] / 0.25
+    away = abs(3.0 * x)
+    grad[0] = -x + 12.0 * math.tanh(3.0 * x)
+    grad[1] = -z[1] / 4.0
+    fall = 0.5 * (z[0] ** 2 / 0.25 + 36.0 + z[1] ** 2 / 4.0)
+    return away + math.log1p(math.exp(-2.0 * away)) - fall
 
 
-def test_points_apart_takes_one_point_of_each_group(target):
-    narrow = np.zeros((3, DIM))
-    narrow[:, 0] = [5.9, 6.0, 6.1]
-    points = np.vstack([np.full((2, DIM), 0.2), narrow])
-    apart = points_apart(target, points, WIDE.mean[None])
-    np.testing.assert_array_equal(apart, narrow[:1])
-    assert points_apart(target, points, points).shape == (0, DIM)
+def test_many_modes_are_counted_and_the_unseen_estimated(rng):
+    """The share of starts whose mode is new, in a second search, is what the first one said."""
+    target = SimpleNamespace(address=waves.address, dim=2)
+    effort = Effort(400, 40_000)
+    found = find_modes(target, np.zeros(2), rng, effort=effort)
+    assert found.search.n_starts == 400
+    assert len(found.search.hits) > 60
+    assert 0 < found.search.hits.count(1) < 200
+    assert len(found.fits) > 30
+    np.testing.assert_allclose(found.modes, 1.5 * np.round(found.modes / 1.5), atol=0.1)
+    # every mode has the same shape, so mass and rank follow from the distance alone
+    assert np.abs(found.modes[0]).max() < 0.1
+
+
+def test_a_maximum_without_mass_is_passed_by(rng):
+    """Of the funnel: every ascent goes on to v = -22.5, where the density is highest."""
+    funnel = SimpleNamespace(address=funnel_density.address, dim=6)
+    found = find_modes(funnel, np.zeros(6), rng)
+    assert -2.0 < found.fits[0].log_zeta < -1.4
+    assert -3.0 < found.anchor.mean[0] < 3.0
+    assert len(found.fits) == 1
+
+
+def test_scales_are_learned_before_anything_else(far, rng):
+    """Ten million standard deviations from jitter of size one; a tenth of a nat is 0.4 of them."""
+    found = find_modes(far, np.zeros(3), rng)
+    (fit,) = found.fits
+    np.testing.assert_allclose((fit.mean - far.mean) / far.sd, 0.0, atol=0.05)
+    np.testing.assert_allclose(fit.standard_deviation, far.sd, rtol=0.02)
+    assert abs(fit.log_zeta - far.log_z) < 0.01
+
+
+def test_bounded_support_and_a_start_beyond_it(edge, rng):
+    found = find_modes(edge, np.array([0.5, 0.0]), rng)
+    (fit,) = found.fits
+    assert 0.5 < fit.mean[0] < 1.6
+    assert -0.5 < fit.log_zeta - edge.log_z < 0.05
+    with pytest.raises(BaseError, match="not finite at the start of the search, nor around"):
+        find_modes(edge, np.array([-1e7, 0.0]), rng)
+
+
+def test_high_dimension(rng):
+    target = SimpleNamespace(address=wide_density.address, dim=WIDE_DIM)
+    found = find_modes(target, np.zeros(WIDE_DIM), rng, effort=Effort(20, 10_000))
+    (fit,) = found.fits
+    assert fit.is_diagonal
+    assert abs(fit.log_zeta) < 0.5
+
+
+def test_nothing_to_climb(rng):
+    """A constant density on the line is improper; what comes back is finite, and wide."""
+    target = SimpleNamespace(address=flat.address, dim=2)
+    found = find_modes(target, np.zeros(2), rng, effort=Effort(10, 1000))
+    assert len(found.fits) == 1
+    assert np.all(found.anchor.standard_deviation > 10.0)
+
+
+@numba.cfunc(SIGNATURE)
+def flat(z_pointer, grad_pointer):
+    grad = numba.carray(grad_pointer, 2)
+    grad[0] = grad[1] = 0.0
+    return 0.3
+
+
+def test_prior_draws_lead_where_jitter_does_not(bimodal, rng):
+    """From a start between far modes, with so few starts that jitter alone may miss one."""
+    points = bimodal.modes[[1] * 8] + 0.2 * rng.standard_normal((8, 2))
+    found = find_modes(bimodal, bimodal.modes[0], rng, prior_points=points, effort=Effort(9, 9000))
+    assert found.search.hits == (1, 8) or found.search.n_starts == 9
+    np.testing.assert_allclose(sorted(found.modes[:, 0]), sorted(bimodal.modes[:, 0]), atol=0.1)
+
+
+def test_same_seed_same_search(bimodal):
+    first, again, other = (
+        find_modes(bimodal, np.zeros(2), np.random.default_rng(s)) for s in (3, 3, 4)
+    )
+    assert first.fits == again.fits
+    assert first.search == again.search
+    assert first.search != other.search
+
+
+def test_a_mode_of_negligible_mass_is_counted_and_left_out(bimodal, rng, monkeypatch):
+    """The lighter mode is 2.2 nats below the heavier one."""
+    for limit, n_left_out in ((2.5, 0), (2.0, 1)):
+        monkeypatch.setattr(search, "NEGLIGIBLE", limit)
+        found = find_modes(bimodal, np.zeros(2), rng)
+        assert found.search.n_left_out == n_left_out
+        assert len(found.fits) == 2 - n_left_out
+        assert len(found.search.hits) == 2
+
+
+def test_combination_matches_moments_of_close_elbos():
+    left, right = GaussianBase([-2.0], [0.5], -1.0), GaussianBase([4.0], [0.5], -2.0)
+    base = combine_local_bases([left, right], min_weight=0.05)
+    w = 1 / (1 + np.exp(1.0))
+    assert np.isclose(base.mean[0], -2 + 6 * w)
+    assert np.isclose(base.scale[0], np.sqrt(0.25 + 36 * w * (1 - w)))
+    assert np.isclose(base.log_zeta, np.logaddexp(-1.0, -2.0))
+
+
+def test_a_mode_with_a_lower_elbo_keeps_a_floor_weight():
+    """Nine nats below: weight 0.3 / 1.3, not 1e-4."""
+    base = combine_local_bases([GaussianBase([-2.0], [0.5], 0.0), GaussianBase([4.0], [0.5], -9.0)])
+    w = 0.3 / 1.3
+    assert np.isclose(base.mean[0], -2 + 6 * w, atol=1e-3)
+    assert np.isclose(base.scale[0], np.sqrt(0.25 + 36 * w * (1 - w)), atol=1e-3)
+
+
+def test_never_narrower_than_the_widest_fit():
+    narrow = GaussianBase([0.0, 0.0], [0.1, 3.0], 0.0)
+    wide = GaussianBase([0.3, 1.0], [7.0, 0.2], -9.5)
+    base = combine_local_bases([narrow, wide])
+    assert np.all(base.standard_deviation >= np.array([7.0, 3.0]) - 1e-9)

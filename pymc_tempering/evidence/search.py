@@ -1,0 +1,99 @@
+"""How far the modes of a run were searched for, and whether more of them are likely."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.unseen import unseen_share
+from pymc_tempering.types import FloatArray
+
+__all__ = ["search_arrays", "search_doubts", "search_line"]
+
+MAX_MASS_ONCE = 0.2
+"""Share of the fits' mass in modes that one start alone led to, beyond which as much is likely to
+lie in modes that no start led to."""
+
+_NAMES = ("starts", "modes", "left_out", "mass_once", "hits")
+
+
+def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Variables of the group ``tempering`` that say what was searched; by chain.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``search_starts`` and others (chain, draw), where they were recorded.
+    """
+    if "search_starts" not in statistics:
+        return {}
+    arrays = {f"search_{name}": statistics[f"search_{name}"][:, 0] for name in _NAMES}
+    counts = [statistics[f"search_{name}"][:, 0] for name in ("starts", "once", "twice")]
+    shares = [unseen_share(*map(int, chain)) for chain in zip(*counts, strict=True)]
+    arrays["search_unseen"], arrays["search_unseen_upper"] = np.transpose(shares)
+    return arrays
+
+
+def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
+    """Say in one line what was searched; None where that is not known.
+
+    Examples
+    --------
+    >>> counts = {"starts": 1000, "modes": 3, "left_out": 1, "once": 1, "twice": 0}
+    >>> counts |= {"mass_once": 0.0, "hits": np.array([700, 299, -1])}
+    >>> search_line(search_arrays({f"search_{k}": np.array([[v]]) for k, v in counts.items()}))
+    '1000 starts led to 3 modes (700, 299 times; 1 of them without mass), 0.1 % (at most 0.5 %) of \
+    such starts to unknown ones'
+    """
+    if "search_starts" not in arrays:
+        return None
+    # where chains of several runs were put together, the search that went furthest
+    chain = int(np.argmax(arrays["search_starts"]))
+    get = {name.removeprefix("search_"): values[chain] for name, values in arrays.items()}
+    n_modes, n_left_out = int(get["modes"]), int(get["left_out"])
+    hits = [str(int(n)) for n in get["hits"] if n >= 0]
+    more = ", ..." if n_modes - n_left_out > len(hits) else ""
+    without = f"; {n_left_out} of them without mass" if n_left_out else ""
+    modes = f"{n_modes} mode{'s' if n_modes != 1 else ''}"
+    return (
+        f"{get['starts']:.0f} starts led to {modes} ({', '.join(hits)}{more} times{without}), "
+        f"{100 * get['unseen']:.2g} % (at most {100 * get['unseen_upper']:.2g} %) of such starts "
+        "to unknown ones"
+    )
+
+
+def search_doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
+    """Warning where the search says itself that it has missed modes that matter.
+
+    Good and Turing's argument, for mass in place of starts: what was seen once stands for what was
+    not seen.
+
+    Parameters
+    ----------
+    arrays : mapping of ndarray
+        From :func:`search_arrays`.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+    """
+    if "search_starts" not in arrays or not (arrays["search_starts"] > 1).any():
+        return []
+    share = float(np.max(arrays["search_mass_once"]))
+    if share <= MAX_MASS_ONCE:
+        return []
+    return [
+        Doubt(
+            "modes_unseen",
+            f"{100 * share:.0f} % of the mass, as far as local fits tell, is in modes that one of "
+            f"{arrays['search_starts'].max():.0f} starts led to, so others that no start led to "
+            "are likely to matter. Tempering finds those that are not much narrower than the rest.",
+            "Pass search='thorough', and compare.",
+            {
+                "search_mass_once": share,
+                "search_unseen": float(np.max(arrays["search_unseen"])),
+                "search_modes": int(np.max(arrays["search_modes"])),
+            },
+        )
+    ]

@@ -1,0 +1,236 @@
+"""Ascents of a log density from many starts, by L-BFGS, as one compiled loop.
+
+A model's gradient often takes a microsecond, a call of SciPy's optimiser fifty times as long per
+iteration: a thousand starts would be all overhead.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.density import call_density, pull_back, to_z
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import BoolArray, FloatArray
+
+__all__ = ["Ascents", "ascend"]
+
+MEMORY = 8
+"""Pairs of steps and changes of the gradient that the curvature is known from."""
+
+TOLERANCE = 1e-4
+"""nats that the next step may promise where an ascent ends."""
+
+MOST_GRADIENTS = 200
+"""Of one ascent; what still rises after so many runs away along a ridge, or to a pole."""
+
+_SUFFICIENT, _FLATTER = 1e-4, 0.9
+_MOST_TRIALS = 20
+
+
+@compiled
+def _value(at: tuple[int, FloatArray, FloatArray], u: FloatArray, work: FloatArray) -> float:
+    """Log density at ``u``, ``-inf`` where a gradient is not finite; fills ``work[0]`` with that.
+
+    ``at`` is the address of the density, mean and scale of the coordinates.
+    """
+    address, mean, scale = at
+    to_z(mean, scale, u, work[1])
+    value = call_density(address, work[1], work[2])
+    pull_back(scale, work[2], work[0])
+    check = value
+    for i in range(u.size):
+        check += 0.0 * work[0, i]
+    return value if math.isfinite(check) else -np.inf
+
+
+@compiled
+def _newton_like(grad: FloatArray, pairs: FloatArray, n_pairs: int, direction: FloatArray) -> None:
+    """Fill ``direction`` with the inverse curvature of the kept pairs times the gradient.
+
+    The two loops of Nocedal (1980). ``pairs[0]`` are steps, ``pairs[1]`` decreases of the gradient,
+    in rings of which pair ``j`` is at ``j % MEMORY``.
+    """
+    alpha = np.empty(MEMORY)
+    direction[:] = grad
+    first = max(0, n_pairs - MEMORY)
+    for j in range(n_pairs - 1, first - 1, -1):
+        s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
+        alpha[j % MEMORY] = (s * direction).sum() / (s * y).sum()
+        direction -= alpha[j % MEMORY] * y
+    if n_pairs > 0:
+        s, y = pairs[0, (n_pairs - 1) % MEMORY], pairs[1, (n_pairs - 1) % MEMORY]
+        direction *= (s * y).sum() / (y * y).sum()
+    for j in range(first, n_pairs):
+        s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
+        direction += (alpha[j % MEMORY] - (y * direction).sum() / (s * y).sum()) * s
+
+
+@compiled
+def _step(
+    at: tuple[int, FloatArray, FloatArray],
+    u: FloatArray,
+    value: float,
+    slope: float,
+    direction: FloatArray,
+    trial: FloatArray,
+    work: FloatArray,
+) -> tuple[float, int]:
+    """Fill ``trial`` with a point uphill, and ``work[0]`` with the gradient there.
+
+    The step satisfies the weak Wolfe conditions, by bisection (Lewis & Overton 2013), which needs
+    no second derivative: kinks and edges of the support end an ascent, they do not break it.
+    Returns the value, ``-inf`` where nothing is uphill, and the number of gradients.
+    """
+    low, high, t = 0.0, np.inf, 1.0
+    reached = -np.inf
+    for n in range(_MOST_TRIALS):
+        trial[:] = u + t * direction
+        new_value = _value(at, trial, work)
+        if new_value >= value + _SUFFICIENT * t * slope:
+            low, reached = t, new_value
+            if (work[0] * direction).sum() <= _FLATTER * slope:
+                return reached, n + 1
+        else:
+            high = t
+            if low == 0.0 and math.isfinite(new_value):
+                # where the parabola through both has its top, which far from a narrow mode is many
+                # halvings closer
+                t *= max(1e-3, 0.5 * t * slope / (t * slope - (new_value - value)))
+                continue
+        t = 0.5 * (low + high) if math.isfinite(high) else 4.0 * low
+    if low > 0.0:
+        trial[:] = u + low * direction
+        _value(at, trial, work)
+    return reached, _MOST_TRIALS + 1
+
+
+@compiled
+def _climb(
+    at: tuple[int, FloatArray, FloatArray], u: FloatArray, most: int, path: FloatArray
+) -> tuple[float, int, bool]:
+    """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
+
+    The first positions go into the rows of ``path``, the last one into those that are left.
+    """
+    dim = u.size
+    work = np.empty((3, dim))
+    pairs = np.empty((2, MEMORY, dim))
+    grad, direction, trial = np.empty((3, dim))
+    value = _value(at, u, work)
+    grad[:] = work[0]
+    n_gradients, n_pairs, n_steps = 1, 0, 0
+    path[:] = u
+    while math.isfinite(value) and n_gradients < most:
+        _newton_like(grad, pairs, n_pairs, direction)
+        slope = (grad * direction).sum()
+        if n_pairs == 0:
+            # nothing is known of the curvature: at most one unit in each coordinate or so
+            shrink = min(1.0, math.sqrt(dim / max(slope, 1e-300)))
+            direction *= shrink
+            slope *= shrink
+        if not 0.5 * slope >= TOLERANCE:
+            return value, n_gradients, True
+        reached, n = _step(at, u, value, slope, direction, trial, work)
+        n_gradients += n
+        if reached == -np.inf:
+            if n_pairs == 0:
+                return value, n_gradients, True
+            # what is remembered may be of another place
+            n_pairs = 0
+            continue
+        grad -= work[0]
+        if ((trial - u) * grad).sum() > 1e-12 * (grad * grad).sum():
+            pairs[0, n_pairs % MEMORY] = trial - u
+            pairs[1, n_pairs % MEMORY] = grad
+            n_pairs += 1
+        u[:], grad[:], value = trial, work[0], reached
+        n_steps += 1
+        path[n_steps:] = u
+    return value, n_gradients, False
+
+
+@compiled
+def _climb_each(
+    at: tuple[int, FloatArray, FloatArray],
+    u: FloatArray,
+    most: int,
+    path: FloatArray,
+    out: FloatArray,
+) -> None:
+    for n in range(u.shape[0]):
+        value, n_gradients, ended = _climb(at, u[n], most, path)
+        out[n, 0] = value
+        out[n, 1] = n_gradients
+        out[n, 2] = ended
+
+
+class Ascents(NamedTuple):
+    """Where ascents ended.
+
+    Attributes
+    ----------
+    ends : ndarray of shape (n, D)
+        ``z``.
+    values : ndarray of shape (n,)
+        Log density there, in nats; ``-inf`` for a start outside the support.
+    n_gradients : int
+        Of all together.
+    converged : ndarray of bool, shape (n,)
+        False where the density still rose after the last gradient allowed.
+    path : ndarray of shape (n_path, D)
+        First positions of the last ascent, the start included.
+    """
+
+    ends: FloatArray
+    values: FloatArray
+    n_gradients: int
+    converged: BoolArray
+    path: FloatArray
+
+
+@density_guard()
+def ascend(
+    density: Density,
+    starts: FloatArray,
+    coordinates: Coordinates,
+    *,
+    most_gradients: int = MOST_GRADIENTS,
+    n_path: int = 0,
+) -> Ascents:
+    """Climb to a local maximum from each of several starts.
+
+    Parameters
+    ----------
+    density : Density
+        The target's compiled log density and gradient.
+    starts : ndarray of shape (n, D)
+        ``z``.
+    coordinates : Coordinates
+        In which the first steps go along the gradient: of a Gaussian like the modes, where one is
+        known, which saves most of the steps.
+    most_gradients : int
+        Of each ascent; a search along a line is finished all the same.
+    n_path : int, default 0
+        Number of positions to keep.
+
+    Examples
+    --------
+    >>> from pymc_tempering import testing
+    >>> from pymc_tempering.engine.path.gaussian import GaussianBase
+    >>> target, unit = testing.correlated_gaussian(), GaussianBase(np.zeros(3), np.ones(3))
+    >>> found = ascend(target, np.zeros((1, 3)), Coordinates.of(unit))
+    >>> bool(np.allclose(found.ends, target.mean, atol=0.05))
+    True
+    """
+    u = np.ascontiguousarray(coordinates.to_base(starts))
+    out, path = np.empty((len(u), 3)), np.empty((n_path, density.dim))
+    mean, rows = coordinates.base.mean, coordinates.rows
+    _climb_each((density.address, mean, rows), u, most_gradients, path, out)
+    return Ascents(
+        coordinates.from_base(u), out[:, 0], int(out[:, 1].sum()), out[:, 2] > 0.5,
+        coordinates.from_base(path),
+    )  # fmt: skip

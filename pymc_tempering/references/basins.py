@@ -1,0 +1,133 @@
+"""The distinct places where ascents end, with how many ended in each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.ascent import Ascents
+from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["MAX_DIP", "Basin", "Basins"]
+
+MAX_DIP = 1.0
+"""nats by which the log density may fall on the line between two ends of one mode: ascents stop at
+different points of a ridge, many of its widths apart."""
+
+_N_NEAREST = 3
+
+# in coordinates of a fit, and nats; ends of one mode are a hundredth apart
+_SAME, _SAME_VALUE, _CLOSE = 0.05, 1e-3, 0.3
+_FEW_POINTS, _MANY_POINTS = 3, 17
+
+MOST_RUNAWAYS = 4
+"""Ridges and poles that are told apart."""
+
+
+@dataclass
+class Basin:
+    """A place where ascents ended.
+
+    Attributes
+    ----------
+    start, end : ndarray of shape (D,)
+        Of the first of them, ``z``.
+    value : float
+        Log density at the end, in nats.
+    converged : bool
+        Whether the end is a maximum; otherwise the density rises on.
+    hits : int
+        Ascents that ended here.
+    """
+
+    start: FloatArray
+    end: FloatArray
+    value: float
+    converged: bool
+    hits: int = 1
+
+
+class Basins:
+    """What ascents have found so far.
+
+    Parameters
+    ----------
+    density : Density
+
+    Attributes
+    ----------
+    known : list of Basin
+    n_gradients : int
+        That telling them apart took.
+    n_lost : int
+        Starts that led to no known place.
+    """
+
+    def __init__(self, density: Density) -> None:
+        self._density = density
+        self.known: list[Basin] = []
+        self.n_gradients = 0
+        self.n_lost = 0
+
+    def add(self, starts: FloatArray, found: Ascents, coordinates: Coordinates) -> None:
+        """Take note of ascents: each is one more of a known mode, or a new one.
+
+        Where the density still rose at the end, and no known place is nearby, at most four such
+        places are kept, and the others are counted in ``n_lost``.
+
+        Parameters
+        ----------
+        starts : ndarray of shape (n, D)
+        found : Ascents
+        coordinates : Coordinates
+            In which distances are measured.
+        """
+        u = coordinates.to_base(found.ends)
+        places = np.empty((len(self.known) + len(u), self._density.dim))
+        for i, basin in enumerate(self.known):
+            places[i] = coordinates.to_base(basin.end)
+        for i in self._count_same(u, found, places[: len(self.known)]):
+            if not np.isfinite(found.values[i]):
+                self.n_lost += 1
+                continue
+            distances = np.linalg.norm(places[: len(self.known)] - u[i], axis=1)
+            known = self._nearby(found.ends[i], distances)
+            converged = bool(found.converged[i])
+            if known is not None:
+                known.hits += 1
+            elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
+                places[len(self.known)] = u[i]
+                value = float(found.values[i])
+                self.known.append(Basin(starts[i], found.ends[i], value, converged))
+            else:
+                self.n_lost += 1
+
+    def _count_same(self, u: FloatArray, found: Ascents, places: FloatArray) -> IntArray:
+        """Count ends that coincide with known ones, and return the others."""
+        if not self.known:
+            return np.arange(len(u))
+        distances = cdist(u, places)
+        nearest = distances.argmin(axis=1)
+        heights = np.array([basin.value for basin in self.known])
+        same = (distances.min(axis=1) < _SAME) & (
+            np.abs(found.values - heights[nearest]) < _SAME_VALUE
+        )
+        for i, n in enumerate(np.bincount(nearest[same], minlength=len(places))):
+            self.known[i].hits += int(n)
+        return np.flatnonzero(~same)
+
+    def _nearby(self, end: FloatArray, distances: FloatArray) -> Basin | None:
+        for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
+            # three points tell nearly all modes apart, and the others take no more
+            if self._dip(end, i, _FEW_POINTS) <= MAX_DIP and (
+                distances[i] < _CLOSE or self._dip(end, i, _MANY_POINTS) <= MAX_DIP
+            ):
+                return self.known[i]
+        return None
+
+    def _dip(self, end: FloatArray, i: int, n_points: int) -> float:
+        self.n_gradients += n_points + 2
+        return dip_between(self._density, end, self.known[i].end, n_points)

@@ -1,0 +1,54 @@
+"""How far a search for modes went."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.results.statistics import N_SEARCH_HITS
+
+__all__ = ["Search"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search for modes did.
+
+    Attributes
+    ----------
+    hits : tuple of int
+        For each distinct mode the starts that led there; first those that were fitted, as in
+        :attr:`.prepare.Prepared.fits`, then those left out.
+    n_left_out : int
+        Modes that the reference leaves out: their fits have negligible mass.
+    n_unfinished : int
+        Starts from which the density rose without end.
+    n_gradients : int
+        Of all ascents and fits.
+    mass_once : float
+        Share of the modes' mass, as their fits have it, in modes that one start alone led to.
+    """
+
+    hits: tuple[int, ...]
+    n_left_out: int
+    n_unfinished: int
+    n_gradients: int
+    mass_once: float
+
+    @property
+    def n_starts(self) -> int:
+        """Number of starts."""
+        return sum(self.hits) + self.n_unfinished
+
+    def statistics(self) -> dict[str, Any]:
+        """Those of :data:`pymc_tempering.results.statistics.STATISTICS` that say it."""
+        fitted = len(self.hits) - self.n_left_out
+        return {
+            "search_starts": self.n_starts,
+            "search_modes": len(self.hits),
+            "search_left_out": self.n_left_out,
+            "search_once": self.hits.count(1),
+            "search_twice": self.hits.count(2),
+            "search_mass_once": self.mass_once,
+            "search_hits": np.array(self.hits[:fitted][:N_SEARCH_HITS]),
+        }

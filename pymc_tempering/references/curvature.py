@@ -1,0 +1,146 @@
+"""A Gaussian from the curvature at a point: differences of gradients, two for each coordinate."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.jit import compiled
+from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Curvature", "curvature_at"]
+
+# nats by which the density falls over a step: far above rounding, and no further than the mode
+_LEAST_FALL, _FALL, _MOST_FALL = 1e-3, 0.05, 0.5
+_MOST_TRIES = 12
+
+# steps in units of the given scales
+_LONGEST = 100.0
+
+# least curvature in units of the steps, of which it is about 0.1 where nothing is flat
+_LEAST_CURVATURE = 1e-4
+_SADDLE = 1e-2
+
+
+@compiled
+def _second_differences(
+    address: int,
+    z: FloatArray,
+    steps: FloatArray,
+    longest: FloatArray,
+    precision: FloatArray,
+    here: FloatArray,
+) -> int:
+    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients."""
+    dim = z.size
+    there, up, down = np.empty((3, dim))
+    there[:] = z
+    value = call_density(address, there, here)
+    n_gradients = 1
+    for i in range(dim):
+        has_up = has_down = False
+        for _ in range(_MOST_TRIES):
+            there[i] = z[i] + steps[i]
+            above = call_density(address, there, up)
+            there[i] = z[i] - steps[i]
+            below = call_density(address, there, down)
+            there[i] = z[i]
+            n_gradients += 2
+            has_up, has_down = math.isfinite(above), math.isfinite(below)
+            if not (has_up or has_down):
+                steps[i] *= 0.1
+                continue
+            # beside an edge of the support there is one side alone
+            fall = 0.0
+            if has_up and has_down:
+                fall = abs(value - 0.5 * (above + below))
+            else:
+                other = above if has_up else below
+                slope = here[i] if has_up else -here[i]
+                fall = abs(value + slope * steps[i] - other)
+            factor = math.sqrt(_FALL / max(fall, 1e-12))
+            factor = min(max(factor, 1e-3), longest[i] / steps[i])
+            if _LEAST_FALL <= fall <= _MOST_FALL or 0.99 < factor < 1.01:
+                break
+            steps[i] *= factor
+        for j in range(dim):
+            if has_up and has_down:
+                precision[i, j] = (down[j] - up[j]) / (2.0 * steps[i])
+            elif has_up:
+                precision[i, j] = (here[j] - up[j]) / steps[i]
+            elif has_down:
+                precision[i, j] = (down[j] - here[j]) / steps[i]
+            else:
+                precision[i, j] = 0.0
+    return n_gradients
+
+
+class Curvature(NamedTuple):
+    """What differences of gradients say about a point.
+
+    Attributes
+    ----------
+    base : GaussianBase
+        With the point as mean. Diagonal above 200 dimensions, with the precisions of a mean-field
+        fit. Directions of negative curvature, as at a saddle, have the absolute value.
+    is_maximum : bool
+        Whether there is no direction of negative curvature.
+    gain : float
+        nats that a Newton step promises; where there are many, the point is on a slope.
+    n_gradients : int
+    """
+
+    base: GaussianBase
+    is_maximum: bool
+    gain: float
+    n_gradients: int
+
+
+@density_guard()
+def curvature_at(density: Density, z: FloatArray, units: FloatArray) -> Curvature:
+    """Fit a Gaussian to the curvature of the log density at a maximum.
+
+    Parameters
+    ----------
+    density : Density
+        The target's compiled log density and gradient.
+    z : ndarray of shape (D,)
+    units : ndarray of shape (D,)
+        Rough standard deviations: where the search for the size of differences begins, and a
+        ten thousandth of the most that a flat direction gets.
+
+    Examples
+    --------
+    >>> from pymc_tempering import testing
+    >>> target = testing.correlated_gaussian()
+    >>> found = curvature_at(target, target.mean, np.ones(3))
+    >>> bool(np.allclose(found.base.covariance, target.cov, rtol=1e-6)), found.is_maximum
+    (True, True)
+    """
+    steps = 0.3 * units
+    precision, gradient = np.empty((z.size, z.size)), np.empty(z.size)
+    n_gradients = _second_differences(
+        density.address, np.array(z), steps, _LONGEST * units, precision, gradient
+    )
+    precision[~np.isfinite(precision)] = 0.0
+    slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
+    if z.size > MAX_FULL_RANK_DIM:
+        eigenvalues = np.diagonal(precision) * steps**2
+        sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
+        base, along = GaussianBase(z, steps / np.sqrt(sizes)), slope
+    else:
+        scaled = precision * np.outer(steps, steps)
+        eigenvalues, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
+        sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
+        root = steps[:, None] * (vectors / np.sqrt(sizes))
+        # the triangular factor of root root' without squaring its condition number
+        factor = np.linalg.qr(root.T, mode="r").T
+        base = GaussianBase(z, np.tril(factor * np.sign(np.diagonal(factor))))
+        along = vectors.T @ slope
+    gain = float(0.5 * (along**2 / sizes).sum())
+    return Curvature(base, bool(eigenvalues.min() > -_SADDLE), gain, n_gradients)

@@ -1,0 +1,66 @@
+"""What an estimate says of the search for modes."""
+
+import numpy as np
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering.errors import OptionError
+from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
+from pymc_tempering.testing import asymmetric_bimodal
+
+
+def statistics(**counts):
+    known = {"starts": 1000, "modes": 2, "left_out": 0, "once": 0, "twice": 0, "mass_once": 0.0}
+    known |= {"hits": np.array([700, 300, -1])} | counts
+    return {f"search_{name}": np.array([[value] * 5] * 2) for name, value in known.items()}
+
+
+@pytest.fixture(scope="module")
+def estimate(seed):
+    return pm_temper.estimate_logz(
+        asymmetric_bimodal().model(), draws=40, tune=40, chains=2, cores=1, random_seed=seed,
+        scans_per_draw=8, progressbar=False, quiet=True, compute_convergence_checks=False,
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_every_estimate_says_what_was_searched(estimate):
+    stats, group = estimate.idata.sample_stats, estimate.idata["tempering"].dataset
+    n_starts = int(stats["search_starts"][0, 0])
+    assert n_starts > 1000
+    hits = stats["search_hits"][0, 0].values
+    assert hits[:2].sum() == n_starts
+    assert (hits[2:] == -1).all()
+    assert (stats["search_starts"] == n_starts).all()
+    assert group["search_starts"].values.tolist() == [n_starts] * 2
+    assert 0.0 < group["search_unseen_upper"].values[0] < 0.01
+    line = f"search: {n_starts} starts led to 2 modes ({hits[0]}, {hits[1]} times), 0 % (at most"
+    assert line in repr(estimate)
+    assert line in estimate._repr_html_()
+    again = pm_temper.estimate_logz(estimate.idata.isel(draw=slice(20)))
+    assert again.search == estimate.search
+
+
+def test_line():
+    line = search_line(search_arrays(statistics()))
+    assert line.startswith("1000 starts led to 2 modes (700, 300 times), 0 % (at most 0.3 %)")
+    many = statistics(modes=30, left_out=20, once=9, twice=4, hits=np.array([3, 2, 2]))
+    line = search_line(search_arrays(many))
+    assert "led to 30 modes (3, 2, 2, ... times; 20 of them without mass), 0.9 % (at most" in line
+    assert search_line(search_arrays({"delta": np.zeros((2, 3))})) is None
+
+
+def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
+    [doubt] = search_doubts(search_arrays(statistics(once=9, mass_once=0.3)))
+    assert doubt.code == "modes_unseen"
+    assert doubt.measured["search_mass_once"] == 0.3
+    assert search_doubts(search_arrays(statistics(once=9, mass_once=0.1))) == []
+    alone = statistics(starts=1, modes=1, once=1, mass_once=1.0)
+    assert search_doubts(search_arrays(alone)) == []
+    assert search_doubts({}) == []
+
+
+@pytest.mark.parametrize("method", ["pt", "gibbs_ct", "st", "hais"])
+def test_every_step_takes_how_far_to_search(method):
+    with pytest.raises(OptionError, match="Unknown search 'far'"):
+        pm_temper.sample(asymmetric_bimodal().model(), method=method, search="far")

@@ -1,0 +1,115 @@
+"""Ascents: they end at the maximum uphill of their start, whatever the units."""
+
+import math
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
+from tests.references.conftest import SIGNATURE
+
+
+def unit(dim):
+    return Coordinates.of(GaussianBase(np.zeros(dim), np.ones(dim)))
+
+
+@numba.cfunc(SIGNATURE)
+def rising_density(z_pointer, grad_pointer):
+    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
+    grad[0], grad[1] = 0.7, -z[1]
+    return 0.7 * z[0] - 0.5 * z[1] ** 2
+
+
+@numba.cfunc(SIGNATURE)
+def kinked_density(z_pointer, grad_pointer):
+    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
+    grad[0], grad[1] = -np.sign(z[0] - 1.0), -3.0 * np.sign(z[1] + 2.0)
+    return -abs(z[0] - 1.0) - 3.0 * abs(z[1] + 2.0)
+
+
+def test_ends_at_the_maximum_in_few_steps(gaussian, rng):
+    starts = gaussian.mean + 5.0 * rng.standard_normal((50, 3))
+    found = ascend(gaussian, starts, unit(3))
+    sd = np.sqrt(np.diag(gaussian.cov))
+    assert np.abs((found.ends - gaussian.mean) / sd).max() < 0.1
+    peak = gaussian.log_z - 1.5 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(gaussian.cov)[1]
+    np.testing.assert_allclose(found.values, peak, atol=1e-2)
+    assert found.converged.all()
+    assert found.n_gradients < 50 * 40
+    # in coordinates of the target itself the second step is exact
+    own = Coordinates.of(GaussianBase.from_moments(gaussian.mean, gaussian.cov))
+    quick = ascend(gaussian, starts, own)
+    np.testing.assert_allclose(quick.ends, np.tile(gaussian.mean, (50, 1)), atol=0.1)
+    assert quick.n_gradients < 0.5 * found.n_gradients
+
+
+def test_each_start_goes_to_its_side(bimodal):
+    starts = np.concatenate([bimodal.modes - 0.4, bimodal.modes + 0.3])
+    found = ascend(bimodal, starts, unit(2))
+    np.testing.assert_allclose(found.ends, np.concatenate([bimodal.modes] * 2), atol=0.02)
+
+
+def test_narrow_modes_far_away(far):
+    """5000 and 30,000 standard deviations; what is flat in these coordinates is left to others."""
+    found = ascend(far, np.zeros((1, 3)), unit(3))
+    assert found.converged.all()
+    np.testing.assert_allclose((found.ends[0] - far.mean)[:2] / far.sd[:2], 0.0, atol=0.05)
+
+
+def test_edges_and_kinks_end_an_ascent(edge):
+    found = ascend(edge, np.array([[2.0, 1.0], [-3.0, 0.0]]), unit(2))
+    # it stops where it meets the edge, and does not follow it to the maximum
+    np.testing.assert_allclose(found.ends[0, 0], 0.5, atol=0.01)
+    assert 0.0 <= found.ends[0, 1] < 1.0
+    assert found.values[1] == -np.inf
+    assert not found.converged[1]
+    kinked = SimpleNamespace(address=kinked_density.address, dim=2)
+    found = ascend(kinked, np.array([[7.0, 5.0]]), unit(2))
+    np.testing.assert_allclose(found.ends, [[1.0, -2.0]], atol=0.05)
+
+
+def test_what_rises_without_end_is_not_called_converged():
+    rising = SimpleNamespace(address=rising_density.address, dim=2)
+    found = ascend(rising, np.array([[0.3, 4.0]]), unit(2))
+    assert not found.converged[0]
+    assert MOST_GRADIENTS <= found.n_gradients < MOST_GRADIENTS + 30
+    assert found.ends[0, 0] > 100.0
+
+
+def test_path_leads_from_start_to_end_uphill(bimodal):
+    start = bimodal.modes[:1] + 1.5
+    found = ascend(bimodal, start, unit(2), n_path=40)
+    assert found.path.shape == (40, 2)
+    np.testing.assert_allclose(found.path[0], start[0])
+    np.testing.assert_allclose(found.path[-1], found.ends[0])
+    heights = [ascend(bimodal, z[None], unit(2), most_gradients=1).values[0] for z in found.path]
+    assert (np.diff(heights) >= 0.0).all()
+    short = ascend(bimodal, start, unit(2), n_path=2)
+    np.testing.assert_array_equal(short.ends, found.ends)
+    np.testing.assert_array_equal(short.path, found.path[:2])
+
+
+def test_one_dimension_and_a_flat_density():
+    flat = numba.cfunc(SIGNATURE)(_flat)
+    target = SimpleNamespace(address=flat.address, dim=1)
+    found = ascend(target, np.array([[3.0]]), unit(1))
+    assert found.ends.tolist() == [[3.0]]
+    assert math.isclose(found.values[0], -1.5)
+    assert found.n_gradients == 1
+
+
+def _flat(z_pointer, grad_pointer):
+    grad = numba.carray(grad_pointer, 1)
+    grad[0] = 0.0
+    return -1.5
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_shapes(gaussian, n):
+    found = ascend(gaussian, np.zeros((n, 3)), unit(3))
+    assert found.ends.shape == (n, 3)
+    assert found.values.shape == found.converged.shape == (n,)

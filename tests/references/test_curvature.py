@@ -1,0 +1,48 @@
+"""A Gaussian from curvature: exact for Gaussians of any scales, and at edges and saddles."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering.references.curvature import curvature_at
+
+
+@pytest.mark.parametrize("units", [1e-3, 1.0, 1e4])
+def test_exact_for_a_gaussian(gaussian, units):
+    base, is_maximum, gain, n_gradients = curvature_at(gaussian, gaussian.mean, np.full(3, units))
+    np.testing.assert_allclose(base.covariance, gaussian.cov, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(base.mean, gaussian.mean)
+    assert is_maximum
+    assert gain < 1e-12
+    assert 7 <= n_gradients <= 1 + 6 * 12
+
+
+def test_scales_eight_orders_apart(far):
+    base, *_ = curvature_at(far, far.mean, np.ones(3))
+    np.testing.assert_allclose(base.standard_deviation, far.sd, rtol=1e-3)
+
+
+def test_one_side_of_an_edge_is_enough(edge):
+    base, is_maximum, *_ = curvature_at(edge, np.array([0.5 + 1e-9, 0.0]), np.ones(2))
+    np.testing.assert_allclose(base.standard_deviation, 1.0, rtol=1e-3)
+    assert is_maximum
+
+
+def test_saddle_is_none_and_has_a_scale(bimodal):
+    """On the line between the modes, where it is lowest."""
+    t = np.linspace(0, 1, 20_001)[:, None]
+    line = (1 - t) * bimodal.modes[0] + t * bimodal.modes[1]
+    first, second = (
+        np.log(w) - np.log(s).sum() - 0.5 * (((line - m) / s) ** 2).sum(1)
+        for w, m, s in zip([0.9, 0.1], bimodal.modes, bimodal.sds, strict=True)
+    )
+    lowest = line[np.argmin(np.logaddexp(first, second))]
+    base, is_maximum, *_ = curvature_at(bimodal, lowest, np.ones(2))
+    assert not is_maximum
+    assert np.isfinite(base.scale).all()
+    assert curvature_at(bimodal, bimodal.modes[1], np.ones(2)).is_maximum
+
+
+def test_gain_is_how_far_below_the_maximum_a_slope_is(gaussian):
+    beside = gaussian.mean + np.array([0.4, -1.0, 3.0])
+    below = 0.5 * (beside - gaussian.mean) @ np.linalg.solve(gaussian.cov, beside - gaussian.mean)
+    assert np.isclose(curvature_at(gaussian, beside, np.ones(3)).gain, below, rtol=1e-4)
