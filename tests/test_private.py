@@ -22,6 +22,7 @@ HOSTS = {"pymc", "pytensor", "numba", "llvmlite", "arviz", "arviz_stats", "arviz
 # What their documentation lists, module by module; everything else belongs into `private`.
 PUBLIC = {
     "pymc": None,
+    "pymc.backends": {"NDArray"},
     "pymc.model.fgraph": {"clone_model"},
     "pymc.model.transform.conditioning": {"remove_value_transforms"},
     "pymc.model.transform.optimization": {"freeze_dims_and_data"},

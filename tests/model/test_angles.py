@@ -115,9 +115,9 @@ def test_evidence_at_the_ends_of_the_period(far):
 
 
 def test_prior_is_of_one_period(far, rng):
-    reference = PriorReference(compile_density(far))
-    z = reference.draw(400, rng)
-    points = reference._points
+    density = compile_density(far)
+    reference = PriorReference(density)
+    z, points = reference.draw(400, rng), density.points
     mu = np.array([points.unravel(row)["mu_circular__"] for row in z])
     expected = special.i1(PRIOR) / special.i0(PRIOR)
     # a standard error is 0.034
