@@ -8,13 +8,13 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
 
-MIN_RESTARTS = 10
 MIN_OCCUPANCY = 0.05
 FULL_SUPPORT = 0.99
 _N_BINS = 8
@@ -117,22 +117,6 @@ def one_setting(values: FloatArray, name: str) -> FloatArray:
                 "the draws after tuning only."
             )
     return values[:, 0]
-
-
-def restart_doubts(restarts: FloatArray) -> list[Doubt]:
-    """Warning about chains whose target replica was hardly ever renewed from the base."""
-    idle = np.flatnonzero(restarts < MIN_RESTARTS).tolist()
-    if not idle:
-        return []
-    counts = restarts[idle].astype(int).tolist()
-    doubt = Doubt(
-        "few_tempered_restarts",
-        f"in chains {idle} the recorded replica was renewed from the base {counts} times, fewer "
-        f"than {MIN_RESTARTS}, so little says that every mode was found.",
-        "Raise `tune` and `draws`.",
-        {"n_tempered_restarts": counts, "chain": idle},
-    )
-    return [doubt]
 
 
 def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: float) -> FloatArray:

@@ -7,8 +7,9 @@ import numpy as np
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
+from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate
-from pymc_tempering.evidence.gibbs_ct import FULL_SUPPORT, one_setting, restart_doubts
+from pymc_tempering.evidence.gibbs_ct import FULL_SUPPORT, one_setting
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]

@@ -9,6 +9,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.arrivals import arrival_doubts
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
@@ -31,6 +32,9 @@ __all__ = [
     "recorded_statistics",
     "with_doubts",
 ]
+
+LOG_DENSITY = "the log density"
+"""Name of a draw's own log density among the quantities in which chains may differ."""
 
 
 def _statistics(idata: xr.DataTree) -> xr.Dataset:
@@ -151,7 +155,11 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     collect: Collector = load(method.collect)
     parts = collect(statistics)
     parts.warnings.extend(gradient_doubts(statistics))
-    estimate = combine(parts, method.label, read_draws(idata))
+    draws = read_draws(idata)
+    parts.warnings.extend(arrival_doubts(draws, statistics.get("n_tempered_restarts")))
+    if "lp" in statistics:
+        draws[LOG_DENSITY] = statistics["lp"]
+    estimate = combine(parts, method.label, draws)
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
     stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()
