@@ -55,8 +55,9 @@ CODES: dict[str, Kind] = {
     ),
     "improper_priors": Kind("improper priors", "log Z is no marginal likelihood", True),
     "posterior_without_end": Kind(
-        "posterior without end", "draws of flat variables run away: log Z is infinite", True
+        "posterior without end", "the posterior has no finite integral: log Z is infinite", True
     ),
+    "heavy_tails": Kind("heavy tails", "draws fall off like a power: moves hardly go there", True),
     "power_likelihood": Kind("power likelihood", "the likelihood is raised to a power", True),
     "ordered_variables": Kind("ordered variables", "the prior lacks mass, as log k!", True),
     "extremely_wide_priors": Kind(
@@ -69,6 +70,9 @@ CODES: dict[str, Kind] = {
     "pareto_k_high": Kind("Pareto k above 0.7", "importance weights have heavy tails"),
     "few_tempered_restarts": Kind(
         "few tempered restarts", "the recorded replica was hardly renewed from the base"
+    ),
+    "mode_hardly_reached": Kind(
+        "mode hardly reached", "few arrivals from the base in one of two groups of draws"
     ),
     "beta_hardly_visits": Kind(
         "beta hardly visits part of its range", "the bias does not balance the ladder"

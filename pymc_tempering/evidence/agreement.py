@@ -14,7 +14,7 @@ from scipy.stats import f as f_distribution
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ModeSplit", "agreement_doubts", "rhat_limit", "split_in_two"]
+__all__ = ["ModeSplit", "agreement_doubts", "rhat_limit", "scalar_series", "split_in_two"]
 
 MAX_RHAT = 1.1
 """R-hat beyond which chains are said to differ; 44 default runs of 13 easy models had 1.034 at most
@@ -145,7 +145,7 @@ def _different_draws(draws: Mapping[str, FloatArray]) -> tuple[list[str], dict[s
     """What the draws themselves say, in words and in figures."""
     found: list[str] = []
     measured: dict[str, object] = {}
-    series = _scalar_series(draws)
+    series = scalar_series(draws)
     if not series:
         return found, measured
     n_chains, n_draws = next(iter(series.values())).shape
@@ -174,8 +174,17 @@ def _different_draws(draws: Mapping[str, FloatArray]) -> tuple[list[str], dict[s
     return found, measured
 
 
-def _scalar_series(draws: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Finite, varying series by the name of each entry, evenly picked where there are many."""
+def scalar_series(draws: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Finite, varying series by the name of each entry, evenly picked where there are many.
+
+    Parameters
+    ----------
+    draws : mapping of str to ndarray of shape (n_chains, n_draws, ...)
+
+    Returns
+    -------
+    dict of ndarray of shape (n_chains, n_draws)
+    """
     entries = [
         (name, index)
         for name, values in draws.items()

@@ -7,8 +7,9 @@ import numpy as np
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate, support_doubts
-from pymc_tempering.evidence.pair import one_setting, pair_arrays, restart_doubts
+from pymc_tempering.evidence.pair import one_setting, pair_arrays
 from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
 

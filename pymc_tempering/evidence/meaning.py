@@ -11,6 +11,7 @@ from pytensor.graph.basic import Constant
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.tails import tail_doubts
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
 from pymc_tempering.private import has_total_size, is_ordered
 from pymc_tempering.types import FloatArray
@@ -34,7 +35,10 @@ def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     list of Doubt
         Each names the variables.
     """
-    return [*prior_doubts(model, idata), *power_doubts(model), *order_doubts(model, idata)]
+    return [
+        *prior_doubts(model, idata), *power_doubts(model), *order_doubts(model, idata),
+        *tail_doubts(model, idata),
+    ]  # fmt: skip
 
 
 def power_doubts(model: pm.Model) -> list[Doubt]:

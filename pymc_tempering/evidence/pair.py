@@ -1,16 +1,13 @@
 """What the evidence of the methods with a tempered and a target replica has in common."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.types import FloatArray
 
-__all__ = ["one_setting", "pair_arrays", "restart_doubts"]
-
-MIN_RESTARTS = 10
+__all__ = ["one_setting", "pair_arrays"]
 
 
 def one_setting(values: FloatArray, name: str) -> FloatArray:
@@ -39,17 +36,3 @@ def pair_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
         "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
     }
-
-
-def restart_doubts(restarts: FloatArray) -> Iterator[Doubt]:
-    """Warning about chains whose target replica was hardly ever renewed from the base."""
-    idle = np.flatnonzero(restarts < MIN_RESTARTS).tolist()
-    if idle:
-        counts = restarts[idle].astype(int).tolist()
-        yield Doubt(
-            "few_tempered_restarts",
-            f"in chains {idle} the recorded replica was renewed from the base {counts} times, "
-            f"fewer than {MIN_RESTARTS}, so little says that every mode was found.",
-            "Raise `tune` and `draws`.",
-            {"n_tempered_restarts": counts, "chain": idle},
-        )

@@ -13,6 +13,7 @@ from pymc_tempering.estimators.stepping_stone import (
     stepping_stone_reverse,
     support_mass,
 )
+from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder, support_doubts
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
@@ -131,6 +132,9 @@ def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> Iterator[Doubt]:
             "Raise `tune` and `draws`, or `n_levels`.",
             {"n_round_trips": arrays["n_round_trips"][idle].tolist(), "chain": idle},
         )
+    # one journey shows that there is a way, not how much lies at its end
+    under_way = arrays["n_round_trips"] >= MIN_ROUND_TRIPS
+    yield from restart_doubts(np.where(under_way, arrays["n_tempered_restarts"], np.inf))
     unreached = int(arrays["n_unreached_modes"].max())
     if unreached:
         yield Doubt(

@@ -7,8 +7,9 @@ import numpy as np
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
+from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate, support_doubts
-from pymc_tempering.evidence.pair import one_setting, pair_arrays, restart_doubts
+from pymc_tempering.evidence.pair import one_setting, pair_arrays
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]

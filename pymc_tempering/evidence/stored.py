@@ -9,6 +9,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.arrivals import arrival_doubts
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
@@ -33,6 +34,9 @@ __all__ = [
     "recorded_statistics",
     "with_doubts",
 ]
+
+LOG_DENSITY = "the log density"
+"""Name of a draw's own log density among the quantities in which chains may differ."""
 
 
 def _statistics(idata: xr.DataTree) -> xr.Dataset:
@@ -155,8 +159,12 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     searched = search_arrays(statistics)
     parts.arrays.update(searched)
     parts.warnings.extend(gradient_doubts(statistics))
+    draws = read_draws(idata)
     parts.warnings.extend([*cover_doubts(_statistics(idata)), *search_doubts(searched)])
-    estimate = combine(parts, method.label, read_draws(idata))
+    parts.warnings.extend(arrival_doubts(draws, statistics.get("n_tempered_restarts")))
+    if "lp" in statistics:
+        draws[LOG_DENSITY] = statistics["lp"]
+    estimate = combine(parts, method.label, draws)
     estimate = replace(estimate, search=search_line(searched))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand

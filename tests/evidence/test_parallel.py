@@ -88,6 +88,7 @@ def test_chains_disagree(target, base, rng, make_statistics, make_tree):
 
 def test_too_few_effective_draws(target, base, rng, make_statistics, make_tree):
     few = make_statistics(target, base, rng, n_chains=2, n_draws=5)
+    few["n_tempered_restarts"] = np.full((2, 5), 4)
     remedy = "Raise `draws`, or pass `target_se`"
     measured = assert_only(few, "too_few_effective_draws", remedy, make_tree)
     assert 0.0 < measured["log_marginal_likelihood_ess"] < 100.0

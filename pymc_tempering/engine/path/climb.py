@@ -12,7 +12,7 @@ __all__ = ["climb"]
 MAX_EVALUATIONS = 200
 
 
-def climb(path: Path, u: FloatArray) -> tuple[FloatArray, float]:
+def climb(path: Path, u: FloatArray, fixed: int | None = None) -> tuple[FloatArray, float]:
     """Ascend the log target by L-BFGS.
 
     Parameters
@@ -20,6 +20,8 @@ def climb(path: Path, u: FloatArray) -> tuple[FloatArray, float]:
     path : Path
     u : ndarray of shape (D,)
         In the coordinates of the path, with a finite log target.
+    fixed : int, optional
+        A coordinate that is to stay where it is.
 
     Returns
     -------
@@ -39,8 +41,11 @@ def climb(path: Path, u: FloatArray) -> tuple[FloatArray, float]:
         value = float(point.log_target[0])
         if value > highest:
             best, highest = at.copy(), value
+        slope = -point.grad[0]
+        if fixed is not None:
+            slope[fixed] = 0.0
         # finite, so that a line search that left the support goes back
-        return (-value, -point.grad[0]) if np.isfinite(value) else (1e300, np.zeros(at.size))
+        return (-value, slope) if np.isfinite(value) else (1e300, np.zeros(at.size))
 
     with np.errstate(all="ignore"):
         minimize(descent, u, jac=True, method="L-BFGS-B", options={"maxfun": MAX_EVALUATIONS})

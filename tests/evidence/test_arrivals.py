@@ -1,0 +1,100 @@
+"""Arrivals from the base, in all and in each group of draws; the log density among the draws."""
+
+import numpy as np
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.evidence.arrivals import arrival_doubts
+
+
+def two_groups(rng, share, n_draws=160, n_chains=4):
+    """Draws of two normals far apart, of which the lower holds a share."""
+    lower = rng.random((n_chains, n_draws)) < share
+    return rng.normal(size=lower.shape) + np.where(lower, 0.0, 30.0), lower
+
+
+def test_a_group_that_a_chain_hardly_reached_is_named(rng):
+    """Chain 2 keeps its share of the lower group by staying in it, and came there three times."""
+    x, lower = two_groups(rng, 0.3)
+    restarts = np.ones((4, 160), dtype=np.int64)
+    restarts[2, lower[2]] = 0
+    restarts[2, np.flatnonzero(lower[2])[:3]] = 1
+    draws = {"b": rng.normal(size=(4, 160)), "x": np.stack([np.zeros_like(x), x], axis=-1)}
+    [doubt] = arrival_doubts(draws, restarts)
+    assert doubt.code == "mode_hardly_reached"
+    assert doubt.measured["group"].startswith("x[1] < ")
+    counts = doubt.measured["arrivals"]
+    assert counts[2] == 3
+    assert min(counts[:2] + counts[3:]) > 20
+    # the same of the other group
+    [mirrored] = arrival_doubts({"x": -x}, restarts)
+    assert mirrored.measured["group"].startswith("x > ")
+    assert mirrored.measured["arrivals"] == counts
+
+
+def test_few_in_every_chain_are_named_and_fewer_in_one_are_not(rng):
+    x, lower = two_groups(rng, 0.5)
+    nine, six = np.where(lower, 0, 1), np.where(lower, 0, 1)
+    for chain in range(4):
+        below = np.flatnonzero(lower[chain])
+        nine[chain, below[:9]] = 1
+        six[chain, below[: 6 if chain == 1 else 30]] = 1
+    [doubt] = arrival_doubts({"x": x}, nine)
+    assert doubt.measured["arrivals"] == [9] * 4
+    assert arrival_doubts({"x": x}, six) == []
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5])
+def test_good_runs_are_left_alone(rng, share):
+    """50 runs with an arrival a draw: of 0.3 x 160 = 48, fewer than 10 once in 10^11 chains.
+
+    A group below a twentieth does not count, whoever came there.
+    """
+    for _ in range(50):
+        x, _ = two_groups(rng, share)
+        assert arrival_doubts({"x": x}, np.ones((4, 160))) == []
+    one_mode = rng.normal(size=(4, 160))
+    assert arrival_doubts({"x": one_mode}, np.full((4, 160), 0.1)) == []
+
+
+def test_nothing_is_said_without_counts(rng):
+    x, _ = two_groups(rng, 0.3)
+    assert arrival_doubts({"x": x}, None) == []
+    # chains that hardly came at all have a warning of their own
+    assert arrival_doubts({"x": x}, np.zeros((4, 160))) == []
+
+
+def warned(statistics, make_tree, **more):
+    with pytest.warns(TemperingWarning):
+        estimate = pm_temper.estimate_logz(make_tree(statistics | more))
+    return estimate.warnings
+
+
+def test_one_round_trip_is_not_enough(target, base, rng, make_statistics, make_tree):
+    statistics = make_statistics(target, base, rng)
+    trips = statistics["n_round_trips"].copy()
+    trips[1], trips[1, 3:12] = 0, 1
+    counts = {"n_round_trips": trips, "n_tempered_restarts": trips}
+    [doubt] = warned(statistics, make_tree, **counts)
+    assert doubt.code == "few_tempered_restarts"
+    assert doubt.measured == {"n_tempered_restarts": [9], "chain": [1]}
+    # without any, that alone is said
+    trips = np.where(np.arange(4)[:, None] == 1, 0, trips)
+    [doubt] = warned(statistics, make_tree, n_round_trips=trips, n_tempered_restarts=trips)
+    assert doubt.code == "no_round_trips"
+
+
+def test_chains_that_differ_in_their_log_density_are_named(
+    target, base, rng, make_statistics, make_tree
+):
+    """A chain at one height of many, in a place that no single variable tells apart."""
+    statistics = make_statistics(target, base, rng)
+    lp = rng.normal(-3.0, 1.0, size=(4, 40))
+    good = pm_temper.estimate_logz(make_tree(statistics | {"lp": lp}))
+    assert good.warnings == ()
+    lp[3] += 5.0
+    [doubt] = warned(statistics, make_tree, lp=lp)
+    assert doubt.code == "chains_differ"
+    assert doubt.measured["R-hat of the log density"] > 1.5
