@@ -7,7 +7,8 @@ beta = 1, the "bootstrap" at the end of section 6 of Graham & Storkey (2017).
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import ScanRecord
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.threads import one_blas_thread
@@ -131,7 +132,7 @@ class RoundTuner(Stateful):
         """
         return self.adapt_base and self.round < len(self.lengths) - 1
 
-    def update(self, ladder: Ladder, record: ScanRecord) -> None:
+    def update(self, ladder: LadderLike, record: ScanRecord) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
 
         Raises
@@ -156,7 +157,7 @@ class RoundTuner(Stateful):
             with one_blas_thread():
                 self._end_round(ladder)
 
-    def _end_round(self, ladder: Ladder) -> None:
+    def _end_round(self, ladder: LadderLike) -> None:
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
         ladder.stop_adaptation()
         base = self._next_base() if self.base_may_change else None
