@@ -5,7 +5,6 @@ from typing import Any, cast
 import numpy as np
 import pymc as pm
 
-from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.powered import PoweredModel
@@ -135,15 +134,12 @@ class CompoundTempering(ParallelTempering):
         path: TemperedPath,  # noqa: ARG002  it is from the prior
         betas: FloatArray,
         places: FloatArray,
-    ) -> Ladder:
-        ladder = CompoundLadder(
+    ) -> CompoundLadder:
+        return CompoundLadder(
             self._prior_path, self._moves, betas, places, self.rng, swap_scheme=self._swap_scheme
         )
-        # what tunes and records a ladder sees no difference
-        return cast(Ladder, ladder)
 
-    def _restored_ladder(self, state: dict[str, Any]) -> Ladder:
-        ladder = CompoundLadder.restored(
+    def _restored_ladder(self, state: dict[str, Any]) -> CompoundLadder:
+        return CompoundLadder.restored(
             state, path=self._prior_path, moves=self._moves, swap_scheme=self._swap_scheme
         )
-        return cast(Ladder, ladder)

@@ -1,6 +1,6 @@
 """Replicas on a ladder of inverse temperatures whose moves are Python code.
 
-The same face as :class:`pymc_tempering.engine.ensembles.ladder.Ladder`, and the same swaps: what
+A :class:`pymc_tempering.engine.ensembles.ladder_like.LadderLike` with the swaps of all others: what
 tunes a ladder, records it, or estimates log Z from it does not see a difference.
 """
 
@@ -228,3 +228,10 @@ class CompoundLadder(Stateful):
         nearest[1:] = np.maximum(nearest[1:], 1)
         self._allocate(betas, self.z[self.replica_at][nearest])
         self.moves.rearrange(nearest, self._rng)
+
+    def change_base(self, base: GaussianBase) -> None:
+        """Keep everything: the reference is the prior, and the step methods scale their moves."""
+
+    def rescue_target(self) -> bool:
+        """Never: replicas start at draws from the prior, or where the model says."""
+        return False

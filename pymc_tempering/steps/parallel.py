@@ -9,6 +9,7 @@ import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -52,7 +53,7 @@ _REACH = 5.0
 class _Run:
     """One chain: its ladder, what tunes them, and totals since tuning ended."""
 
-    ladder: Ladder
+    ladder: LadderLike
     tuner: RoundTuner
     choice: ReferenceChoice
     totals: Totals = field(default_factory=Totals)
@@ -349,12 +350,12 @@ class ParallelTempering(TemperedStep):
         self._n_draws = state["n_draws"]
         self._run = _Run(ladder, tuner, choice, Totals.restored(state["totals"]), *state["sums"])
 
-    def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> Ladder:
+    def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
         return Ladder(
             path, betas, places, self.rng, settings=self._settings, swap_scheme=self._swap_scheme
         )
 
-    def _restored_ladder(self, state: dict[str, Any]) -> Ladder:
+    def _restored_ladder(self, state: dict[str, Any]) -> LadderLike:
         return Ladder.restored(
             state, path=self._any_path(), settings=self._settings, swap_scheme=self._swap_scheme
         )

@@ -8,6 +8,7 @@ beta = 1, the "bootstrap" at the end of section 6 of Graham & Storkey (2017).
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.threads import one_blas_thread
@@ -165,7 +166,7 @@ class RoundTuner(Stateful):
         """
         return self.adapt_base and self.round < len(self.lengths) - 1
 
-    def update(self, ladder: Ladder, record: ScanRecord, rng: np.random.Generator) -> None:
+    def update(self, ladder: LadderLike, record: ScanRecord, rng: np.random.Generator) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
 
         Raises
@@ -192,7 +193,7 @@ class RoundTuner(Stateful):
             with one_blas_thread():
                 self._end_round(ladder, rng)
 
-    def _end_round(self, ladder: Ladder, rng: np.random.Generator) -> None:
+    def _end_round(self, ladder: LadderLike, rng: np.random.Generator) -> None:
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
         barrier = float(rejection_rates.sum())
         delta = np.concatenate(self.deltas)
@@ -228,18 +229,24 @@ class RoundTuner(Stateful):
         )
 
     def _refine(
-        self, ladder: Ladder, delta: FloatArray, barrier: float, rng: np.random.Generator
+        self, ladder: LadderLike, delta: FloatArray, barrier: float, rng: np.random.Generator
     ) -> None:
         positions = np.concatenate(self.positions)
         path = ladder.path
         base = self._next_base(positions)
-        if base is not None:
+        if base is None:
+            ladder.rescue_target()
+            return
+        choice = self.choice
+        # a mixture stands in for a Gaussian, which other ladders do not start from
+        if choice is None or choice.first is None or not isinstance(ladder, Ladder):
             ladder.change_base(base)
-        if base is not None and self.choice is not None and self.choice.first is not None:
-            log_target = delta + log_reference(path, positions)
+        else:
+            log_target = delta + log_reference(ladder.path, positions)
+            ladder.change_base(base)
             cost = self.scan_variance * self.n_gradients / self.n_scans
             ended = Round(positions, log_target, barrier, cost, self.n_restarts)
-            if self.choice.end_of_round(ladder, ended, rng):
+            if choice.end_of_round(ladder, ended, rng):
                 # another path wants short rounds first, as at the start
                 done, left = np.split(self.lengths, [self.round + 1])
                 self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
