@@ -97,9 +97,9 @@ class ParallelTempering(TemperedStep):
     base : GaussianBase, DataTree, "prior" or "advi", optional
         Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
         the one of the posterior draws of an earlier run; "prior", the model's prior, so that
-        `delta` is the log likelihood. Default "advi": full-rank Gaussians fitted from dispersed
-        starts and from draws of the prior, a search by annealed particles for modes beyond them,
-        and one Gaussian with the moments of all that were found.
+        `delta` is the log likelihood. Default "advi": Gaussians of full rank fitted to all
+        modes that ascents from thousands of starts led to, and one Gaussian with the moments of
+        all of them.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
