@@ -23,7 +23,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.ensembles import ladder
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.references import advi, elbo, full_rank, search
+from pymc_tempering.references import ascent, elbo, full_rank
 
 CASES = ("bimodal_gmm", "label_switching", "bmr_0", "radon")
 
@@ -66,10 +66,9 @@ def profile(case, draws, chains):
 
     compiled = [
         (ladder, "ladder_scans_of_tuples", "seconds"),
-        (advi, "_run_adam", "fits"),
+        (ascent, "_climb_each", "fits"),
         (elbo, "_delta_at", "fits"),
         (elbo, "_dip_along", "fits"),
-        (search, "anneal_ensemble", "fits"),
         (full_rank, "_gradients", "fits"),
     ]
     originals = [getattr(module, name) for module, name, _ in compiled]

@@ -4,17 +4,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MAX_DIP, Basin
 from pymc_tempering.references.elbo import dip_between, evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
+from pymc_tempering.references.moments import match_moments, widen
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "merge", "refine"]
+__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "merge", "refine"]
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
@@ -26,6 +29,10 @@ _CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
 _FIRST_SCALE = 0.1
 _MOST_HALF_VARIANCE = 10.0
 _N_NEAREST = 3
+
+# An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
+# that leaves a mode out.
+_MIN_MODE_WEIGHT = 0.3
 
 
 class LocalFit(NamedTuple):
@@ -146,3 +153,49 @@ def merge(density: Density, fits: Sequence[LocalFit]) -> list[LocalFit]:
 def _distance(a: GaussianBase, b: GaussianBase) -> float:
     pooled = np.sqrt(0.5 * (a.standard_deviation**2 + b.standard_deviation**2))
     return float(np.max(np.abs(a.mean - b.mean) / pooled))
+
+
+def combine_local_bases(
+    fits: Sequence[GaussianBase], min_weight: float = _MIN_MODE_WEIGHT
+) -> GaussianBase:
+    """Combine local fits into one Gaussian that is wide enough for every mode.
+
+    Moments are matched (eq. 26 of Graham & Storkey 2017) with weights proportional to
+    ``exp(ELBO)``, but each at least ``min_weight``: an ELBO misses log Z by a different number of
+    nats in each mode. No coordinate is narrower than in the widest of these fits.
+
+    Parameters
+    ----------
+    fits : sequence of GaussianBase
+        Distinct local fits with their ELBO in ``log_zeta``.
+    min_weight : float, default 0.3
+        Before normalisation.
+
+    Returns
+    -------
+    GaussianBase
+        With ``log_zeta`` the log sum of the local ELBOs.
+
+    Raises
+    ------
+    BaseError
+        If there are no fits, or one has no ``log_zeta``.
+
+    Examples
+    --------
+    >>> left = GaussianBase([-4.0], [1.0], log_zeta=-8.0)
+    >>> right = GaussianBase([4.0], [2.0], log_zeta=0.0)
+    >>> base = combine_local_bases([left, right])
+    >>> bool(base.scale[0] > 2.5)
+    True
+    """
+    if not fits or any(fit.log_zeta is None for fit in fits):
+        raise BaseError(
+            f"Of {len(fits)} local fits all must have a log_zeta, and there must be one at least: "
+            "combining fits takes their ELBOs."
+        )
+    if len(fits) == 1:
+        return fits[0]
+    weights = softmax([fit.log_zeta for fit in fits])
+    matched = match_moments(fits, np.log(np.maximum(weights, min_weight)))
+    return widen(matched, np.stack([fit.standard_deviation for fit in fits]).max(axis=0))

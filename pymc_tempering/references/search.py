@@ -4,7 +4,6 @@ A start leads to a mode only from within its basin, and an ascent costs a few do
 a variational fit costs thousands. So breadth comes first, and depth is for what was found.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -20,13 +19,20 @@ from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basins
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.curvature import Curvature, curvature_at
-from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess, merge, refine
-from pymc_tempering.references.moments import match_moments, widen
+from pymc_tempering.references.local import (
+    GAUSSIAN,
+    N_DRAWS,
+    LocalFit,
+    assess,
+    combine_local_bases,
+    merge,
+    refine,
+)
 from pymc_tempering.references.starts import inside, jittered
 from pymc_tempering.references.watch import Report, Tally, unwatched
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SEARCHES", "Effort", "Prepared", "combine_local_bases", "find_modes"]
+__all__ = ["SEARCHES", "Effort", "Prepared", "find_modes"]
 
 
 class Effort(NamedTuple):
@@ -46,8 +52,8 @@ class Effort(NamedTuple):
 
 SEARCHES = {
     "none": Effort(1, 1000),
-    "default": Effort(4096, 20_000),
-    "thorough": Effort(40_960, 200_000),
+    "default": Effort(8192, 20_000),
+    "thorough": Effort(81_920, 200_000),
 }
 """Efforts by the names that users give."""
 
@@ -60,10 +66,6 @@ where curvature does not describe them. With more modes, places decide the base 
 
 NEGLIGIBLE = 10.0
 """nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
-
-# An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
-# that leaves a mode out.
-_MIN_MODE_WEIGHT = 0.3
 
 
 @dataclass(frozen=True)
@@ -174,10 +176,10 @@ class _Searcher:
             self._report("search for modes", n_done, total)
             left = self._effort.n_gradients - self._n_ascents
             # small batches while an ascent is dear, so that none goes far beyond what is left
-            n = int(np.clip(left * n_done / (4 * self._n_ascents), _LEAST_BATCH, 2 * n_done))
-            n_drawn = min(n, _MOST_BATCH) // 2
-            batch, waiting = waiting[:n_drawn], waiting[n_drawn:]
-            n_jittered = min(n, _MOST_BATCH, total - n_done) - len(batch)
+            n = left * n_done // (4 * self._n_ascents) if n_done > 1 else 0
+            n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
+            batch, waiting = waiting[: n // 2], waiting[n // 2 :]
+            n_jittered = n - len(batch)
             around = jittered(self._density, self._start, self._rng, n_jittered, self._units)
             starts = np.concatenate([batch, around])
             if not len(starts):
@@ -283,39 +285,3 @@ def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator)
             "it. Pass a start inside the support, e.g. through the model's initial values."
         )
     return nearby[0]
-
-
-def combine_local_bases(
-    fits: Sequence[GaussianBase], min_weight: float = _MIN_MODE_WEIGHT
-) -> GaussianBase:
-    """Combine local fits into one Gaussian that is wide enough for every mode.
-
-    Moments are matched (eq. 26 of Graham & Storkey 2017) with weights proportional to
-    ``exp(ELBO)``, but each at least ``min_weight``: an ELBO misses log Z by a different number of
-    nats in each mode. No coordinate is narrower than in the widest of these fits.
-
-    Parameters
-    ----------
-    fits : sequence of GaussianBase
-        Distinct local fits with their ELBO in ``log_zeta``.
-    min_weight : float, default 0.3
-        Before normalisation.
-
-    Returns
-    -------
-    GaussianBase
-        With ``log_zeta`` the log sum of the local ELBOs.
-
-    Examples
-    --------
-    >>> left = GaussianBase([-4.0], [1.0], log_zeta=-8.0)
-    >>> right = GaussianBase([4.0], [2.0], log_zeta=0.0)
-    >>> base = combine_local_bases([left, right])
-    >>> bool(base.scale[0] > 2.5)
-    True
-    """
-    if len(fits) == 1:
-        return fits[0]
-    weights = softmax([fit.log_zeta for fit in fits])
-    matched = match_moments(fits, np.log(np.maximum(weights, min_weight)))
-    return widen(matched, np.stack([fit.standard_deviation for fit in fits]).max(axis=0))

@@ -103,11 +103,11 @@ class ParallelTempering(TemperedStep):
     base : GaussianBase, DataTree, "prior", "advi" or "mixture", optional
         Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
         the one of the posterior draws of an earlier run; "prior", the model's prior, so that
-        `delta` is the log likelihood. "advi": full-rank Gaussians fitted from dispersed starts and
-        from draws of the prior, a search by annealed particles for modes beyond them, and one wide
-        Gaussian with the moments of all that were found. "mixture": those local Gaussians as they
-        are, with that wide one at a weight of 0.15. By default tuning decides between the two from
-        how well the mixture overlaps with draws of the posterior.
+        `delta` is the log likelihood. "advi": Gaussians of full rank fitted to all modes that
+        ascents from thousands of starts led to, and one wide Gaussian with the moments of all of
+        them. "mixture": those local Gaussians as they are, with that wide one at a weight of 0.15.
+        By default tuning decides between the two from how well the mixture overlaps with draws of
+        the posterior.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}

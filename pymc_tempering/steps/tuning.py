@@ -232,7 +232,6 @@ class RoundTuner(Stateful):
         self, ladder: LadderLike, delta: FloatArray, barrier: float, rng: np.random.Generator
     ) -> None:
         positions = np.concatenate(self.positions)
-        path = ladder.path
         base = self._next_base(positions)
         if base is None:
             ladder.rescue_target()

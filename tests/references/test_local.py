@@ -1,12 +1,14 @@
 """Starts of a search, which ends are of one mode, and which fits are."""
 
 import numpy as np
+import pytest
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MOST_RUNAWAYS, Basins
-from pymc_tempering.references.local import LocalFit, assess, merge
+from pymc_tempering.references.local import LocalFit, assess, combine_local_bases, merge
 from pymc_tempering.references.starts import inside, jittered
 
 UNIT = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
@@ -94,3 +96,33 @@ def test_mass_adds_what_an_elbo_misses(gaussian, rng):
 
 def test_no_fit_where_there_is_no_density(edge, rng):
     assert assess(edge, GaussianBase([-50.0, 0.0], [1.0, 1.0]), 1, rng) is None
+
+
+def test_combination_matches_moments_of_close_elbos():
+    left, right = GaussianBase([-2.0], [0.5], -1.0), GaussianBase([4.0], [0.5], -2.0)
+    base = combine_local_bases([left, right], min_weight=0.05)
+    w = 1 / (1 + np.exp(1.0))
+    assert np.isclose(base.mean[0], -2 + 6 * w)
+    assert np.isclose(base.scale[0], np.sqrt(0.25 + 36 * w * (1 - w)))
+    assert np.isclose(base.log_zeta, np.logaddexp(-1.0, -2.0))
+
+
+def test_a_mode_with_a_lower_elbo_keeps_a_floor_weight():
+    """Nine nats below: weight 0.3 / 1.3, not 1e-4."""
+    base = combine_local_bases([GaussianBase([-2.0], [0.5], 0.0), GaussianBase([4.0], [0.5], -9.0)])
+    w = 0.3 / 1.3
+    assert np.isclose(base.mean[0], -2 + 6 * w, atol=1e-3)
+    assert np.isclose(base.scale[0], np.sqrt(0.25 + 36 * w * (1 - w)), atol=1e-3)
+
+
+def test_never_narrower_than_the_widest_fit():
+    narrow = GaussianBase([0.0, 0.0], [0.1, 3.0], 0.0)
+    wide = GaussianBase([0.3, 1.0], [7.0, 0.2], -9.5)
+    base = combine_local_bases([narrow, wide])
+    assert np.all(base.standard_deviation >= np.array([7.0, 3.0]) - 1e-9)
+
+
+def test_combination_needs_elbos():
+    for fits in ([], [GaussianBase([0.0], [1.0])]):
+        with pytest.raises(BaseError, match="must have a log_zeta"):
+            combine_local_bases(fits)

@@ -7,10 +7,9 @@ import numba
 import numpy as np
 import pytest
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references import search
-from pymc_tempering.references.search import SEARCHES, Effort, combine_local_bases, find_modes
+from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 from tests.references.conftest import SIGNATURE
 from tests.references.test_full_rank import WIDE_DIM, funnel_density, wide_density
 
@@ -61,7 +60,7 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
     assert abs(narrow.log_zeta - constant - math.log(LIGHT_WEIGHT)) < 0.05
     assert found.anchor.standard_deviation[0] > 2.0
     assert found.search.hits[0] > 20 * found.search.hits[1] > 0
-    assert found.search.n_starts == SEARCHES["default"].n_starts
+    assert found.search.n_starts > 4000
     assert found.search.n_gradients < 30_000
     assert found.search.mass_once <= 0.5
 
@@ -180,27 +179,3 @@ def test_a_mode_of_negligible_mass_is_counted_and_left_out(bimodal, rng, monkeyp
         assert found.search.n_left_out == n_left_out
         assert len(found.fits) == 2 - n_left_out
         assert len(found.search.hits) == 2
-
-
-def test_combination_matches_moments_of_close_elbos():
-    left, right = GaussianBase([-2.0], [0.5], -1.0), GaussianBase([4.0], [0.5], -2.0)
-    base = combine_local_bases([left, right], min_weight=0.05)
-    w = 1 / (1 + np.exp(1.0))
-    assert np.isclose(base.mean[0], -2 + 6 * w)
-    assert np.isclose(base.scale[0], np.sqrt(0.25 + 36 * w * (1 - w)))
-    assert np.isclose(base.log_zeta, np.logaddexp(-1.0, -2.0))
-
-
-def test_a_mode_with_a_lower_elbo_keeps_a_floor_weight():
-    """Nine nats below: weight 0.3 / 1.3, not 1e-4."""
-    base = combine_local_bases([GaussianBase([-2.0], [0.5], 0.0), GaussianBase([4.0], [0.5], -9.0)])
-    w = 0.3 / 1.3
-    assert np.isclose(base.mean[0], -2 + 6 * w, atol=1e-3)
-    assert np.isclose(base.scale[0], np.sqrt(0.25 + 36 * w * (1 - w)), atol=1e-3)
-
-
-def test_never_narrower_than_the_widest_fit():
-    narrow = GaussianBase([0.0, 0.0], [0.1, 3.0], 0.0)
-    wide = GaussianBase([0.3, 1.0], [7.0, 0.2], -9.5)
-    base = combine_local_bases([narrow, wide])
-    assert np.all(base.standard_deviation >= np.array([7.0, 3.0]) - 1e-9)
