@@ -60,6 +60,7 @@ CODES: dict[str, Kind] = {
         "extremely wide priors", "log Z is mostly about the width of a prior", True
     ),
     "no_round_trips": Kind("no round trips", "nothing went from base to target and back"),
+    "legs_disagree": Kind("legs disagree", "two bases of one run give different log Z"),
     "mode_out_of_reach": Kind("mode out of reach", "the base that was given misses a mode"),
     "swap_rate_near_zero": Kind("swap rate near zero", "two levels exchange no replicas"),
     "pareto_k_high": Kind("Pareto k above 0.7", "importance weights have heavy tails"),

@@ -81,12 +81,12 @@ def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
     return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
 
 
-def _scan_variance(delta: FloatArray, betas: FloatArray) -> float:
-    """Variance of log Z times the number of scans, in nats squared; nan where there is none."""
+def _log_z_and_error(delta: FloatArray, betas: FloatArray) -> tuple[float, float]:
+    """Log Z of a round and its standard error, in nats; nan where there is none."""
     with np.errstate(all="ignore"):
         estimate = bar_ladder(delta, betas)
     error = log_z_standard_error(estimate.log_z[-1:], [estimate.influence]).se
-    return float(error**2 * len(delta))
+    return float(estimate.log_z[-1]), float(error)
 
 
 class RoundTuner(Stateful):
@@ -188,7 +188,8 @@ class RoundTuner(Stateful):
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
         barrier = float(rejection_rates.sum())
         delta = np.concatenate(self.deltas)
-        self.scan_variance = _scan_variance(delta, ladder.betas)
+        log_z, se = _log_z_and_error(delta, ladder.betas)
+        self.scan_variance = se**2 * len(delta)
         ladder.stop_adaptation()
         if self._good_enough(barrier):
             self.lengths = np.append(self.lengths[: self.round + 1], self.lengths[self.round])
@@ -197,7 +198,7 @@ class RoundTuner(Stateful):
             n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
         if self.base_may_change:
-            self._refine(ladder, delta[:, -1], barrier, rng)
+            self._refine(ladder, delta[:, -1], (barrier, log_z, se), rng)
         self.barrier = barrier
         self.round += 1
         self._start_round()
@@ -220,8 +221,13 @@ class RoundTuner(Stateful):
         )
 
     def _refine(
-        self, ladder: Ladder, delta: FloatArray, barrier: float, rng: np.random.Generator
+        self,
+        ladder: Ladder,
+        delta: FloatArray,
+        found: tuple[float, float, float],
+        rng: np.random.Generator,
     ) -> None:
+        barrier, log_z, se = found
         positions = np.concatenate(self.positions)
         path = ladder.path
         base = self._next_base(positions)
@@ -230,7 +236,9 @@ class RoundTuner(Stateful):
         if base is not None and self.choice is not None and self.choice.first is not None:
             log_target = delta + log_reference(path, positions)
             cost = self.scan_variance * self.n_gradients / self.n_scans
-            ended = Round(positions, log_target, barrier, cost, self.n_restarts)
+            ended = Round(
+                path.coordinates, positions, log_target, barrier, cost, self.n_restarts, log_z, se
+            )
             if self.choice.end_of_round(ladder, ended, rng):
                 # another path wants short rounds first, as at the start
                 done, left = np.split(self.lengths, [self.round + 1])
