@@ -12,6 +12,7 @@ import argparse
 import logging
 import pickle
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import bench
@@ -90,11 +91,13 @@ def one_run(step, model, name, log_z, seed):
         "levels": levels.mean(),
         "mixtures": 0 if mixtures is None else int((mixtures.values[:, -1] > 0).sum()),
         "warned": len(estimate.warnings) > 0,
+        "codes": [warning.code for warning in estimate.warnings],
     }
 
 
 def row(base, runs):
-    column = {name: np.array([run[name] for run in runs], dtype=float) for name in runs[0]}
+    numbers = [name for name in runs[0] if name != "codes"]
+    column = {name: np.array([run[name] for run in runs], dtype=float) for name in numbers}
     thousands = [f"{np.median(column[name]) / 1e3:.0f}" for name in ("tuning", "draws")]
     return (
         base, f"{rmse(column['error']):.3f}", f"{np.median(column['se']):.3f}",
@@ -124,7 +127,7 @@ def main():
         else:
             model, log_z = bench.model_and_log_z(name, cases)
         title = f"{name}, {arguments.seeds} seeds; gradients of four chains in thousands"
-        table = Table(*COLUMNS, title=title)
+        table, codes = Table(*COLUMNS, title=title), Counter()
         for base in arguments.bases.split(","):
             given = {} if base == "default" else {"base": base}
             runs = []
@@ -133,7 +136,10 @@ def main():
                 fits_of(step, name, seed, arguments.fits)
                 runs.append(one_run(step, model, name, log_z, seed))
             table.add_row(*row(base, runs))
+            codes.update(code for run in runs for code in run["codes"])
         console.print(table)
+        if codes:
+            console.print("warnings: " + ", ".join(f"{n} x {code}" for code, n in codes.items()))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ from pymc_tempering.estimators.stepping_stone import (
     stepping_stone_reverse,
     support_mass,
 )
+from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder, support_doubts
+from pymc_tempering.evidence.legs import chain_values, legs_doubts
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
@@ -58,6 +60,10 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
             for name in ("n_unreached_modes", "n_components")
         },
     }
+    arrays |= {
+        name: chain_values(statistics, name, n_chains)
+        for name in ("log_z_before", "log_z_se_before")
+    }
     log_z, influences, n_scans = np.empty(n_chains), [], []
     others: dict[str, list[float]] = {name: [] for name in ("bar", "forward", "reverse")}
     for chain in range(n_chains):
@@ -79,11 +85,17 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = _doubts(arrays, n_scans=min(n_scans))
+    warnings = [*_doubts(arrays, n_scans=min(n_scans))]
+    warnings += legs_doubts(
+        log_z,
+        chain_standard_errors(influences),
+        arrays["log_z_before"],
+        arrays["log_z_se_before"],
+    )
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
-                          warnings=[*warnings], arrays=arrays)  # fmt: skip
+                          warnings=warnings, arrays=arrays)  # fmt: skip
 
 
 def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:

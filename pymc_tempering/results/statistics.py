@@ -146,6 +146,12 @@ STATISTICS: dict[str, Statistic] = {
         _scalar("pt"),
         fill=0,
     ),
+    "log_z_before": Statistic(
+        "rough log Z from the wide Gaussian of tuning, where a mixture took over",
+        _scalar("pt"),
+        "nats",
+    ),
+    "log_z_se_before": Statistic("its error", _scalar("pt"), "nats"),
     "n_unreached_modes": _count(
         "modes that local fits found beyond a base kept as given", _scalar("pt")
     ),

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import new_replicas
@@ -61,6 +63,8 @@ class Round(NamedTuple):
 
     Attributes
     ----------
+    coordinates : Coordinates
+        Of the round, whose Gaussian has not seen its draws.
     positions : ndarray of shape (n, D)
         At beta = 1.
     log_target : ndarray of shape (n,)
@@ -69,13 +73,18 @@ class Round(NamedTuple):
     cost : float
         Variance of log Z times the number of gradients, in nats squared; nan where not known.
     n_restarts : int
+    log_z, se : float
+        From the round alone, in nats.
     """
 
+    coordinates: Coordinates
     positions: FloatArray
     log_target: FloatArray
     barrier: float
     cost: float
     n_restarts: int
+    log_z: float
+    se: float
 
 
 class ReferenceChoice(Stateful):
@@ -97,6 +106,8 @@ class ReferenceChoice(Stateful):
         "n_evaluations",
         "rejection",
         "uncovered",
+        "log_z_before",
+        "log_z_se_before",
     )
 
     def __init__(self, rule: str, fits: Sequence[GaussianBase]) -> None:
@@ -107,6 +118,7 @@ class ReferenceChoice(Stateful):
         self.old_cost = np.inf
         self.n_evaluations = 0
         self.rejection = self.uncovered = np.nan
+        self.log_z_before = self.log_z_se_before = np.nan
 
     @property
     def mixture_at_start(self) -> Mixture | None:
@@ -114,6 +126,14 @@ class ReferenceChoice(Stateful):
         if self.rule == "mixture" or (self.first is not None and len(self.first.fits) == 1):
             return self.first
         return None
+
+    def statistics(self, ladder: LadderLike) -> dict[str, float]:
+        """Statistics of a draw, by name."""
+        return {
+            "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
+            "log_z_before": self.log_z_before,
+            "log_z_se_before": self.log_z_se_before,
+        }
 
     def counted(self) -> int:
         """Evaluations of the density since this was asked last."""
@@ -134,12 +154,14 @@ class ReferenceChoice(Stateful):
         assert self.first is not None
         n_effective = min(len(ended.positions), _DRAWS_PER_RESTART * ended.n_restarts)
         mixture = refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
-        self.uncovered = _uncovered_share(mixture, ladder, ended.positions)
+        # one that is fitted to few draws explains them better than any that is not
+        self.uncovered = _uncovered_share(mixture, ended.coordinates, ended.positions)
         if ladder.mixture is not None and self._disappoints(ended):
             ladder.change_mixture(None)
             if self.old_betas.size:
                 ladder.change_schedule(self.old_betas)
             self.first, self.settled = None, True
+            self.log_z_before = self.log_z_se_before = np.nan
             return True
         if ladder.mixture is not None:
             self.settled = True
@@ -155,6 +177,7 @@ class ReferenceChoice(Stateful):
             self.settled = per_fit >= _RESTARTS_TO_SETTLE
             return False
         self.old_betas, self.old_cost = ladder.betas, ended.cost
+        self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
         ladder.change_mixture(mixture)
         ladder.change_schedule(np.linspace(0.0, 1.0, min(_FIRST_LEVELS, ladder.n_levels)))
         return True
@@ -180,7 +203,7 @@ class ReferenceChoice(Stateful):
         return swap_rejection(draws.delta, delta)
 
 
-def _uncovered_share(mixture: Mixture, ladder: Ladder, positions: FloatArray) -> float:
+def _uncovered_share(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> float:
     """Share of draws for which the defensive component is the likeliest."""
-    owner = mixture.responsibilities(positions, ladder.coordinates).argmax(axis=1)
+    owner = mixture.responsibilities(positions, coordinates).argmax(axis=1)
     return float((owner == 0).mean())

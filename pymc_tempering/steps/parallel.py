@@ -319,7 +319,7 @@ class ParallelTempering(TemperedStep):
             **self._recorder.counted(counts),
             "diverging": diverging,
             "n_unreached_modes": run.n_unreached_modes,
-            "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
+            **run.choice.statistics(ladder),
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
         }

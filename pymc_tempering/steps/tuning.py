@@ -83,12 +83,12 @@ def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
     return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
 
 
-def _scan_variance(delta: FloatArray, betas: FloatArray) -> float:
-    """Variance of log Z times the number of scans, in nats squared; nan where there is none."""
+def _log_z_and_error(delta: FloatArray, betas: FloatArray) -> tuple[float, float]:
+    """Log Z of a round and its standard error, in nats; nan where there is none."""
     with np.errstate(all="ignore"):
         estimate = bar_ladder(delta, betas)
     error = log_z_standard_error(estimate.log_z[-1:], [estimate.influence]).se
-    return float(error**2 * len(delta))
+    return float(estimate.log_z[-1]), float(error)
 
 
 class RoundTuner(Stateful):
@@ -197,7 +197,8 @@ class RoundTuner(Stateful):
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
         barrier = float(rejection_rates.sum())
         delta = np.concatenate(self.deltas)
-        self.scan_variance = _scan_variance(delta, ladder.betas)
+        log_z, se = _log_z_and_error(delta, ladder.betas)
+        self.scan_variance = se**2 * len(delta)
         ladder.stop_adaptation()
         if self._good_enough(barrier):
             self.lengths = np.append(self.lengths[: self.round + 1], self.lengths[self.round])
@@ -206,7 +207,7 @@ class RoundTuner(Stateful):
             n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
         if self.base_may_change:
-            self._refine(ladder, delta[:, -1], barrier, rng)
+            self._refine(ladder, delta[:, -1], (barrier, log_z, se), rng)
         self.barrier = barrier
         self.round += 1
         self._start_round()
@@ -229,8 +230,13 @@ class RoundTuner(Stateful):
         )
 
     def _refine(
-        self, ladder: LadderLike, delta: FloatArray, barrier: float, rng: np.random.Generator
+        self,
+        ladder: LadderLike,
+        delta: FloatArray,
+        found: tuple[float, float, float],
+        rng: np.random.Generator,
     ) -> None:
+        barrier, log_z, se = found
         positions = np.concatenate(self.positions)
         base = self._next_base(positions)
         if base is None:
@@ -242,9 +248,10 @@ class RoundTuner(Stateful):
             ladder.change_base(base)
         else:
             log_target = delta + log_reference(ladder.path, positions)
+            old = ladder.coordinates
             ladder.change_base(base)
             cost = self.scan_variance * self.n_gradients / self.n_scans
-            ended = Round(positions, log_target, barrier, cost, self.n_restarts)
+            ended = Round(old, positions, log_target, barrier, cost, self.n_restarts, log_z, se)
             if choice.end_of_round(ladder, ended, rng):
                 # another path wants short rounds first, as at the start
                 done, left = np.split(self.lengths, [self.round + 1])

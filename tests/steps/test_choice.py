@@ -12,11 +12,13 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
+from pymc_tempering.methods import METHODS
 from pymc_tempering.references.prepare import Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.scans import LEAST_SCANS, MOST_SCANS, scans_for_error
+from pymc_tempering.steps.run import prepare_step
+from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_SCANS, MOST_SCANS, scans_for_error
 from pymc_tempering.steps.simulated import SimulatedTempering
 from pymc_tempering.steps.tuning import RoundTuner
 
@@ -63,6 +65,8 @@ def test_the_mixture_takes_over_where_it_covers(fits, rng):
     n = tune(ladder, tuner, rng)
     assert len(ladder.mixture.fits) == 2
     assert choice.rejection < 0.45
+    # a rough log Z of the Gaussian's own; |z| > 6, and errors of so few scans are rough, too
+    assert abs(choice.log_z_before - TARGET.log_z) < 6 * choice.log_z_se_before + 0.1
     assert choice.counted() > 0
     assert choice.counted() == 0
     # two or three levels, and less tuning than there was room for
@@ -137,6 +141,15 @@ def _sample(step, model, seed, **options):
         **({"draws": 160, "tune": 130, "step": step, "model": model, "random_seed": seed} | RUN
            | options)
     )  # fmt: skip
+
+
+def test_an_error_that_is_asked_for_is_what_chains_aim_at(step, model, monkeypatch):
+    monkeypatch.setattr("pymc_tempering.steps.run.build_step", lambda *arguments: step)
+    run = {"draws": 10, "tune": 10, "chains": 4, "cores": 1, "progressbar": False}
+    prepare_step(METHODS["pt"], model, {}, run)
+    assert step.chain_error == CHAIN_ERROR
+    prepare_step(METHODS["pt"], model, {}, run | {"target_se": 0.003})
+    assert step.chain_error == pytest.approx(0.006)
 
 
 def by_hand(step, point, first, last, seed=None):
