@@ -87,8 +87,9 @@ class Basins:
         """
         u = coordinates.to_base(found.ends)
         places = np.empty((len(self.known) + len(u), self._density.dim))
-        for i, basin in enumerate(self.known):
-            places[i] = coordinates.to_base(basin.end)
+        if self.known:
+            ends = np.array([basin.end for basin in self.known])
+            places[: len(ends)] = coordinates.to_base(ends)
         for i in self._count_same(u, found, places[: len(self.known)]):
             if not np.isfinite(found.values[i]):
                 self.n_lost += 1

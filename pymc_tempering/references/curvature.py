@@ -129,7 +129,7 @@ def curvature_at(density: Density, z: FloatArray, units: FloatArray) -> Curvatur
     )
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
-    if z.size > MAX_FULL_RANK_DIM:
+    if not 1 < z.size <= MAX_FULL_RANK_DIM:
         eigenvalues = np.diagonal(precision) * steps**2
         sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
         base, along = GaussianBase(z, steps / np.sqrt(sizes)), slope

@@ -75,7 +75,7 @@ def fit_gaussian(
         Evaluations of the density.
     """
     dim = start.dim
-    full = dim <= MAX_FULL_RANK_DIM
+    full = 1 < dim <= MAX_FULL_RANK_DIM
     mean, scale = np.array(start.mean), np.array(start.scale)
     if full and start.is_diagonal:
         scale = np.diag(scale)
@@ -142,9 +142,9 @@ def _slopes(
 def _diagonal_slopes(
     u: FloatArray, grad: FloatArray, inside: BoolArray, kept: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The diagonal alone, by Stein's identity, from fewer draws than a regression takes."""
+    """The diagonal alone, each entry by a regression on its own coordinate, from fewer draws."""
     mean = grad[kept].mean(axis=0)
-    curvature = -(u[kept] * (grad[kept] - mean)).mean(axis=0)
+    curvature = -(u[kept] * (grad[kept] - mean)).mean(axis=0) / (u[kept] ** 2).mean(axis=0)
     lost = (u * u).mean(axis=0) - (u[inside] ** 2).mean(axis=0)
     return mean + u[inside].mean(axis=0), curvature + lost
 

@@ -29,7 +29,6 @@ from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
 from pymc_tempering.references.watch import Report
-from pymc_tempering.results.statistics import N_SEARCH_HITS
 from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.types import FloatArray
@@ -144,7 +143,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _declare(self, **sizes: int) -> None:
         """Tell PyMC the statistics of the step, whose dimensions have these lengths."""
-        self._recorder = Recorder(self.method, sizes | {"found_mode": N_SEARCH_HITS})
+        self._recorder = Recorder(self.method, sizes)
         self.stats_dtypes_shapes = self._recorder.dtypes_shapes
         self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
 

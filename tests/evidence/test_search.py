@@ -51,10 +51,10 @@ def test_line():
 
 
 def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
-    [doubt] = search_doubts(search_arrays(statistics(once=9, mass_once=0.3)))
+    [doubt] = search_doubts(search_arrays(statistics(once=9, mass_once=0.6)))
     assert doubt.code == "modes_unseen"
-    assert doubt.measured["search_mass_once"] == 0.3
-    assert search_doubts(search_arrays(statistics(once=9, mass_once=0.1))) == []
+    assert doubt.measured["search_mass_once"] == 0.6
+    assert search_doubts(search_arrays(statistics(once=9, mass_once=0.5))) == []
     alone = statistics(starts=1, modes=1, once=1, mass_once=1.0)
     assert search_doubts(search_arrays(alone)) == []
     assert search_doubts({}) == []

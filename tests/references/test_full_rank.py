@@ -110,3 +110,10 @@ def test_same_seed_same_fit(bimodal):
     fits = [fit_gaussian(bimodal, start, np.random.default_rng(s))[0] for s in (3, 3, 4)]
     assert fits[0] == fits[1]
     assert fits[0] != fits[2]
+
+
+def test_one_dimension_is_diagonal(rng):
+    """A matrix of one entry and a vector of one are different bases of the same density."""
+    line = testing.trimodal_1d()
+    base, _ = fit_gaussian(line, GaussianBase(line.start, np.full(1, 0.3)), rng)
+    assert base.is_diagonal
