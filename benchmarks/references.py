@@ -13,6 +13,7 @@ import logging
 import pickle
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import bench
@@ -60,17 +61,18 @@ def mass_error(name, posterior):
     return np.nan
 
 
-def fits_of(step, name, seed, folder):
+def fits_of(step, name, seed, folder, n_dropped):
     """The search for modes, made once for all bases."""
     path = folder / f"{name}_{seed}.pkl" if folder else None
     if path is not None and path.exists():
         step._fits = pickle.loads(path.read_bytes())
         step._prepared_for = None
-        return
-    step.prepare(seed)
-    if path is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(step._fits))
+    else:
+        step.prepare(seed)
+        if path is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(pickle.dumps(step._fits))
+    step._fits = replace(step._fits, fits=step._fits.fits[n_dropped:])
 
 
 def one_run(step, model, name, log_z, seed):
@@ -113,6 +115,7 @@ def main():
     parser.add_argument("--bases", default="default,advi,mixture")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--drop", type=int, default=0, help="local fits that are left out")
     parser.add_argument("--cases-file", type=Path, default=bench.CASES_FILE)
     parser.add_argument("--fits", type=Path, help="folder to keep the local fits in")
     arguments = parser.parse_args()
@@ -133,7 +136,7 @@ def main():
             runs = []
             for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
                 step = pm_temper.ParallelTempering(model=model, **given)
-                fits_of(step, name, seed, arguments.fits)
+                fits_of(step, name, seed, arguments.fits, arguments.drop)
                 runs.append(one_run(step, model, name, log_z, seed))
             table.add_row(*row(base, runs))
             codes.update(code for run in runs for code in run["codes"])

@@ -226,8 +226,18 @@ def test_log_z_and_the_mean_from_two_levels(rng):
     exact = np.array([TARGET.log_z, *TARGET.mean])
     assert (np.abs(np.mean(found, axis=0) - exact) < 5.5 * error).all()
     assert (error < [0.05, 0.25, 0.1]).all()
-    # the only pair meets in every scan
-    assert record.counts["n_round_trips"] > 40
+    assert record.counts["n_round_trips"] > 5
+
+
+def test_the_only_pair_of_two_levels_meets_in_every_scan(rng):
+    chain = tuned(rng)
+    swapped = set()
+    for _ in range(60):
+        before, parity = chain.replica_at.copy(), chain.scan % 2
+        chain.run(1, rng)
+        if (chain.replica_at != before).any():
+            swapped.add(parity)
+    assert swapped == {0, 1}
 
 
 def test_a_stored_ladder_goes_on_with_its_mixture(rng):
