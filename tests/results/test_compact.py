@@ -80,7 +80,9 @@ def test_file_gives_the_same_estimate_to_the_last_digit(regression, kind, seed, 
 
 
 def test_files_are_compressed(regression, seed, tmp_path):
-    """Of a ladder with room for 24 levels, less than a sixth of what was written before."""
+    """Of a ladder with room for 24 levels, less than a fifth of what was written before;
+    25 kB are the headers of what says how far the modes were searched for.
+    """
     run = pm_temper.sample(
         regression, draws=100, tune=60, chains=2, cores=1, random_seed=seed, progressbar=False,
         quiet=True, compute_convergence_checks=False,
@@ -88,7 +90,7 @@ def test_files_are_compressed(regression, seed, tmp_path):
     run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
     delta = run["sample_stats"]["delta"]
     before = 8 * delta[..., 0].size * 24
-    assert 6 * (tmp_path / "run.nc").stat().st_size < before
+    assert 5 * (tmp_path / "run.nc").stat().st_size < before
     # a run that was read and cut is compressed again
     with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as stored:
         part = stored.load().isel(draw=slice(50))
