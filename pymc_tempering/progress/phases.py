@@ -63,14 +63,15 @@ class Phases:
         """Show how far a part of the work is; see :data:`.references.watch.Report`."""
         if self._progress is None:
             return
-        if self._part != part:
+        begins = self._part != part
+        if begins:
             if self._part:  # a search that has found enough ends before its last step
                 done_before = self._progress.tasks[self._task].completed
                 self._progress.update(self._task, total=done_before)
             self._part = part if total else ""
         if total == 0:
             return
-        if done == 0:
+        if begins or done == 0:
             name = part[:1].upper() + part[1:]
             self._task = self._progress.add_task(name, total=total, note="")
         self._progress.update(self._task, completed=done, total=total)
