@@ -36,7 +36,7 @@ def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]
 
 
 def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
-    """Say in one line what was searched; None where that is not known.
+    """Say in one line what was searched; None where that is not known, or nothing was.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     >>> search_line(search_arrays(recorded)).split(", 0.1")[0]
     '1000 starts led to 3 modes (700, 299 times; 1 of them without mass)'
     """
-    if "search_starts" not in arrays:
+    if "search_starts" not in arrays or not arrays["search_starts"].any():
         return None
     # where chains of several runs were put together, the search that went furthest
     chain = int(np.argmax(arrays["search_starts"]))

@@ -9,6 +9,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.progress.plan import plan_of_moves
+from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
@@ -119,6 +120,7 @@ class CompoundTempering(ParallelTempering):
         report: Report | None = None,  # noqa: ARG002  nothing takes long
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Coordinates are the values themselves, and the one place known is the starting point."""
+        self.searched = Search((), 0, 0, 0, 0.0).statistics()
         unit = GaussianBase(np.zeros(self.dim), np.ones(self.dim))
         return unit, unit, self._density.start[None, :]
 

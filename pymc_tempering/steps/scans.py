@@ -10,6 +10,9 @@ CHAIN_ERROR = 0.04
 MOST_SCANS = 50
 LEAST_SCANS = 4
 
+# few scans have an error that is itself uncertain, however small it is
+_LEAST_OF_CHAIN = 400
+
 # room for the error to turn out larger than tuning said
 _SAFETY = 1.3
 
@@ -30,8 +33,10 @@ def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERR
     --------
     >>> scans_for_error(1.0, 160), scans_for_error(0.01, 160), scans_for_error(np.nan, 160)
     (6, 4, 50)
+    >>> scans_for_error(0.01, 20)
+    20
     """
     if not np.isfinite(scan_variance):
         return MOST_SCANS
-    needed = _SAFETY * scan_variance / error**2 / max(n_draws, 1)
+    needed = max(_SAFETY * scan_variance / error**2, _LEAST_OF_CHAIN) / max(n_draws, 1)
     return int(np.clip(np.ceil(needed), LEAST_SCANS, MOST_SCANS))

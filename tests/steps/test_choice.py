@@ -114,7 +114,8 @@ def test_scans_follow_from_the_error():
 def step(model, fits):
     """As a run makes it that knows both modes."""
     step = ParallelTempering(model=model)
-    step._fits = Prepared(GaussianBase.from_moments(TARGET.mean, TARGET.cov), fits)
+    anchor = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
+    step._fits = Prepared(anchor, tuple(fits), np.stack([fit.mean for fit in fits]), SEARCHED)
     return step
 
 
