@@ -77,7 +77,8 @@ def arrival_doubts(draws: Mapping[str, FloatArray], restarts: FloatArray | None)
         return []
     worst, found = 1.0, None
     for name, x in scalar_series(draws).items():
-        if x.shape != restarts.shape:
+        # values of a discrete variable are no modes, and local moves go from one to another
+        if x.shape != restarts.shape or np.array_equal(x, np.round(x)):
             continue
         threshold, explained = split_in_two(x.ravel())
         below = x < threshold

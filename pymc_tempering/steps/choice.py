@@ -111,9 +111,10 @@ class ReferenceChoice(Stateful):
     )
 
     def __init__(self, rule: str, fits: Sequence[GaussianBase]) -> None:
-        self.rule = rule
-        self.first: Mixture | None = None if rule == "gaussian" else first_mixture(fits)
-        self.settled = rule != "measured"
+        # without any fit there is nothing to mix
+        self.rule = rule if fits else "gaussian"
+        self.first: Mixture | None = None if self.rule == "gaussian" else first_mixture(fits)
+        self.settled = self.rule != "measured"
         self.old_betas = np.zeros(0)
         self.old_cost = np.inf
         self.n_evaluations = 0

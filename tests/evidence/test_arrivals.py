@@ -55,6 +55,8 @@ def test_good_runs_are_left_alone(rng, share):
     for _ in range(50):
         x, _ = two_groups(rng, share)
         assert arrival_doubts({"x": x}, np.ones((4, 160))) == []
+    heads = (rng.random((4, 160)) < 0.3).astype(int)
+    assert arrival_doubts({"heads": heads}, np.full((4, 160), 0.1)) == []
     one_mode = rng.normal(size=(4, 160))
     assert arrival_doubts({"x": one_mode}, np.full((4, 160), 0.1)) == []
 

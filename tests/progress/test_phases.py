@@ -25,7 +25,7 @@ def test_annealing_shows_log_z(model, capsys):
     assert "30 forward and reverse particles" in plan
     bars = [line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in lines[2:]]
     assert bars == [
-        "Search for modes", "Shapes of modes", "Pilot run", "Forward particles",
+        "Search for modes", "Pilot run", "Forward particles",
         "Reverse particles",
     ]  # fmt: skip
     assert text.count("30/30") == 2

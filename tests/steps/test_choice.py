@@ -13,6 +13,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
+from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepare import Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.choice import ReferenceChoice
@@ -115,7 +116,7 @@ def step(model, fits):
     """As a run makes it that knows both modes."""
     step = ParallelTempering(model=model)
     anchor = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
-    step._fits = Prepared(anchor, tuple(fits), np.stack([fit.mean for fit in fits]), SEARCHED)
+    step._fits = Prepared(anchor, tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
     return step
 
 

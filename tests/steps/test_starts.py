@@ -79,7 +79,7 @@ def test_what_was_prepared_serves_chains_of_any_seed(model, fits, used, seed):
 
 
 def test_an_estimate_fits_once(model, fits, used, seed):
-    pm_temper.sample(model, draws=20, tune=10, chains=3, random_seed=seed, scans_per_draw=4, **RUN)
+    pm_temper.sample(model, draws=60, tune=10, chains=3, random_seed=seed, scans_per_draw=8, **RUN)
     assert len(fits) == 1
     assert len(used) == 3
     assert all(modes is fits[0].modes for modes in used)
@@ -122,7 +122,9 @@ def test_a_given_start_is_that_of_the_replica_at_the_target(row, n_modes, model,
     step, _ = started(row, model, {"x": GIVEN}, monkeypatch, n_modes=n_modes)
     np.testing.assert_allclose(ladder_of(step).target_position, GIVEN)
     step, modes = started(row, model, model.initial_point(), monkeypatch, n_modes=n_modes)
-    np.testing.assert_allclose(ladder_of(step).target_position, modes[-1])
+    # parallel tempering takes the best, and a pilot the one that its pair does not start from
+    expected = modes[0] if row.name == "pt" else modes[-1]
+    np.testing.assert_allclose(ladder_of(step).target_position, expected)
 
 
 @pytest.mark.parametrize("name", ["gibbs_ct", "st"])
