@@ -70,9 +70,10 @@ def test_bad_input_is_refused_before_sampling(call, options, error, message, mod
 
 
 @pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
-def test_discrete_variables_are_refused_before_sampling(call, no_sampling):
+@pytest.mark.parametrize("method", ["gibbs_ct", "joint_ct", "st", "hais"])
+def test_discrete_variables_are_refused_before_sampling(call, method, no_sampling):
     with pytest.raises(ModelError, match="count"):
-        call(discrete_model())
+        call(discrete_model(), method=method)
 
 
 @pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
