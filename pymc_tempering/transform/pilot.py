@@ -94,7 +94,7 @@ def run_pilot(
     density : CompiledDensity
         Of the model, or any object with ``address``, ``dim`` and ``start``.
     base : GaussianBase, optional
-        Kept as it is; by default local fits from dispersed starts, over-dispersed, refined during
+        Kept as it is; by default local fits of all modes found, over-dispersed, refined during
         the run.
     rng : numpy.random.Generator
     work : Phases, optional

@@ -69,7 +69,7 @@ def temper(
     base : GaussianBase or DataTree, optional
         From :func:`pymc_tempering.fit_base`, or posterior draws of an earlier run. Should be wider
         than the posterior: one that leaves out a mode finds it no better than NUTS would. Default:
-        local fits from dispersed starts, over-dispersed, and refined by the pilot run.
+        local fits of all modes found, over-dispersed, and refined by the pilot run.
     log_zeta : float, optional
         The published form ``c(beta) = beta log_zeta``, in nats.
     bias : Bias or (knots, values), optional
