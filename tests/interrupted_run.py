@@ -4,6 +4,7 @@ Prints SLOW from machine code that is called by address: from there on no Python
 """
 
 import ctypes
+import signal
 import sys
 import warnings
 from dataclasses import replace
@@ -13,13 +14,15 @@ import numba
 import numpy as np
 import pymc as pm
 from numba import carray, types
-from pymc_tempering.references.advi import run_advi
 
 import pymc_tempering as pm_temper
+from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps import common
 from pymc_tempering.steps.parallel import ParallelTempering
 
 warnings.simplefilter("ignore")
+# a shell's background jobs are started with the signal ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 cores, where, call = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
 pointer = types.CPointer(types.float64)
@@ -56,7 +59,7 @@ def counted(self, point):
 
 
 def endless_fit(density, start, rng, **_):
-    run_advi(ENDLESS, start, rng, n_iterations=100_000)
+    find_modes(ENDLESS, start, rng)
 
 
 ParallelTempering._advance = counted

@@ -24,8 +24,8 @@ STOPPING = "Ctrl-C stops; the draws after tuning that there are by then are kept
 
 FIRST_TIME = ", and more where the samplers are compiled for the first time"
 
-FIT_GRADIENTS = (8e4, 2.5e5)
-"""Of the search for modes in each chain: with few starts, and with as many as there may be."""
+FIT_GRADIENTS = (1.2e4, 8e4)
+"""Of the search for modes, which all chains share: with one mode, and with many."""
 
 SCAN_GRADIENTS = {
     "parallel_tempering": (5.0, 40.0),
@@ -86,13 +86,13 @@ def expected_seconds(
     Examples
     --------
     >>> expected_seconds(1e-5, "parallel_tempering", scans=10_000, chains=4, cores=2).round(1)
-    array([ 2.6, 13. ])
+    array([1.1, 8.8])
     """
     if step not in SCAN_GRADIENTS:
         return None
     at_once = min(chains, cores or min(4, max(1, (os.cpu_count() or 2) // 2)))
-    gradients = np.array(FIT_GRADIENTS) + scans * np.array(SCAN_GRADIENTS[step])
-    return seconds * gradients * np.ceil(chains / at_once)
+    sampling = scans * np.array(SCAN_GRADIENTS[step]) * np.ceil(chains / at_once)
+    return seconds * (np.array(FIT_GRADIENTS) + sampling)
 
 
 def plan(

@@ -1,10 +1,11 @@
 """What is said before a run, and when nothing is."""
 
+import numpy as np
 import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.progress.plan import expected_seconds, plan, seconds_of_gradient
+from pymc_tempering.progress.plan import FIT_GRADIENTS, expected_seconds, plan, seconds_of_gradient
 from pymc_tempering.steps.parallel import ParallelTempering
 
 RUN = {"tune": 10, "chains": 2, "cores": 1, "random_seed": 1, "scans_per_draw": 4,
@@ -32,8 +33,12 @@ def test_expected_time():
     settings = {"scans": 10_000, "chains": 4, "cores": 2}
     low, high = expected_seconds(1e-5, "parallel_tempering", **settings)
     assert 0.0 < low < high
-    slower = expected_seconds(2e-5, "parallel_tempering", **(settings | {"cores": 1}))
-    assert slower.tolist() == pytest.approx([4 * low, 4 * high])
+    slower = expected_seconds(2e-5, "parallel_tempering", **settings)
+    assert slower.tolist() == pytest.approx([2 * low, 2 * high])
+    # all chains share the fits
+    alone = expected_seconds(1e-5, "parallel_tempering", **(settings | {"cores": 1}))
+    fits = 1e-5 * np.array(FIT_GRADIENTS)
+    assert (alone - fits).tolist() == pytest.approx([2 * (low - fits[0]), 2 * (high - fits[1])])
     assert expected_seconds(1e-5, "hais", **settings) is None
 
 
