@@ -141,7 +141,7 @@ class Mixture:
     >>> wide = Coordinates.of(GaussianBase([0.0], [2.0]))
     >>> mixture = Mixture(fits, np.array([0.3, 0.7]))
     >>> mixture.responsibilities(np.array([[-2.0], [2.0], [9.0]]), wide).round(2).tolist()
-    [[0.17, 0.83, 0.0], [0.08, 0.0, 0.92], [1.0, 0.0, 0.0]]
+    [[0.08, 0.92, 0.0], [0.04, 0.0, 0.96], [1.0, 0.0, 0.0]]
     """
 
     fits: tuple[GaussianBase, ...]
