@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -15,6 +16,9 @@ import pytest
 if "traceback__limit" not in (flags := os.environ.get("PYTENSOR_FLAGS", "")):
     os.environ["PYTENSOR_FLAGS"] = f"{flags},traceback__limit=0".lstrip(",")
 gc.set_threshold(50_000, 10, 10)
+
+# a shell's background jobs are started with the signal ignored, and their children after them
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "cases.py"
 NO_CASES = "shared reference cases absent: no ../shared/cases/cases.py beside the checkout"

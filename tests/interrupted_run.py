@@ -4,7 +4,6 @@ Prints SLOW from machine code that is called by address: from there on no Python
 """
 
 import ctypes
-import signal
 import sys
 import warnings
 from dataclasses import replace
@@ -21,8 +20,6 @@ from pymc_tempering.steps import common
 from pymc_tempering.steps.parallel import ParallelTempering
 
 warnings.simplefilter("ignore")
-# a shell's background jobs are started with the signal ignored
-signal.signal(signal.SIGINT, signal.default_int_handler)
 cores, where, call = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
 pointer = types.CPointer(types.float64)

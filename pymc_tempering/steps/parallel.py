@@ -27,7 +27,7 @@ from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
 from pymc_tempering.steps.common import (
     TemperedStep,
     TemperedStepState,
@@ -228,7 +228,8 @@ class ParallelTempering(TemperedStep):
         elif self.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
-        choice = ReferenceChoice(self._rule, () if self._fits is None else self._fits.fits)
+        fits = () if self._fits is None else self._fits.fits
+        choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if choice.mixture_at_start is not None:
             path, n_levels = path.starting_from(choice.mixture_at_start), _FIRST_N_LEVELS // 2

@@ -159,9 +159,6 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import DensityError
 from tests.black_box import black_box
 
-# a shell's background jobs are started with the signal ignored
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 fail = None
 def called(x):
     if fail is not None:
