@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
@@ -91,6 +92,7 @@ class Prepared:
         return np.stack([fit.mean for fit in self.fits])
 
 
+@density_guard()
 def find_modes(
     density: Density,
     start: FloatArray,

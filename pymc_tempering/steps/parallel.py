@@ -1,6 +1,6 @@
 """Parallel tempering as a PyMC step method."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from pymc_tempering.steps.common import (
     is_diverging,
 )
 from pymc_tempering.steps.explorer import explorer_settings
+from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS, scans_for_error
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse
@@ -47,20 +48,6 @@ _FEW_SCANS = 10
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
-
-
-@dataclass
-class _Run:
-    """One chain: its ladder, what tunes them, and totals since tuning ended."""
-
-    ladder: LadderLike
-    tuner: RoundTuner
-    choice: ReferenceChoice
-    totals: Totals = field(default_factory=Totals)
-    barrier_sum: float = 0.0
-    n_draws: int = 0
-    n_unreached_modes: int = 0
-    n_scans: int = 0
 
 
 @dataclass_state
@@ -212,14 +199,14 @@ class ParallelTempering(TemperedStep):
             self._rule, base = "mixture", None
         self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
-        self._run: _Run | None = None
+        self._run: LadderRun | None = None
         self._n_tune = self.default_tune_steps
         self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
 
     def _reset_chain(self) -> None:
         self._run = None
 
-    def _start_chain(self, point: dict[str, np.ndarray]) -> "_Run":
+    def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, anchor, modes = self._first_base()
         distance = np.linalg.norm(base.to_base(modes), axis=1)
         out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
@@ -241,7 +228,7 @@ class ParallelTempering(TemperedStep):
         tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes), choice)
         if self._given_base is None or self.adapt_base:
             out_of_reach = 0
-        self._run = _Run(ladder, tuner, choice, n_unreached_modes=out_of_reach)
+        self._run = LadderRun(ladder, tuner, choice, n_unreached_modes=out_of_reach)
         return self._run
 
     def _new_tuner(
@@ -267,7 +254,7 @@ class ParallelTempering(TemperedStep):
         n_scans = self.scans_per_draw
         if self.adapts_scans and run.tuner.finished:
             n_scans = scans_for_error(run.tuner.scan_variance, self._n_draws, self.chain_error)
-        self._run = _Run(
+        self._run = LadderRun(
             run.ladder, run.tuner, run.choice,
             n_unreached_modes=run.n_unreached_modes, n_scans=n_scans,
         )  # fmt: skip
@@ -292,7 +279,7 @@ class ParallelTempering(TemperedStep):
             run.tuner.update(run.ladder, record, self.rng)
         return target, statistics
 
-    def _statistics(self, run: "_Run", record: ScanRecord) -> dict[str, Any]:
+    def _statistics(self, run: LadderRun, record: ScanRecord) -> dict[str, Any]:
         ladder, counts = run.ladder, record.counts
         # one divergence in a draw of few scans is no tenth of its trajectories
         n_scans = max(len(record.delta), _FEW_SCANS) if self.adapts_scans else len(record.delta)
@@ -349,7 +336,8 @@ class ParallelTempering(TemperedStep):
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
         tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
         self._n_draws = state["n_draws"]
-        self._run = _Run(ladder, tuner, choice, Totals.restored(state["totals"]), *state["sums"])
+        totals = Totals.restored(state["totals"])
+        self._run = LadderRun(ladder, tuner, choice, totals, *state["sums"])
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
         return Ladder(
