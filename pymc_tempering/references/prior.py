@@ -76,8 +76,8 @@ class PriorDraws:
             )
 
     def _names_of(self, entries: np.ndarray) -> list[str]:
-        values = self._points.unravel(entries)
-        return [name for name, entry in values.items() if entry.any()]
+        parts = np.split(entries, np.cumsum(self._points.sizes)[:-1])
+        return [name for name, part in zip(self._points.names, parts, strict=True) if part.any()]
 
 
 class PriorReference:

@@ -166,6 +166,7 @@ def test_a_transform_that_no_draw_fulfils_is_refused_by_name():
 def test_draws_rounded_onto_an_edge_are_refused_by_name():
     """Half of the draws of a Beta(0.01, 0.01) are 0 or 1 to the last digit."""
     with pm.Model() as model:
+        pm.VonMises("angle", 1.0, 2.0)
         pm.Beta("share", 0.01, 0.01)
     with pytest.raises(BaseError, match=r"\['share_logodds__'\].*rounded onto it"):
         PriorReference(compile_density(model))
