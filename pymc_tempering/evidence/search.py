@@ -15,7 +15,8 @@ MAX_MASS_ONCE = 0.5
 lie in modes that no start led to. Half, since tempering finds what lies among modes that are known:
 on Boltzmann machine relaxations with a quarter of it log Z was right."""
 
-_NAMES = ("starts", "modes", "left_out", "mass_once", "hits")
+_NAMES = ("starts", "modes", "left_out", "mass_once", "hits", "rise_along", "rise",
+          "rise_beyond")  # fmt: skip
 
 
 def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

@@ -1,6 +1,6 @@
 """Posteriors of which draws cannot see all: tails like a power, and an integral without end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pymc as pm
@@ -8,9 +8,9 @@ import xarray as xr
 from scipy.stats import norm
 
 from pymc_tempering.engine.path.climb import climb
+from pymc_tempering.engine.path.endless import BEYOND, MAX_DIM, rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import Path
-from pymc_tempering.engine.path.replicas import Replicas, evaluate, new_replicas
+from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.doubt import Doubt
@@ -19,7 +19,7 @@ from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["endless_doubts", "heavy_tail_doubts", "tail_doubts"]
+__all__ = ["endless_doubts", "heavy_tail_doubts", "runaway_doubts", "tail_doubts"]
 
 MIN_TAIL_K = 0.45
 """Tail index of draws beyond which it is named. Default runs of ten models without such tails had
@@ -38,20 +38,6 @@ MAX_DROP = 9.0
 a Gaussian from half of its standard deviations on 12."""
 
 N_CLIMBS = 3
-
-MIN_WAY = 5.0
-"""Standard deviations of the draws, beyond which the end of a climb is no mode that they know."""
-
-BEYOND = 10.0
-"""Standard deviations of the draws: the mass is looked at where it would be nothing, and twice as
-far."""
-
-MAX_DIM = 100
-"""Widths cost 28 densities for each direction, at three points."""
-
-# in standard deviations of the draws; each halving of the first gap is worth a bit
-_LOG_WIDTHS = (-200.0, 7.0)
-_HALVINGS = 14
 
 
 def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
@@ -79,7 +65,14 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         for name, shape in zip(points.names, points.shapes, strict=True)
         for index in np.ndindex(*shape)
     ]
-    return heavy_tail_doubts(density, z, names) + endless_doubts(density, z, names)
+    endless = runaway_doubts(_searched(idata), names) or endless_doubts(density, z, names)
+    return heavy_tail_doubts(density, z, names) + endless
+
+
+def _searched(idata: xr.DataTree) -> dict[str, FloatArray]:
+    if "tempering" not in idata.children:
+        return {}
+    return {str(name): value.values for name, value in idata["tempering"].data_vars.items()}
 
 
 def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
@@ -166,6 +159,29 @@ def _falls_like_a_power(density: Density, z: FloatArray, i: int, rows: IntArray)
     return bool(fitted.size and 0.0 <= np.median(fitted) <= MAX_DROP)
 
 
+def runaway_doubts(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> list[Doubt]:
+    """Warning where the search for modes saw the mass rise without end.
+
+    Parameters
+    ----------
+    arrays : mapping of ndarray
+        From :func:`pymc_tempering.evidence.search.search_arrays`.
+    names : sequence of str
+        Of the unconstrained values.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+    """
+    along = arrays.get("search_rise_along", np.array([-1]))
+    chain = along.argmax()
+    if along[chain] < 0:
+        return []
+    rises = [arrays[name][chain] for name in ("search_rise", "search_rise_beyond")]
+    return [_endless_doubt(names[int(along[chain])], rises)]
+
+
 def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
     """Warning about a posterior whose mass still rises far beyond all draws.
 
@@ -192,62 +208,23 @@ def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
     base = GaussianBase(z.mean(axis=0), spread)
     path = TemperedPath.from_base(density, base).view
     for start in base.to_base(z[np.linspace(0, len(z) - 1, N_CLIMBS).astype(int)]):
-        end, _ = climb(path, start)
-        way = end - start
-        far = int(np.abs(way).argmax())
-        if not abs(way[far]) > MIN_WAY:
-            continue
-        step = np.sign(way[far]) * BEYOND
-        masses = [_log_mass(path, start, far, start[far] + n * step) for n in range(3)]
-        rises = np.diff(masses)
-        if not (np.isfinite(masses).all() and (rises > 1.0).all()):
-            continue
-        doubt = Doubt(
-            "posterior_without_end",
-            f"along {names[far]} density and width together rise by {rises[0]:.0f} nats within "
-            f"{BEYOND:.0f} standard deviations of the draws, and by {rises[1]:.0f} more within "
-            "another as many: the posterior has no finite integral there, or nearly all of its "
-            "mass where no draw is, whatever is printed.",
-            "Look at what the density does there: a scale that can shrink onto data that are equal "
-            "needs a prior that keeps it from zero, or data with their rounding.",
-            {f"rise along {names[far]}": rises.tolist()},
-        )
-        return [doubt]
+        end = base.mean + base.standard_deviation * climb(path, start)[0]
+        rise = rise_beyond(density, base, end)
+        if rise.coordinate >= 0:
+            return [_endless_doubt(names[rise.coordinate], rise.nats)]
     return []
 
 
-def _log_mass(path: Path, u: FloatArray, coordinate: int, value: float) -> float:
-    """Log of density times widths across, at the highest point with a coordinate at a value.
-
-    Up to a constant, and as if the axes were those of the widths; how the widths change along
-    ``coordinate`` is what is asked for.
-    """
-    moved = u.copy()
-    moved[coordinate] = value
-    # a narrow place is entered from afar in several turns
-    for _ in range(3):
-        moved, top = climb(path, moved, fixed=coordinate)
-    if not np.isfinite(top):
-        return float("nan")
-    point = new_replicas(path, moved[None])
-    others = (i for i in range(u.size) if i != coordinate)
-    return top + float(sum(_log_width(point, path, i, top) for i in others))
-
-
-def _log_width(point: Replicas, path: Path, i: int, top: float) -> float:
-    """Log of how far one coordinate goes, either way, until half a nat is lost."""
-    centre = point.u[0, i]
-    total = 0.0
-    for sign in (-1.0, 1.0):
-        low, high = _LOG_WIDTHS
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            point.u[0, i] = centre + sign * np.exp(middle)
-            evaluate(path, point, 0)
-            if point.log_target[0] > top - 0.5:
-                low = middle
-            else:
-                high = middle
-        total += 0.5 * low
-    point.u[0, i] = centre
-    return total
+def _endless_doubt(name: str, rises: Sequence[float]) -> Doubt:
+    """Warning that the mass rises by so many nats beyond all draws, and by so many beyond that."""
+    first, second = map(float, rises)
+    return Doubt(
+        "posterior_without_end",
+        f"along {name} density and width together rise by {first:.0f} nats from {BEYOND:.0f} to "
+        f"{2 * BEYOND:.0f} standard deviations away, and by {second:.0f} more within as many: "
+        "it has no finite integral there, or nearly all of its mass where no draw is, whatever is "
+        "printed.",
+        "Look at what the density does there: a scale that can shrink onto data that are equal "
+        "needs a prior that keeps it from zero, or data with their rounding.",
+        {f"rise along {name}": [first, second]},
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_tempering.engine.path.endless import NO_RISE, Rise
 from pymc_tempering.results.statistics import N_SEARCH_HITS
 
 __all__ = ["Search"]
@@ -27,6 +28,8 @@ class Search:
         Of all ascents and fits.
     mass_once : float
         Share of the modes' mass, as their fits have it, in modes that one start alone led to.
+    rise : Rise
+        Where the mass rises without end along an ascent that ran away.
     """
 
     hits: tuple[int, ...]
@@ -34,6 +37,7 @@ class Search:
     n_unfinished: int
     n_gradients: int
     mass_once: float
+    rise: Rise = NO_RISE
 
     @property
     def n_starts(self) -> int:
@@ -50,5 +54,8 @@ class Search:
             "search_once": self.hits.count(1),
             "search_twice": self.hits.count(2),
             "search_mass_once": self.mass_once,
+            "search_rise_along": self.rise.coordinate,
+            "search_rise": self.rise.nats[0],
+            "search_rise_beyond": self.rise.nats[1],
             "search_hits": np.array(self.hits[:fitted][:N_SEARCH_HITS]),
         }

@@ -13,6 +13,7 @@ from scipy.special import softmax
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.endless import NO_RISE, Rise, rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
@@ -64,6 +65,9 @@ _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
 MOST_FITS, MOST_REFINED = 64, 8
 """Modes of which the curvature is taken, the highest first, and of which a variational fit is made
 where curvature does not describe them. With more modes, places decide the base and not shapes."""
+
+MOST_RISES = 2
+"""Ascents that ran away of which the mass is looked at, the highest first."""
 
 NEGLIGIBLE = 10.0
 """nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
@@ -262,6 +266,8 @@ class _Searcher:
         others = [fit.hits for fit in fits if fit.mass < best - NEGLIGIBLE]
         others += [known[i].hits for i in range(len(known)) if i not in self._fits]
         masses = softmax([fit.mass for fit in kept])
+        bases = tuple(fit.base for fit in kept)
+        rise = self._rise(bases[0])
         search = Search(
             hits=tuple(fit.hits for fit in kept) + tuple(others),
             n_left_out=len(others),
@@ -269,11 +275,25 @@ class _Searcher:
             n_gradients=self._n_ascents
             + self._basins.n_gradients
             + self._n_gradients
-            + self._n_refined,
+            + self._n_refined
+            + rise.n_gradients,
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
+            rise=rise,
         )
-        bases = tuple(fit.base for fit in kept)
         return Prepared(combine_local_bases(bases), bases, search)
+
+    def _rise(self, fit: GaussianBase) -> Rise:
+        """Look at the mass along the highest ascents that found no end, away from the best fit."""
+        base = GaussianBase(fit.mean, fit.standard_deviation)
+        endless = [basin for i, basin in enumerate(self._basins.known)
+                   if not basin.converged or i not in self._fits]  # fmt: skip
+        rise, n_gradients = NO_RISE, 0
+        for basin in sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]:
+            rise = rise_beyond(self._density, base, basin.end)
+            n_gradients += rise.n_gradients
+            if rise.coordinate >= 0:
+                break
+        return rise._replace(n_gradients=n_gradients)
 
 
 def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -70,6 +70,11 @@ TEMPERING: dict[str, Entry] = {
     "search_unseen": Entry(("chain",), "", "share of starts whose mode is not known (Good-Turing)"),
     "search_unseen_upper": Entry(("chain",), "", "its upper bound, with probability 0.95"),
     "search_mass_once": Entry(("chain",), "", "share of the fits' mass that one start led to"),
+    "search_rise_along": Entry(("chain",), "", "where the mass rises without end; -1 for none"),
+    "search_rise": Entry(
+        ("chain",), "nats", "by how much, from 10 to 20 of its standard deviations away"
+    ),
+    "search_rise_beyond": Entry(("chain",), "nats", "by how much more within as many"),
     "search_hits": Entry(("chain", "found_mode"), "", "starts that led to each of the best modes"),
     "exchange_rate": Entry(("chain",), "", "exchanges of the tempered and the recorded replica"),
     "log_level_weights": Entry(("chain", "level"), "nats", "log weights of the levels"),

@@ -161,6 +161,16 @@ STATISTICS: dict[str, Statistic] = {
     "search_once": _count("of these, places that one start led to"),
     "search_twice": _count("of these, places that two starts led to"),
     "search_mass_once": Statistic("share of the fits' mass in modes that one start led to", _ALL),
+    "search_rise_along": Statistic(
+        "unconstrained value along which the mass rises without end; -1 for none",
+        _ALL,
+        dtype=np.int64,
+        fill=-1,
+    ),
+    "search_rise": Statistic(
+        "by how much, from 10 to 20 of its standard deviations away", _ALL, "nats"
+    ),
+    "search_rise_beyond": Statistic("by how much more within as many", _ALL, "nats"),
     "search_hits": _count(
         "starts that led to each of the modes with the best fits",
         dict.fromkeys(STEP_METHODS, ("found_mode",)),

@@ -96,7 +96,7 @@ def test_longer_chains_are_averaged_not_cut(rng):
 def test_limits():
     constant = uncertainty.log_z_standard_error([-3.0, -3.0], np.zeros((2, 50)))
     assert constant == (0.0, np.inf, 100.0)
-    for bad in (np.full((2, 50), np.nan), np.zeros((2, 3))):
+    for bad in (np.full((2, 50), np.nan), np.zeros((2, 3)), np.tile([1e200, -1e200], (2, 25))):
         assert np.isnan(uncertainty.log_z_standard_error([1.0, 2.0], bad).se)
     assert np.isnan(uncertainty.log_z_standard_error([1.0, -np.inf], np.zeros((2, 50))).se)
     assert np.isnan(uncertainty.block_standard_error([1.0, -np.inf], np.zeros((2, 50))).se)

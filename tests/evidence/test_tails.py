@@ -7,9 +7,16 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.tails import MIN_TAIL_K, endless_doubts, heavy_tail_doubts
+from pymc_tempering.evidence.search import search_arrays
+from pymc_tempering.evidence.tails import (
+    MIN_TAIL_K,
+    endless_doubts,
+    heavy_tail_doubts,
+    runaway_doubts,
+)
 from pymc_tempering.model.compile import DENSITY_SIGNATURE
 from pymc_tempering.numerics import pareto_k
+from pymc_tempering.references.search import find_modes
 from pymc_tempering.testing import (
     TARGETS,
     asymmetric_bimodal,
@@ -109,6 +116,29 @@ def test_mass_that_rises_without_end_is_named(rng):
 def test_a_neck_of_finite_mass_is_left_alone(rng):
     """Its density rises by 2.7 nats for each unit of v, and its mass falls by 0.3."""
     assert endless_doubts(Neck(0.7), neck_draws(rng), NAMES) == []
+
+
+def test_the_search_sees_the_rise(rng):
+    """Where draws may never come: the mass of the neck with the most."""
+    found = find_modes(Neck(1.3), np.full(7, 0.5), rng)
+    assert found.search.rise.coordinate == 0
+    # by 0.3 for each unit of v, of which ten standard deviations of the fit are more than 3
+    first, second = found.search.rise.nats
+    assert first > 1.0
+    assert second == pytest.approx(first, rel=0.2)
+    arrays = search_arrays({name: np.array([[value]]) for name, value in
+                            found.search.statistics().items()})  # fmt: skip
+    [doubt] = runaway_doubts(arrays, NAMES)
+    assert doubt.code == "posterior_without_end"
+    assert doubt.measured == {"rise along v": [first, second]}
+
+
+def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
+    found = find_modes(Neck(0.7), np.full(7, 0.5), rng)
+    assert found.search.rise.coordinate == -1
+    arrays = search_arrays({name: np.array([[value]]) for name, value in
+                            found.search.statistics().items()})  # fmt: skip
+    assert runaway_doubts(arrays, NAMES) == []
 
 
 @pytest.mark.parametrize("name", LIGHT)

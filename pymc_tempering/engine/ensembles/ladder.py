@@ -247,7 +247,7 @@ class Ladder(Ensemble):
         margin = 2.0 * self.path.dim + 50.0
         if log_target[target] > log_target.max() - margin:
             return False
-        uphill, highest = climb(self.path.view, self.u[target])
+        uphill, highest, _ = climb(self.path.view, self.u[target])
         if not highest > log_target[target] + margin:
             return False
         self._put(target, uphill)

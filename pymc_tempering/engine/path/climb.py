@@ -12,7 +12,7 @@ __all__ = ["climb"]
 MAX_EVALUATIONS = 200
 
 
-def climb(path: Path, u: FloatArray, fixed: int | None = None) -> tuple[FloatArray, float]:
+def climb(path: Path, u: FloatArray, fixed: int | None = None) -> tuple[FloatArray, float, int]:
     """Ascend the log target by L-BFGS.
 
     Parameters
@@ -29,13 +29,15 @@ def climb(path: Path, u: FloatArray, fixed: int | None = None) -> tuple[FloatArr
         The highest point that was met, perhaps the first.
     log_target : float
         There, in nats.
+    n_gradients : int
     """
     point = new_replicas(path, u[None])
     # scipy may end on another point than the best where a line search fails
-    best, highest = u.copy(), float(point.log_target[0])
+    best, highest, n_gradients = u.copy(), float(point.log_target[0]), 1
 
     def descent(at: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal best, highest
+        nonlocal best, highest, n_gradients
+        n_gradients += 1
         point.u[0] = at
         evaluate(path, point, 0)
         value = float(point.log_target[0])
@@ -49,4 +51,4 @@ def climb(path: Path, u: FloatArray, fixed: int | None = None) -> tuple[FloatArr
 
     with np.errstate(all="ignore"):
         minimize(descent, u, jac=True, method="L-BFGS-B", options={"maxfun": MAX_EVALUATIONS})
-    return best, highest
+    return best, highest, n_gradients

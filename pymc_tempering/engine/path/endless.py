@@ -1,0 +1,135 @@
+"""Whether density times width rises without end beyond a place where it is known.
+
+A narrow place may have any density; what counts is density times width. An ascent ends at a mode,
+or in a neck that has the less mass the further one goes. Where it has more, as where a scale
+shrinks onto identical data, the integral has no end, and a sampler only stopped.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.climb import climb
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import Path
+from pymc_tempering.engine.path.replicas import evaluate, new_replicas
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.types import FloatArray
+
+__all__ = ["BEYOND", "MAX_DIM", "NO_RISE", "Rise", "rise_beyond"]
+
+MIN_WAY = 5.0
+"""Standard deviations, beyond which the end of an ascent is no mode that is known."""
+
+BEYOND = 10.0
+"""Standard deviations: the mass is looked at where it would be nothing, and two and three times as
+far."""
+
+MAX_DIM = 100
+"""Widths cost 28 densities for each direction, three times at three points."""
+
+# in the units of the path; each halving of the first gap is worth a bit
+_LOG_WIDTHS = (-200.0, 7.0)
+_HALVINGS = 14
+
+
+class Rise(NamedTuple):
+    """A direction in which the mass rises, if there is one.
+
+    Attributes
+    ----------
+    coordinate : int
+        -1 where the mass does not rise.
+    nats : tuple of float
+        By how much from ``BEYOND`` standard deviations away to twice as many, and from there to
+        three times as many.
+    n_gradients : int
+        That the look took.
+    """
+
+    coordinate: int = -1
+    nats: tuple[float, float] = (0.0, 0.0)
+    n_gradients: int = 0
+
+
+NO_RISE = Rise()
+
+
+def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
+    """Look at the mass on the way of an ascent, and beyond.
+
+    Parameters
+    ----------
+    density : Density
+    base : GaussianBase
+        Independent Gaussian like what is known of the target.
+    end : ndarray of shape (D,)
+        Of an ascent, ``z``.
+
+    Returns
+    -------
+    Rise
+        None is found where the ascent ended within 5 standard deviations, where the mass falls, and
+        in more than 100 dimensions.
+    """
+    way = base.to_base(end[None])[0]
+    far = int(np.abs(way).argmax())
+    if way.size > MAX_DIM or not MIN_WAY < abs(way[far]) < np.inf:
+        return NO_RISE
+    step = np.sign(way[far]) * BEYOND * base.standard_deviation[far]
+    masses: list[float] = []
+    n_gradients = 0
+    for n in (1, 2, 3):
+        at = end.copy()
+        at[far] = base.mean[far] + n * step
+        mass, n_more = _log_mass(density, at, base.standard_deviation, far)
+        n_gradients += n_more
+        if not np.isfinite(mass) or (masses and mass - masses[-1] <= 1.0):
+            return Rise(n_gradients=n_gradients)
+        masses.append(mass)
+    return Rise(far, (masses[1] - masses[0], masses[2] - masses[1]), n_gradients)
+
+
+def _log_mass(
+    density: Density, z: FloatArray, scale: FloatArray, coordinate: int
+) -> tuple[float, int]:
+    """Log of density times widths across, at the highest point with a coordinate where it is.
+
+    Up to a constant, and as if the axes were those of the widths; how the widths change along
+    ``coordinate`` is what is asked for. Also the number of gradients.
+    """
+    n_gradients = 0
+    # steps in units of the widths: a narrow place is left at once by steps of any other size
+    for _ in range(3):
+        path = TemperedPath.from_base(density, GaussianBase(z, scale)).view
+        moved, top, n = climb(path, np.zeros(z.size), fixed=coordinate)
+        n_gradients += n
+        if not np.isfinite(top):
+            return float("nan"), n_gradients
+        widths = _log_widths(path, moved, top, coordinate)
+        n_gradients += 2 * _HALVINGS * (z.size - 1)
+        z, scale = z + scale * moved, scale * np.exp(widths)
+    # the last path's log target is that of its own coordinates
+    return top + float(widths.sum()), n_gradients
+
+
+def _log_widths(path: Path, u: FloatArray, top: float, coordinate: int) -> FloatArray:
+    """Log of how far each other coordinate goes until half a nat is lost, mean of both ways."""
+    point = new_replicas(path, u[None])
+    widths = np.zeros(u.size)
+    for i in range(u.size):
+        if i == coordinate:
+            continue
+        for sign in (-1.0, 1.0):
+            low, high = _LOG_WIDTHS
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (low + high)
+                point.u[0, i] = u[i] + sign * np.exp(middle)
+                evaluate(path, point, 0)
+                if point.log_target[0] > top - 0.5:
+                    low = middle
+                else:
+                    high = middle
+            widths[i] += 0.5 * low
+        point.u[0, i] = u[i]
+    return widths
