@@ -13,7 +13,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Elbo", "dip_between", "evaluate_elbo"]
+__all__ = ["Elbo", "delta_at", "dip_between", "evaluate_elbo"]
 
 _TRIMMED = 0.02
 
@@ -44,6 +44,13 @@ def _delta_at(address: int, z: FloatArray, log_base: FloatArray, delta: FloatArr
         delta[n] = call_density(address, z[n], grad) - log_base[n]
 
 
+def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArray:
+    """Return ``log_target - log_base`` at the rows of ``z``."""
+    delta = np.empty(len(z))
+    _delta_at(density.address, np.ascontiguousarray(z), log_base, delta)
+    return delta
+
+
 def evaluate_elbo(
     density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000
 ) -> Elbo:
@@ -72,8 +79,7 @@ def evaluate_elbo(
     half = rng.standard_normal((max(n_draws // 2, 2), base.dim))
     u = np.concatenate([half, -half])
     log_base = -0.5 * (u * u).sum(axis=1) - base.log_det_scale - 0.5 * base.dim * LOG_2PI
-    delta = np.empty(len(u))
-    _delta_at(density.address, np.ascontiguousarray(base.from_base(u)), log_base, delta)
+    delta = delta_at(density, base.from_base(u), log_base)
     finite = np.isfinite(delta)
     n_finite = int(finite.sum())
     if n_finite == 0:

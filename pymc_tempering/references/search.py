@@ -21,6 +21,7 @@ from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basins
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.curvature import Curvature, curvature_at
+from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.local import (
     GAUSSIAN,
     N_DRAWS,
@@ -260,6 +261,8 @@ class _Searcher:
                 "explicitly."
             )
         fits = merge(self._density, list(self._fits.values()))
+        halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng)
+        fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.mass >= best - NEGLIGIBLE]
         known = self._basins.known
@@ -269,13 +272,14 @@ class _Searcher:
         bases = tuple(fit.base for fit in kept)
         rise = self._rise(bases[0])
         search = Search(
-            hits=tuple(fit.hits for fit in kept) + tuple(others),
+            hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(others),
             n_left_out=len(others),
             n_unfinished=self._basins.n_lost,
             n_gradients=self._n_ascents
             + self._basins.n_gradients
             + self._n_gradients
             + self._n_refined
+            + n_halos
             + rise.n_gradients,
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
             rise=rise,

@@ -1,0 +1,122 @@
+"""Mass around a mode that is far wider than its fit: a slab about a spike, at the same place.
+
+Ascents end at the spike from wherever they start, and its Gaussian fits it perfectly. But under
+Gaussians of the same shape and growing width the mean log density falls by half the dimension for
+each unit of the squared width where that is all there is, and far less where there is more: there
+the ELBO has a second maximum. Being a mean of logs, it has none of the variance that importance
+weights of such draws have in many dimensions.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.elbo import delta_at, evaluate_elbo
+from pymc_tempering.references.full_rank import fit_gaussian
+from pymc_tempering.references.local import N_DRAWS, LocalFit, assess
+
+__all__ = ["WIDTHS", "find_halos", "one_place"]
+
+WIDTHS = 2.0 ** np.arange(9)
+"""Multiples of the fit's scale that are looked at."""
+
+MOST_FITS = 4
+"""Fits that are looked around, those of most mass."""
+
+UNEXPLAINED = 1.0
+"""nats by which the log density exceeds that of all fits, in the middle of the new fit's draws."""
+
+_N_DRAWS_EACH = 16
+_N_LOOKED_AT = 64
+
+
+def find_halos(
+    density: Density, fits: Sequence[LocalFit], negligible: float, rng: np.random.Generator
+) -> tuple[list[LocalFit], int]:
+    """Look for wide mass around the best fits.
+
+    Parameters
+    ----------
+    density : Density
+        The target's compiled log density and gradient.
+    fits : sequence of LocalFit
+        The best ELBO first.
+    negligible : float
+        nats below the best of their masses at which a halo does not matter.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    halos : list of LocalFit
+        No start led to them: they have no hits.
+    n_gradients : int
+
+    Examples
+    --------
+    >>> from pymc_tempering.testing import heavy_tail
+    >>> target = heavy_tail(dof=(60.0, 30.0), loc=(0.0, 1.0), scale=(1.0, 2.0))
+    >>> rng = np.random.default_rng(1)
+    >>> fit = assess(target, GaussianBase([0.0, 1.0], [1.0, 2.0]), 1, rng)
+    >>> find_halos(target, [fit], 10.0, rng)
+    ([], 144)
+    """
+    halos: list[LocalFit] = []
+    n_gradients = 0
+    best = max(fit.mass for fit in fits)
+    for fit in fits[:MOST_FITS]:
+        elbos = [_elbo(density, fit.base, width, rng) for width in WIDTHS]
+        n_gradients += _N_DRAWS_EACH * WIDTHS.size
+        top = _second_maximum(elbos)
+        if top is None or elbos[top] < best - negligible - fit.base.dim:
+            continue
+        base, n_fit = fit_gaussian(density, _widened(fit.base, WIDTHS[top]), rng)
+        halo = assess(density, base, 0, rng)
+        n_gradients += n_fit + N_DRAWS
+        if halo is None or halo.mass < best - negligible:
+            continue
+        n_gradients += _N_LOOKED_AT
+        if _unexplained(density, halo.base, [*fits, *halos], rng) > UNEXPLAINED:
+            halos.append(halo)
+    return halos, n_gradients
+
+
+def one_place(fits: Sequence[GaussianBase]) -> bool:
+    """Tell whether all fits are of one place: within a standard deviation of the widest, each way.
+
+    Examples
+    --------
+    >>> slab, spike = GaussianBase([0.0], [1.0]), GaussianBase([0.3], [0.01])
+    >>> one_place([spike, slab]), one_place([spike, GaussianBase([0.9], [0.01])])
+    (True, False)
+    """
+    widest = max(fits, key=lambda fit: fit.log_det_scale)
+    means = np.array([fit.mean for fit in fits])
+    return bool((np.abs(means - widest.mean) <= widest.standard_deviation).all())
+
+
+def _widened(base: GaussianBase, width: float) -> GaussianBase:
+    return GaussianBase(base.mean, width * base.scale)
+
+
+def _elbo(density: Density, base: GaussianBase, width: float, rng: np.random.Generator) -> float:
+    return evaluate_elbo(density, _widened(base, width), rng, _N_DRAWS_EACH).value
+
+
+def _second_maximum(elbos: Sequence[float]) -> int | None:
+    """Where the ELBO is highest beyond its first fall; None where it falls on."""
+    fall = next((i for i in range(1, len(elbos)) if elbos[i] < elbos[i - 1] - 1.0), None)
+    if fall is None:
+        return None
+    top = fall + int(np.argmax(elbos[fall:]))
+    return top if elbos[top] > elbos[fall] + 1.0 else None
+
+
+def _unexplained(
+    density: Density, base: GaussianBase, fits: Sequence[LocalFit], rng: np.random.Generator
+) -> float:
+    z = base.draw(rng, _N_LOOKED_AT)
+    known = logsumexp([fit.mass + fit.base.log_density(z) for fit in fits], axis=0)
+    return float(np.median(delta_at(density, z, known)))

@@ -1,0 +1,92 @@
+"""A slab about a spike is found, and nothing is found about modes that stand alone."""
+
+import math
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.halo import find_halos, one_place
+from pymc_tempering.references.local import assess
+from pymc_tempering.references.search import NEGLIGIBLE, find_modes
+from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
+from pymc_tempering.testing import TARGETS
+from tests.references.conftest import SIGNATURE
+
+DIM, SPIKE, SLAB, OFFSET, LIGHT = 6, 0.02, 1.5, 0.05, 0.2
+CONSTANTS = (
+    math.log(LIGHT) - DIM * math.log(SLAB) - 0.5 * DIM * math.log(2 * math.pi),
+    math.log(1.0 - LIGHT) - DIM * math.log(SPIKE) - 0.5 * DIM * math.log(2 * math.pi),
+)
+
+
+@numba.cfunc(SIGNATURE)
+def spike_and_slab(z_pointer, grad_pointer):
+    """0.2 N(0, 1.5^2 I) + 0.8 N((0.05, 0, ...), 0.02^2 I)."""
+    z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
+    a, b = CONSTANTS
+    for i in range(DIM):
+        centre = OFFSET if i == 0 else 0.0
+        a -= 0.5 * (z[i] / SLAB) ** 2
+        b -= 0.5 * ((z[i] - centre) / SPIKE) ** 2
+    top = max(a, b)
+    total = top + math.log(math.exp(a - top) + math.exp(b - top))
+    for i in range(DIM):
+        centre = OFFSET if i == 0 else 0.0
+        grad[i] = -math.exp(a - total) * z[i] / SLAB**2
+        grad[i] -= math.exp(b - total) * (z[i] - centre) / SPIKE**2
+    return total
+
+
+TARGET = SimpleNamespace(dim=DIM, address=spike_and_slab.address)
+CENTRE = np.eye(1, DIM)[0] * OFFSET
+
+
+def test_a_search_fits_the_slab_as_well(rng):
+    """Every start ends in the spike; an ELBO of the slab is log 0.2 but for what the spike adds."""
+    found = find_modes(TARGET, np.full(DIM, 0.5), rng)
+    slab, spike = sorted(found.fits, key=lambda fit: fit.log_zeta)
+    assert len(found.search.hits) == 1
+    assert found.search.n_starts == found.search.hits[0]
+    assert spike.log_zeta == pytest.approx(math.log(1.0 - LIGHT), abs=0.02)
+    assert slab.log_zeta == pytest.approx(math.log(LIGHT), abs=0.05)
+    np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.1)
+    np.testing.assert_allclose(slab.mean, 0.0, atol=0.2)
+
+
+def test_a_halo_without_mass_is_left_out(rng):
+    spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), 3, rng)
+    [halo], n_gradients = find_halos(TARGET, [spike], NEGLIGIBLE, rng)
+    assert halo.hits == 0
+    assert n_gradients > 9 * 16
+    assert find_halos(TARGET, [spike], 0.5, rng)[0] == []
+
+
+def test_a_halo_that_is_known_is_not_found_again(rng):
+    spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), 3, rng)
+    slab = assess(TARGET, GaussianBase(np.zeros(DIM), np.full(DIM, SLAB)), 1, rng)
+    assert find_halos(TARGET, [spike, slab], NEGLIGIBLE, rng)[0] == []
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_modes_that_stand_alone_have_none(name, rng):
+    target = TARGETS[name]()
+    found = find_modes(target, target.start, rng)
+    assert len(found.fits) == sum(n > 0 for n in found.search.hits) - found.search.n_left_out
+
+
+def test_fits_of_one_place_start_from_their_mixture():
+    """A wide Gaussian knows no more places, and meets a transition of first order."""
+    spike, slab = (GaussianBase(CENTRE, np.full(DIM, width)) for width in (SPIKE, SLAB))
+    assert one_place([spike])
+    assert one_place([spike, slab])
+    assert ReferenceChoice("measured", [spike, slab]).mixture_at_start is not None
+    assert settled_rule("measured", TARGET, [spike, slab]) == "measured"
+    beside = GaussianBase(CENTRE + 2.0, np.full(DIM, SPIKE))
+    assert not one_place([spike, beside])
+    assert ReferenceChoice("measured", [spike, beside]).mixture_at_start is None
+    # of one place, and no fits
+    wider = GaussianBase(CENTRE, np.full(DIM, 3.0 * SLAB))
+    assert settled_rule("measured", TARGET, [spike, wider]) == "gaussian"
