@@ -14,6 +14,8 @@ from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.evidence.search import search_arrays
+from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.numerics import pareto_k
@@ -70,9 +72,12 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
 
 
 def _searched(idata: xr.DataTree) -> dict[str, FloatArray]:
-    if "tempering" not in idata.children:
+    """What was recorded of the search; empty for draws of another sampler."""
+    try:
+        _, statistics = recorded_statistics(idata)
+    except TemperingError:
         return {}
-    return {str(name): value.values for name, value in idata["tempering"].data_vars.items()}
+    return search_arrays(statistics)
 
 
 def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:

@@ -4,17 +4,20 @@ import numba
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.evidence import tails
 from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.tails import (
     MIN_TAIL_K,
     endless_doubts,
     heavy_tail_doubts,
     runaway_doubts,
+    tail_doubts,
 )
-from pymc_tempering.model.compile import DENSITY_SIGNATURE
+from pymc_tempering.model.compile import DENSITY_SIGNATURE, compile_density
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.testing import (
@@ -147,7 +150,7 @@ def test_modes_are_ends(rng, name):
     assert endless_doubts(target, target.draw(rng, 400), NAMES) == []
 
 
-def test_identical_data_have_evidence_without_end():
+def test_identical_data_have_evidence_without_end(monkeypatch):
     """A scale may shrink onto three equal observations."""
     with pm.Model() as model:
         mu, sigma = pm.Normal("mu", 0.0, 1.0), pm.HalfNormal("sigma", 1.0)
@@ -158,3 +161,15 @@ def test_identical_data_have_evidence_without_end():
             quiet=True,
         )  # fmt: skip
     assert "posterior_without_end" in [doubt.code for doubt in estimate.warnings]
+    # what the search saw is read as well, which went where draws may not come
+    monkeypatch.setattr(tails, "endless_doubts", lambda *arguments: [])
+    statistics = estimate.idata["sample_stats"].to_dataset()
+    along = compile_density(model).points.names.index("sigma_log__")
+    seen = {"search_rise_along": along, "search_rise": 4.0, "search_rise_beyond": 5.0}
+    of_search = {name: xr.full_like(statistics["lp"], value) for name, value in seen.items()}
+    idata = xr.DataTree.from_dict(
+        {"posterior": estimate.idata["posterior"].to_dataset(),
+         "sample_stats": statistics.assign(of_search)}
+    )  # fmt: skip
+    [doubt] = [d for d in tail_doubts(model, idata) if d.code == "posterior_without_end"]
+    assert doubt.measured == {"rise along sigma_log__": [4.0, 5.0]}
