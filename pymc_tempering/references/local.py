@@ -124,8 +124,9 @@ def merge(density: Density, fits: Sequence[LocalFit]) -> list[LocalFit]:
     """Put fits of the same mode together: the best ELBO stays, with the hits of all.
 
     Two fits are of one mode if no coordinate of their means differs by more than a pooled standard
-    deviation, or if the log density has no dip of more than one nat on the straight line between
-    their means; the latter is looked at for the three nearest.
+    deviation, or if one of them at least is poor and the log density has no dip of more than one
+    nat on the straight line between their means; the latter is looked at for the three nearest. A
+    narrow mode in the flank of a wide one has no dip before it, and both have good fits.
 
     Parameters
     ----------
@@ -141,13 +142,18 @@ def merge(density: Density, fits: Sequence[LocalFit]) -> list[LocalFit]:
     for fit in sorted(fits, key=lambda fit: fit.elbo, reverse=True):
         distances = [_distance(fit.base, other.base) for other in kept]
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            dip = dip_between(density, fit.base.mean, kept[i].base.mean)
-            if distances[i] <= 1.0 or dip <= MAX_DIP:
+            if distances[i] <= 1.0 or _joined(density, fit, kept[i]):
                 kept[i] = kept[i]._replace(hits=kept[i].hits + fit.hits)
                 break
         else:
             kept.append(fit)
     return kept
+
+
+def _joined(density: Density, a: LocalFit, b: LocalFit) -> bool:
+    if max(a.variance, b.variance) <= GAUSSIAN:
+        return False
+    return dip_between(density, a.base.mean, b.base.mean) <= MAX_DIP
 
 
 def _distance(a: GaussianBase, b: GaussianBase) -> float:

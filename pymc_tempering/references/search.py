@@ -20,6 +20,7 @@ from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basins
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.curvature import Curvature, curvature_at
+from pymc_tempering.references.known import KnownModes
 from pymc_tempering.references.local import (
     GAUSSIAN,
     N_DRAWS,
@@ -29,7 +30,13 @@ from pymc_tempering.references.local import (
     merge,
     refine,
 )
-from pymc_tempering.references.starts import inside, jittered
+from pymc_tempering.references.starts import (
+    Starts,
+    Surroundings,
+    inside,
+    jitter,
+    pulled_inside,
+)
 from pymc_tempering.references.watch import Report, Tally, unwatched
 from pymc_tempering.types import FloatArray
 
@@ -42,9 +49,9 @@ class Effort(NamedTuple):
     Attributes
     ----------
     n_starts : int
-        Ascents, unless the gradients are used up before.
+        Unless the gradients are used up before.
     n_gradients : int
-        Of all ascents.
+        Of all starts and ascents.
     """
 
     n_starts: int
@@ -53,13 +60,17 @@ class Effort(NamedTuple):
 
 SEARCHES = {
     "none": Effort(1, 1000),
-    "default": Effort(8192, 20_000),
-    "thorough": Effort(81_920, 200_000),
+    "default": Effort(50_000, 50_000),
+    "thorough": Effort(500_000, 500_000),
 }
 """Efforts by the names that users give."""
 
-_LEAST_BATCH, _MOST_BATCH = 32, 256
+_LEAST_BATCH, _MOST_BATCH = 32, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
+
+_FOLLOWED, _MOST_IN_VAIN = 2, 8
+"""Starts of a batch from which the rest of the known modes is followed, and how many of them in
+a row may lead nowhere before that is given up."""
 
 MOST_FITS, MOST_REFINED = 64, 8
 """Modes of which the curvature is taken, the highest first, and of which a variational fit is made
@@ -145,7 +156,8 @@ class _Searcher:
         self._basins = Basins(density)
         self._fits: dict[int, LocalFit] = {}
         self._shapes: dict[int, GaussianBase] = {}
-        self._n_ascents = self._n_gradients = self._n_refined = 0
+        self._known = KnownModes(density)
+        self._n_ascents = self._n_gradients = self._n_refined = self._in_vain = 0
         self._ascend(start[None], _FIRST_GRADIENTS)
         for _ in range(_MOST_REPEATS):
             found = self._measure(0)
@@ -170,28 +182,62 @@ class _Searcher:
         self._basins.add(starts, found, self._coordinates)
 
     def look_around(self, prior_points: FloatArray | None) -> None:
-        """Ascend in batches until starts or gradients are used up."""
-        waiting = np.empty((0, self._density.dim)) if prior_points is None else prior_points
-        waiting = waiting[inside(self._density, waiting)]
+        """Start in batches, and ascend where a start belongs to no known mode."""
+        around = self._surroundings(prior_points)
+        most = self._effort.n_gradients
         n_done, total = 1, self._effort.n_starts
-        while n_done < total and self._n_ascents < self._effort.n_gradients:
-            self._report("search for modes", n_done, total)
-            left = self._effort.n_gradients - self._n_ascents
-            # small batches while an ascent is dear, so that none goes far beyond what is left
-            n = left * n_done // (4 * self._n_ascents) if n_done > 1 else 0
+        while n_done < total and self._n_ascents < most:
+            self._report("search for modes", self._n_ascents, most)
+            # small batches while a start is dear, so that none goes far beyond what is left
+            n = (most - self._n_ascents) * n_done // (4 * self._n_ascents) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
-            batch, waiting = waiting[: n // 2], waiting[n // 2 :]
-            n_jittered = n - len(batch)
-            around = jittered(self._density, self._start, self._rng, n_jittered, self._units)
-            starts = np.concatenate([batch, around])
-            if not len(starts):
-                break
-            self._ascend(starts)
-            n_done += len(starts)
+            starts, n_gradients = pulled_inside(self._density, *around.draw(n, self._rng))
+            self._n_ascents += n_gradients
+            n_done += n
+            if len(starts.points):
+                self._sort(starts)
             if not any(basin.converged for basin in self._basins.known):
                 # all of them run away: where they began tells more than where they end
                 break
-        self._report("search for modes", total, total)
+        self._report("search for modes", most, most)
+
+    def _surroundings(self, prior_points: FloatArray | None) -> Surroundings:
+        first = self._fits.get(0)
+        places, units = [self._start], [self._units]
+        if first is not None:
+            self._know(0)
+            places.append(first.base.mean)
+            units.append(first.base.standard_deviation)
+        return Surroundings(np.array(places), np.array(units), prior_points)
+
+    def _sort(self, starts: Starts) -> None:
+        """Count starts for the known modes they belong to; ascend from the others."""
+        known = self._basins.known
+        owners = self._known.owners(starts)
+        for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
+            known[i].hits += int(n)
+        n_before = len(known)
+        climbing = starts.points[owners.number < 0]
+        if len(climbing):
+            self._ascend(climbing)
+        flanks = np.flatnonzero(np.isfinite(owners.rest))
+        if len(flanks) and self._in_vain < _MOST_IN_VAIN:
+            flanks = flanks[np.argsort(owners.rest[flanks])[-_FOLLOWED:]]
+            n_known = len(known)
+            beyond = self._known.beyond(starts.at(flanks))
+            if len(beyond):
+                self._ascend(beyond)
+            self._in_vain = 0 if len(known) > n_known else self._in_vain + len(flanks)
+        for i in range(n_before, len(known)):
+            if known[i].converged and self._n_gradients < self._effort.n_gradients // 4:
+                self._measure(i)
+                self._know(i)
+
+    def _know(self, i: int) -> None:
+        """Compare later starts with a mode."""
+        shape, fit = self._shapes.get(i), self._fits.get(i)
+        if shape is not None and fit is not None:
+            self._known.add(i, shape, fit.variance)
 
     def _measure(self, i: int) -> Curvature | None:
         """Take the curvature at the end of an ascent, unless that still rose."""
@@ -227,7 +273,7 @@ class _Searcher:
         chosen = rest[:MOST_FITS]
         tally = Tally(self._report, "shapes of modes", len(chosen))
         for i in chosen:
-            if self._n_gradients < most:
+            if self._n_gradients < most and i not in self._shapes:
                 self._measure(i)
             tally.add()
         best = sorted(self._fits, key=lambda i: self._fits[i].mass, reverse=True)
@@ -268,6 +314,7 @@ class _Searcher:
             n_unfinished=self._basins.n_lost,
             n_gradients=self._n_ascents
             + self._basins.n_gradients
+            + self._known.n_gradients
             + self._n_gradients
             + self._n_refined,
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
@@ -280,7 +327,8 @@ def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator)
     start = np.asarray(start, dtype=np.float64)
     if inside(density, start[None])[0]:
         return start
-    nearby = jittered(density, start, rng, 2, np.ones(density.dim))
+    offsets = jitter(rng, 2, np.ones((2, density.dim)))
+    nearby = pulled_inside(density, np.stack([start, start]), offsets)[0].points
     if not len(nearby):
         raise BaseError(
             "The log density or its gradient is not finite at the start of the search, nor around "

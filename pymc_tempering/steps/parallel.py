@@ -98,7 +98,7 @@ class ParallelTempering(TemperedStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        How far to search for modes before the run: with 50,000 gradients for all chains, with ten
         times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
