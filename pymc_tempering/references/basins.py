@@ -41,6 +41,8 @@ class Basin:
         Whether the end is a maximum; otherwise the density rises on.
     hits : int
         Ascents that ended here.
+    is_gaussian : bool
+        Whether a Gaussian was seen to fit what is around the end.
     """
 
     start: FloatArray
@@ -48,6 +50,7 @@ class Basin:
     value: float
     converged: bool
     hits: int = 1
+    is_gaussian: bool = False
 
 
 class Basins:
@@ -125,9 +128,9 @@ class Basins:
     ) -> Basin | None:
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
             known = self.known[i]
-            # ends on a ridge are of one height; a narrow mode may be tens of nats above a wide one
-            # without a dip on the line, where the wide one has its mass all around
-            if maximum is not None and known.converged and abs(maximum - known.value) > MAX_DIP:
+            # no ridge, which alone has ends of unlike heights: a narrow mode may be tens of nats
+            # above a wide one without a dip on the line, where the wide one's mass is all around
+            if maximum is not None and known.is_gaussian and abs(maximum - known.value) > MAX_DIP:
                 continue
             # three points tell nearly all modes apart, and the others take no more
             if self._dip(end, i, _FEW_POINTS) <= MAX_DIP and (

@@ -28,7 +28,9 @@ from pymc_tempering.references.local import (
     assess,
     combine_local_bases,
     merge,
+    peak_at,
     refine,
+    unsure_modes,
 )
 from pymc_tempering.references.starts import (
     Starts,
@@ -91,11 +93,14 @@ class Prepared:
     fits : tuple of GaussianBase
         The distinct local fits, not widened, the best ELBO first; without those of negligible mass.
     search : Search
+    unsure : tuple of GaussianBase
+        Maxima, with their curvature, of modes with poor fits that may hold much of the mass.
     """
 
     anchor: GaussianBase
     fits: tuple[GaussianBase, ...]
     search: Search
+    unsure: tuple[GaussianBase, ...] = ()
 
     @cached_property
     def modes(self) -> FloatArray:
@@ -151,11 +156,13 @@ class _Searcher:
     ) -> None:
         self._density, self._start, self._rng = density, start, rng
         self._effort, self._report = effort, report
+        self._share = effort.n_gradients // 5
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins = Basins(density)
         self._fits: dict[int, LocalFit] = {}
         self._shapes: dict[int, GaussianBase] = {}
+        self._variances: dict[int, float] = {}
         self._known = KnownModes(density)
         self._n_ascents = self._n_gradients = self._n_refined = self._in_vain = 0
         self._ascend(start[None], _FIRST_GRADIENTS)
@@ -229,15 +236,14 @@ class _Searcher:
                 self._ascend(beyond)
             self._in_vain = 0 if len(known) > n_known else self._in_vain + len(flanks)
         for i in range(n_before, len(known)):
-            if known[i].converged and self._n_gradients < self._effort.n_gradients // 4:
+            if known[i].converged and self._n_gradients < self._share // 2:
                 self._measure(i)
                 self._know(i)
 
     def _know(self, i: int) -> None:
         """Compare later starts with a mode."""
-        shape, fit = self._shapes.get(i), self._fits.get(i)
-        if shape is not None and fit is not None:
-            self._known.add(i, shape, fit.variance)
+        if i in self._variances:
+            self._known.add(i, self._shapes[i], self._variances[i])
 
     def _measure(self, i: int) -> Curvature | None:
         """Take the curvature at the end of an ascent, unless that still rose."""
@@ -250,6 +256,9 @@ class _Searcher:
         self._n_gradients += found.n_gradients + N_DRAWS
         if fit is not None:
             self._fits[i] = fit
+            # of the curvature, which is what later starts are compared with
+            self._variances[i] = fit.variance
+            basin.is_gaussian = fit.variance <= GAUSSIAN
         return found
 
     def _fit(self, i: int) -> None:
@@ -268,8 +277,7 @@ class _Searcher:
     def _fit_rest(self) -> None:
         known = self._basins.known
         rest = sorted(range(1, len(known)), key=lambda i: known[i].value, reverse=True)
-        share = self._effort.n_gradients // 2
-        most = self._n_gradients + share
+        most = self._n_gradients + self._share
         chosen = rest[:MOST_FITS]
         tally = Tally(self._report, "shapes of modes", len(chosen))
         for i in chosen:
@@ -281,11 +289,15 @@ class _Searcher:
         poor = runaways + [i for i in best if i > 0 and self._fits[i].variance > GAUSSIAN]
         tally = Tally(self._report, "local fits", len(poor[:MOST_REFINED]))
         for i in poor[:MOST_REFINED]:
-            if self._n_refined < share:
+            if self._n_refined < self._share:
                 self._fit(i)
             tally.add()
         for i, fit in self._fits.items():
-            self._fits[i] = fit._replace(hits=known[i].hits)
+            peak = None
+            if fit.variance > GAUSSIAN:
+                peak, n_gradients = peak_at(self._density, known[i], self._units)
+                self._n_refined += n_gradients
+            self._fits[i] = fit._replace(hits=known[i].hits, peak=peak)
 
     def result(self) -> Prepared:
         """Fit what was found, and combine the fits.
@@ -303,9 +315,9 @@ class _Searcher:
             )
         fits = merge(self._density, list(self._fits.values()))
         best = max(fit.elbo for fit in fits)
-        kept = [fit for fit in fits if fit.mass >= best - NEGLIGIBLE]
+        kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
         known = self._basins.known
-        others = [fit.hits for fit in fits if fit.mass < best - NEGLIGIBLE]
+        others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
         others += [known[i].hits for i in range(len(known)) if i not in self._fits]
         masses = softmax([fit.mass for fit in kept])
         search = Search(
@@ -320,7 +332,7 @@ class _Searcher:
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
         )
         bases = tuple(fit.base for fit in kept)
-        return Prepared(combine_local_bases(bases), bases, search)
+        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))
 
 
 def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:
