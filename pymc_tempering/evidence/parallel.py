@@ -151,9 +151,10 @@ def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> Iterator[Doubt]:
     if unreached:
         yield Doubt(
             "mode_out_of_reach",
-            f"local fits found {unreached} mode(s) many standard deviations outside the base "
-            "that was given, and it may not adapt, so log Z may lack their mass.",
-            "Leave `adapt_base` on, or give a wider base.",
+            f"local fits found {unreached} mode(s) from which no draw comes: many standard "
+            "deviations outside a base that was given and may not adapt, or of a shape that no "
+            "Gaussian has, by height and curvature with much of the mass. Log Z may lack it.",
+            "Leave `adapt_base` on, give a wider base, or sample that mode by itself.",
             {"n_unreached_modes": unreached},
         )
     rates = arrays["swap_acceptance_rate"]

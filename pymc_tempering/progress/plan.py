@@ -24,7 +24,7 @@ STOPPING = "Ctrl-C stops; the draws after tuning that there are by then are kept
 
 FIRST_TIME = ", and more where the samplers are compiled for the first time"
 
-FIT_GRADIENTS = (1.2e4, 8e4)
+FIT_GRADIENTS = (5e4, 1.2e5)
 """Of the search for modes, which all chains share: with one mode, and with many."""
 
 SCAN_GRADIENTS = {

@@ -41,6 +41,8 @@ class Basin:
         Whether the end is a maximum; otherwise the density rises on.
     hits : int
         Ascents that ended here.
+    is_gaussian : bool
+        Whether a Gaussian was seen to fit what is around the end.
     """
 
     start: FloatArray
@@ -48,6 +50,7 @@ class Basin:
     value: float
     converged: bool
     hits: int = 1
+    is_gaussian: bool = False
 
 
 class Basins:
@@ -95,13 +98,13 @@ class Basins:
                 self.n_lost += 1
                 continue
             distances = np.linalg.norm(places[: len(self.known)] - u[i], axis=1)
-            known = self._nearby(found.ends[i], distances)
             converged = bool(found.converged[i])
+            value = float(found.values[i])
+            known = self._nearby(found.ends[i], distances, value if converged else None)
             if known is not None:
                 known.hits += 1
             elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
                 places[len(self.known)] = u[i]
-                value = float(found.values[i])
                 self.known.append(Basin(starts[i], found.ends[i], value, converged))
             else:
                 self.n_lost += 1
@@ -120,13 +123,20 @@ class Basins:
             self.known[i].hits += int(n)
         return np.flatnonzero(~same)
 
-    def _nearby(self, end: FloatArray, distances: FloatArray) -> Basin | None:
+    def _nearby(
+        self, end: FloatArray, distances: FloatArray, maximum: float | None
+    ) -> Basin | None:
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
+            known = self.known[i]
+            # no ridge, which alone has ends of unlike heights: a narrow mode may be tens of nats
+            # above a wide one without a dip on the line, where the wide one's mass is all around
+            if maximum is not None and known.is_gaussian and abs(maximum - known.value) > MAX_DIP:
+                continue
             # three points tell nearly all modes apart, and the others take no more
             if self._dip(end, i, _FEW_POINTS) <= MAX_DIP and (
                 distances[i] < _CLOSE or self._dip(end, i, _MANY_POINTS) <= MAX_DIP
             ):
-                return self.known[i]
+                return known
         return None
 
     def _dip(self, end: FloatArray, i: int, n_points: int) -> float:

@@ -19,7 +19,7 @@ class Search:
     ----------
     hits : tuple of int
         For each distinct mode the starts that led there; first those that were fitted, as in
-        :attr:`.prepare.Prepared.fits`, then those left out.
+        :attr:`.prepared.Prepared.fits`, then those left out.
     n_left_out : int
         Modes that the reference leaves out: their fits have negligible mass.
     n_unfinished : int

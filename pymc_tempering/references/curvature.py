@@ -16,7 +16,8 @@ from pymc_tempering.types import FloatArray
 __all__ = ["Curvature", "curvature_at"]
 
 # nats by which the density falls over a step: far above rounding, and no further than the mode
-_LEAST_FALL, _FALL, _MOST_FALL = 1e-3, 0.05, 0.5
+_FALL = 0.05
+_LEAST_SHARE, _MOST_SHARE = 0.02, 10.0
 _MOST_TRIES = 12
 
 # steps in units of the given scales
@@ -33,6 +34,7 @@ def _second_differences(
     z: FloatArray,
     steps: FloatArray,
     longest: FloatArray,
+    wanted_fall: float,
     precision: FloatArray,
     here: FloatArray,
 ) -> int:
@@ -63,9 +65,10 @@ def _second_differences(
                 other = above if has_up else below
                 slope = here[i] if has_up else -here[i]
                 fall = abs(value + slope * steps[i] - other)
-            factor = math.sqrt(_FALL / max(fall, 1e-12))
+            factor = math.sqrt(wanted_fall / max(fall, 1e-12))
             factor = min(max(factor, 1e-3), longest[i] / steps[i])
-            if _LEAST_FALL <= fall <= _MOST_FALL or 0.99 < factor < 1.01:
+            share = fall / wanted_fall
+            if _LEAST_SHARE <= share <= _MOST_SHARE or 0.99 < factor < 1.01:
                 break
             steps[i] *= factor
         for j in range(dim):
@@ -102,7 +105,9 @@ class Curvature(NamedTuple):
 
 
 @density_guard()
-def curvature_at(density: Density, z: FloatArray, units: FloatArray) -> Curvature:
+def curvature_at(
+    density: Density, z: FloatArray, units: FloatArray, fall: float = _FALL
+) -> Curvature:
     """Fit a Gaussian to the curvature of the log density at a maximum.
 
     Parameters
@@ -113,6 +118,9 @@ def curvature_at(density: Density, z: FloatArray, units: FloatArray) -> Curvatur
     units : ndarray of shape (D,)
         Rough standard deviations: where the search for the size of differences begins, and a
         ten thousandth of the most that a flat direction gets.
+    fall : float, default 0.05
+        nats by which the density is to fall over a difference, roughly: over many the curvature is
+        that of the mode, over few that of its maximum.
 
     Examples
     --------
@@ -125,7 +133,7 @@ def curvature_at(density: Density, z: FloatArray, units: FloatArray) -> Curvatur
     steps = 0.3 * units
     precision, gradient = np.empty((z.size, z.size)), np.empty(z.size)
     n_gradients = _second_differences(
-        density.address, np.array(z), steps, _LONGEST * units, precision, gradient
+        density.address, np.array(z), steps, _LONGEST * units, fall, precision, gradient
     )
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps

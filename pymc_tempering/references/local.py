@@ -4,20 +4,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MAX_DIP, Basin
+from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.elbo import dip_between, evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.moments import match_moments, widen
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "merge", "refine"]
+__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "merge", "peak_at",
+           "refine", "unsure_modes"]  # fmt: skip
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
@@ -27,8 +30,10 @@ N_DRAWS, _N_REFINED_DRAWS, _N_CANDIDATE_DRAWS = 100, 400, 16
 _N_PATH = 64
 _CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
 _FIRST_SCALE = 0.1
+_AT_PEAK = 1e-3
 _MOST_HALF_VARIANCE = 10.0
 _N_NEAREST = 3
+_MUCH = 0.1
 
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
@@ -46,11 +51,14 @@ class LocalFit(NamedTuple):
         Of ``log_target - log_base`` under it; see :class:`.elbo.Elbo`.
     hits : int
         Starts that led to the mode.
+    peak : GaussianBase, optional
+        Of a poor fit, from its maximum; see :func:`peak_at`.
     """
 
     base: GaussianBase
     variance: float
     hits: int
+    peak: GaussianBase | None = None
 
     @property
     def elbo(self) -> float:
@@ -62,6 +70,13 @@ class LocalFit(NamedTuple):
     def mass(self) -> float:
         """ELBO plus what it misses, to second order: log of the mode's mass, in nats."""
         return self.elbo + min(0.5 * self.variance, _MOST_HALF_VARIANCE)
+
+    @property
+    def most(self) -> float:
+        """What the mass may be: the larger of :attr:`mass` and that of :attr:`peak`, in nats."""
+        if self.peak is None or self.peak.log_zeta is None:
+            return self.mass
+        return max(self.mass, self.peak.log_zeta)
 
 
 def assess(
@@ -76,6 +91,33 @@ def assess(
     if not np.isfinite(elbo.value):
         return None
     return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance, hits)
+
+
+def peak_at(density: Density, basin: Basin, units: FloatArray) -> tuple[GaussianBase | None, int]:
+    """Gaussian of the curvature at a maximum itself, with Laplace's approximation of the mass.
+
+    Of a curved mode a Gaussian inside has next to no mass, and so has an ELBO; the curvature at the
+    maximum does not know of the bend, nor of the mass beyond it.
+
+    Parameters
+    ----------
+    density : Density
+    basin : Basin
+    units : ndarray of shape (D,)
+        Rough standard deviations.
+
+    Returns
+    -------
+    peak : GaussianBase or None
+        With the log of the mass as ``log_zeta``; None where there is no maximum.
+    n_gradients : int
+    """
+    if not basin.converged:
+        return None, 0
+    found = curvature_at(density, basin.end, units, _AT_PEAK)
+    log_mass = basin.value + found.base.log_det_scale + 0.5 * density.dim * LOG_2PI
+    peak = GaussianBase(found.base.mean, found.base.scale, log_mass)
+    return (peak if found.is_maximum else None), found.n_gradients
 
 
 def refine(
@@ -124,8 +166,9 @@ def merge(density: Density, fits: Sequence[LocalFit]) -> list[LocalFit]:
     """Put fits of the same mode together: the best ELBO stays, with the hits of all.
 
     Two fits are of one mode if no coordinate of their means differs by more than a pooled standard
-    deviation, or if the log density has no dip of more than one nat on the straight line between
-    their means; the latter is looked at for the three nearest.
+    deviation, or if one of them at least is poor and the log density has no dip of more than one
+    nat on the straight line between their means; the latter is looked at for the three nearest. A
+    narrow mode in the flank of a wide one has no dip before it, and both have good fits.
 
     Parameters
     ----------
@@ -141,13 +184,34 @@ def merge(density: Density, fits: Sequence[LocalFit]) -> list[LocalFit]:
     for fit in sorted(fits, key=lambda fit: fit.elbo, reverse=True):
         distances = [_distance(fit.base, other.base) for other in kept]
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            dip = dip_between(density, fit.base.mean, kept[i].base.mean)
-            if distances[i] <= 1.0 or dip <= MAX_DIP:
+            if distances[i] <= 1.0 or _joined(density, fit, kept[i]):
                 kept[i] = kept[i]._replace(hits=kept[i].hits + fit.hits)
                 break
         else:
             kept.append(fit)
     return kept
+
+
+def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
+    """Peaks of the modes with poor fits that may have a tenth of the mass or more.
+
+    Without that of the fit with most mass, from which draws come for certain.
+
+    Parameters
+    ----------
+    fits : sequence of LocalFit
+        Of distinct modes, one at least.
+    """
+    first = max(fits, key=lambda fit: fit.mass)
+    least = logsumexp([fit.most for fit in fits]) + np.log(_MUCH)
+    others = [fit for fit in fits if fit is not first and fit.most >= least]
+    return tuple(fit.peak for fit in others if fit.peak is not None)
+
+
+def _joined(density: Density, a: LocalFit, b: LocalFit) -> bool:
+    if max(a.variance, b.variance) <= GAUSSIAN:
+        return False
+    return dip_between(density, a.base.mean, b.base.mean) <= MAX_DIP
 
 
 def _distance(a: GaussianBase, b: GaussianBase) -> float:

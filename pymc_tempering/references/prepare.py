@@ -12,14 +12,15 @@ from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
-from pymc_tempering.references.search import SEARCHES, Prepared, find_modes
+from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.search import SEARCHES, find_modes
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["Prepared", "fit_base", "prepare", "shared_generator"]
+__all__ = ["fit_base", "prepare", "shared_generator"]
 
 METHODS = ("advi",)
 
@@ -108,8 +109,10 @@ def fit_base(
     """Fit a Gaussian base to a model, as the steps do.
 
     1. Ascents from the model's initial point, from draws of its prior, and from mirrored pairs of
-       points around the initial one, at 1 to 10 times the larger of 1 and the standard deviation
-       of the first fit: a thousand and more, as many as 20,000 gradients allow.
+       points around the initial one and the first mode, which differ in few coordinates or in all,
+       at 0.5 to 15 times the standard deviation of the first fit or the larger of it and 1: as
+       many as 50,000 gradients allow. A start at which density and gradient are those of a known
+       mode counts for it without an ascent.
     2. Gaussians from the curvature at the distinct ends; where the density is no Gaussian,
        variational fits (ADVI) of full rank, from the best place on the way to the end.
     3. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no

@@ -4,8 +4,6 @@ A start leads to a mode only from within its basin, and an ascent costs a few do
 a variational fit costs thousands. So breadth comes first, and depth is for what was found.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +11,7 @@ from scipy.special import softmax
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.endless import NO_RISE, Rise, rise_beyond
+from pymc_tempering.engine.path.endless import Rise, first_rise
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
@@ -22,6 +20,7 @@ from pymc_tempering.references.basins import Basins
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.curvature import Curvature, curvature_at
 from pymc_tempering.references.halo import find_halos
+from pymc_tempering.references.known import KnownModes
 from pymc_tempering.references.local import (
     GAUSSIAN,
     N_DRAWS,
@@ -29,13 +28,22 @@ from pymc_tempering.references.local import (
     assess,
     combine_local_bases,
     merge,
+    peak_at,
     refine,
+    unsure_modes,
 )
-from pymc_tempering.references.starts import inside, jittered
+from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.starts import (
+    Starts,
+    Surroundings,
+    inside,
+    jitter,
+    pulled_inside,
+)
 from pymc_tempering.references.watch import Report, Tally, unwatched
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SEARCHES", "Effort", "Prepared", "find_modes"]
+__all__ = ["SEARCHES", "Effort", "find_modes"]
 
 
 class Effort(NamedTuple):
@@ -44,9 +52,9 @@ class Effort(NamedTuple):
     Attributes
     ----------
     n_starts : int
-        Ascents, unless the gradients are used up before.
+        Unless the gradients are used up before.
     n_gradients : int
-        Of all ascents.
+        Of all starts and ascents.
     """
 
     n_starts: int
@@ -55,13 +63,17 @@ class Effort(NamedTuple):
 
 SEARCHES = {
     "none": Effort(1, 1000),
-    "default": Effort(8192, 20_000),
-    "thorough": Effort(81_920, 200_000),
+    "default": Effort(50_000, 50_000),
+    "thorough": Effort(500_000, 500_000),
 }
 """Efforts by the names that users give."""
 
-_LEAST_BATCH, _MOST_BATCH = 32, 256
+_LEAST_BATCH, _MOST_BATCH = 32, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
+
+_FOLLOWED, _MOST_IN_VAIN = 2, 8
+"""Starts of a batch from which the rest of the known modes is followed, and how many of them in
+a row may lead nowhere before that is given up."""
 
 MOST_FITS, MOST_REFINED = 64, 8
 """Modes of which the curvature is taken, the highest first, and of which a variational fit is made
@@ -72,29 +84,6 @@ MOST_RISES = 2
 
 NEGLIGIBLE = 10.0
 """nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What is known of a target before any tempering.
-
-    Attributes
-    ----------
-    anchor : GaussianBase
-        The local fits combined by matched moments, with an ELBO as ``log_zeta``.
-    fits : tuple of GaussianBase
-        The distinct local fits, not widened, the best ELBO first; without those of negligible mass.
-    search : Search
-    """
-
-    anchor: GaussianBase
-    fits: tuple[GaussianBase, ...]
-    search: Search
-
-    @cached_property
-    def modes(self) -> FloatArray:
-        """Means of the fits, ``z``, shape (n_modes, D)."""
-        return np.stack([fit.mean for fit in self.fits])
 
 
 @density_guard()
@@ -145,12 +134,15 @@ class _Searcher:
     ) -> None:
         self._density, self._start, self._rng = density, start, rng
         self._effort, self._report = effort, report
+        self._share = effort.n_gradients // 5
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins = Basins(density)
         self._fits: dict[int, LocalFit] = {}
         self._shapes: dict[int, GaussianBase] = {}
-        self._n_ascents = self._n_gradients = self._n_refined = 0
+        self._variances: dict[int, float] = {}
+        self._known = KnownModes(density)
+        self._n_ascents = self._n_gradients = self._n_refined = self._in_vain = 0
         self._ascend(start[None], _FIRST_GRADIENTS)
         for _ in range(_MOST_REPEATS):
             found = self._measure(0)
@@ -175,28 +167,61 @@ class _Searcher:
         self._basins.add(starts, found, self._coordinates)
 
     def look_around(self, prior_points: FloatArray | None) -> None:
-        """Ascend in batches until starts or gradients are used up."""
-        waiting = np.empty((0, self._density.dim)) if prior_points is None else prior_points
-        waiting = waiting[inside(self._density, waiting)]
+        """Start in batches, and ascend where a start belongs to no known mode."""
+        around = self._surroundings(prior_points)
+        most = self._effort.n_gradients
         n_done, total = 1, self._effort.n_starts
-        while n_done < total and self._n_ascents < self._effort.n_gradients:
-            self._report("search for modes", n_done, total)
-            left = self._effort.n_gradients - self._n_ascents
-            # small batches while an ascent is dear, so that none goes far beyond what is left
-            n = left * n_done // (4 * self._n_ascents) if n_done > 1 else 0
+        while n_done < total and self._n_ascents < most:
+            self._report("search for modes", self._n_ascents, most)
+            # small batches while a start is dear, so that none goes far beyond what is left
+            n = (most - self._n_ascents) * n_done // (4 * self._n_ascents) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
-            batch, waiting = waiting[: n // 2], waiting[n // 2 :]
-            n_jittered = n - len(batch)
-            around = jittered(self._density, self._start, self._rng, n_jittered, self._units)
-            starts = np.concatenate([batch, around])
-            if not len(starts):
-                break
-            self._ascend(starts)
-            n_done += len(starts)
+            starts, n_gradients = pulled_inside(self._density, *around.draw(n, self._rng))
+            self._n_ascents += n_gradients
+            n_done += n
+            if len(starts.points):
+                self._sort(starts)
             if not any(basin.converged for basin in self._basins.known):
                 # all of them run away: where they began tells more than where they end
                 break
-        self._report("search for modes", total, total)
+        self._report("search for modes", most, most)
+
+    def _surroundings(self, prior_points: FloatArray | None) -> Surroundings:
+        first = self._fits.get(0)
+        places, units = [self._start], [self._units]
+        if first is not None:
+            self._know(0)
+            places.append(first.base.mean)
+            units.append(first.base.standard_deviation)
+        return Surroundings(np.array(places), np.array(units), prior_points)
+
+    def _sort(self, starts: Starts) -> None:
+        """Count starts for the known modes they belong to; ascend from the others."""
+        known = self._basins.known
+        owners = self._known.owners(starts)
+        for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
+            known[i].hits += int(n)
+        n_before = len(known)
+        climbing = starts.points[owners.number < 0]
+        if len(climbing):
+            self._ascend(climbing)
+        flanks = np.flatnonzero(np.isfinite(owners.rest))
+        if len(flanks) and self._in_vain < _MOST_IN_VAIN:
+            flanks = flanks[np.argsort(owners.rest[flanks])[-_FOLLOWED:]]
+            n_known = len(known)
+            beyond = self._known.beyond(starts.at(flanks))
+            if len(beyond):
+                self._ascend(beyond)
+            self._in_vain = 0 if len(known) > n_known else self._in_vain + len(flanks)
+        for i in range(n_before, len(known)):
+            if known[i].converged and self._n_gradients < self._share // 2:
+                self._measure(i)
+                self._know(i)
+
+    def _know(self, i: int) -> None:
+        """Compare later starts with a mode."""
+        if i in self._variances:
+            self._known.add(i, self._shapes[i], self._variances[i])
 
     def _measure(self, i: int) -> Curvature | None:
         """Take the curvature at the end of an ascent, unless that still rose."""
@@ -209,6 +234,9 @@ class _Searcher:
         self._n_gradients += found.n_gradients + N_DRAWS
         if fit is not None:
             self._fits[i] = fit
+            # of the curvature, which is what later starts are compared with
+            self._variances[i] = fit.variance
+            basin.is_gaussian = fit.variance <= GAUSSIAN
         return found
 
     def _fit(self, i: int) -> None:
@@ -227,12 +255,11 @@ class _Searcher:
     def _fit_rest(self) -> None:
         known = self._basins.known
         rest = sorted(range(1, len(known)), key=lambda i: known[i].value, reverse=True)
-        share = self._effort.n_gradients // 2
-        most = self._n_gradients + share
+        most = self._n_gradients + self._share
         chosen = rest[:MOST_FITS]
         tally = Tally(self._report, "shapes of modes", len(chosen))
         for i in chosen:
-            if self._n_gradients < most:
+            if self._n_gradients < most and i not in self._shapes:
                 self._measure(i)
             tally.add()
         best = sorted(self._fits, key=lambda i: self._fits[i].mass, reverse=True)
@@ -240,11 +267,15 @@ class _Searcher:
         poor = runaways + [i for i in best if i > 0 and self._fits[i].variance > GAUSSIAN]
         tally = Tally(self._report, "local fits", len(poor[:MOST_REFINED]))
         for i in poor[:MOST_REFINED]:
-            if self._n_refined < share:
+            if self._n_refined < self._share:
                 self._fit(i)
             tally.add()
         for i, fit in self._fits.items():
-            self._fits[i] = fit._replace(hits=known[i].hits)
+            peak = None
+            if fit.variance > GAUSSIAN:
+                peak, n_gradients = peak_at(self._density, known[i], self._units)
+                self._n_refined += n_gradients
+            self._fits[i] = fit._replace(hits=known[i].hits, peak=peak)
 
     def result(self) -> Prepared:
         """Fit what was found, and combine the fits.
@@ -264,9 +295,9 @@ class _Searcher:
         halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng)
         fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
         best = max(fit.elbo for fit in fits)
-        kept = [fit for fit in fits if fit.mass >= best - NEGLIGIBLE]
+        kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
         known = self._basins.known
-        others = [fit.hits for fit in fits if fit.mass < best - NEGLIGIBLE]
+        others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
         others += [known[i].hits for i in range(len(known)) if i not in self._fits]
         masses = softmax([fit.mass for fit in kept])
         bases = tuple(fit.base for fit in kept)
@@ -277,6 +308,7 @@ class _Searcher:
             n_unfinished=self._basins.n_lost,
             n_gradients=self._n_ascents
             + self._basins.n_gradients
+            + self._known.n_gradients
             + self._n_gradients
             + self._n_refined
             + n_halos
@@ -284,27 +316,23 @@ class _Searcher:
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
             rise=rise,
         )
-        return Prepared(combine_local_bases(bases), bases, search)
+        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))
 
     def _rise(self, fit: GaussianBase) -> Rise:
         """Look at the mass along the highest ascents that found no end, away from the best fit."""
-        base = GaussianBase(fit.mean, fit.standard_deviation)
         endless = [basin for i, basin in enumerate(self._basins.known)
                    if not basin.converged or i not in self._fits]  # fmt: skip
-        rise, n_gradients = NO_RISE, 0
-        for basin in sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]:
-            rise = rise_beyond(self._density, base, basin.end)
-            n_gradients += rise.n_gradients
-            if rise.coordinate >= 0:
-                break
-        return rise._replace(n_gradients=n_gradients)
+        highest = sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
+        base = GaussianBase(fit.mean, fit.standard_deviation)
+        return first_rise(self._density, base, [basin.end for basin in highest])
 
 
 def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:
     start = np.asarray(start, dtype=np.float64)
     if inside(density, start[None])[0]:
         return start
-    nearby = jittered(density, start, rng, 2, np.ones(density.dim))
+    offsets = jitter(rng, 2, np.ones((2, density.dim)))
+    nearby = pulled_inside(density, np.stack([start, start]), offsets)[0].points
     if not len(nearby):
         raise BaseError(
             "The log density or its gradient is not finite at the start of the search, nor around "

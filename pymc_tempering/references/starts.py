@@ -1,70 +1,187 @@
-"""Where ascents start: around the initial point at several scales, and at draws of the prior."""
+"""Where ascents start: around places at many scales, in few coordinates or all, and in the prior.
+
+Jitter that is independent in all coordinates hardly ever meets a mode that differs in a few of
+them: in 20 dimensions two in a million directions are within 34 degrees of a given one. Modes of
+real models often differ in few, or by a shift of one variable's coordinates together.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import BoolArray, FloatArray
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["inside", "jittered"]
+__all__ = ["Starts", "Surroundings", "evaluated", "inside", "jitter", "pulled_inside"]
 
-SCALES = (1.0, 2.0, 5.0, 10.0)
-"""Standard deviations of the jitter, taken in turn: modes nearby need a small one, modes far away
-a large one."""
+SMALLEST, LARGEST = 0.5, 15.0
+"""Standard deviations of the jitter, log uniform: modes nearby need a small one, modes far away a
+large one."""
 
 _MOST_HALVINGS = 20
 
 
+class Starts(NamedTuple):
+    """Points of finite density and gradient.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, D)
+        ``z``.
+    values : ndarray of shape (n,)
+        Log density there, in nats.
+    grads : ndarray of shape (n, D)
+    """
+
+    points: FloatArray
+    values: FloatArray
+    grads: FloatArray
+
+    def at(self, rows: BoolArray | IntArray) -> "Starts":
+        """Return some of them."""
+        return Starts(self.points[rows], self.values[rows], self.grads[rows])
+
+
 @compiled
-def _finite(address: int, z: FloatArray, out: BoolArray) -> None:
-    grad = np.empty(z.shape[1])
+def _evaluate(address: int, z: FloatArray, values: FloatArray, grads: FloatArray) -> None:
     for n in range(z.shape[0]):
-        check = call_density(address, z[n], grad)
-        for i in range(z.shape[1]):
-            check += 0.0 * grad[i]
-        out[n] = np.isfinite(check)
+        values[n] = call_density(address, z[n], grads[n])
+
+
+def _at(density: Density, points: FloatArray) -> tuple[Starts, BoolArray]:
+    points = np.ascontiguousarray(points)
+    values, grads = np.empty(len(points)), np.empty(points.shape)
+    _evaluate(density.address, points, values, grads)
+    fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
+    return Starts(points, values, grads), fine
+
+
+def evaluated(density: Density, points: FloatArray) -> Starts:
+    """Evaluate a density at points, and leave out those without a finite value and gradient."""
+    starts, fine = _at(density, points)
+    return starts.at(fine)
 
 
 def inside(density: Density, points: FloatArray) -> BoolArray:
     """Tell at which rows of ``points`` the log density and its gradient are finite."""
-    out = np.empty(len(points), dtype=np.bool_)
-    _finite(density.address, np.ascontiguousarray(points), out)
-    return out
+    return _at(density, points)[1]
 
 
-def jittered(
-    density: Density, start: FloatArray, rng: np.random.Generator, n: int, units: FloatArray
-) -> FloatArray:
-    """Points around a start, in mirrored pairs ``start ± jitter``.
+def pulled_inside(density: Density, centres: FloatArray, offsets: FloatArray) -> tuple[Starts, int]:
+    """Evaluate a density at offsets from places.
 
-    A start midway between two modes is common, and then each is reached from its own side. Points
-    outside the support come nearer by halves, so that narrow supports are met too.
+    Points outside the support come nearer by halves, so that narrow supports are met too.
 
     Parameters
     ----------
     density : Density
         The target's compiled log density and gradient.
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-    n : int
-        Number wanted.
-    units : ndarray of shape (D,)
-        What the scales are multiples of.
+    centres, offsets : ndarray of shape (n, D)
 
     Returns
     -------
-    ndarray of shape (m, D)
-        Inside the support, m <= n.
+    starts : Starts
+        Inside the support, n at most.
+    n_gradients : int
     """
-    n_pairs = (n + 1) // 2
-    scales = np.resize(SCALES, n_pairs)[:, None]
-    jitter = scales * units * rng.standard_normal((n_pairs, start.size))
-    jitter = np.stack([jitter, -jitter], axis=1).reshape(-1, start.size)[:n]
-    fine = inside(density, start + jitter)
+    offsets = np.array(offsets)
+    starts, fine = _at(density, centres + offsets)
+    n_gradients = len(offsets)
     for _ in range(_MOST_HALVINGS):
         if fine.all():
             break
-        jitter[~fine] *= 0.5
-        fine[~fine] = inside(density, start + jitter[~fine])
-    return (start + jitter)[fine]
+        out = ~fine
+        offsets[out] *= 0.5
+        nearer, fine[out] = _at(density, (centres + offsets)[out])
+        for into, values in zip(starts, nearer, strict=True):
+            into[out] = values
+        n_gradients += int(out.sum())
+    return starts.at(fine), n_gradients
+
+
+def _moved(rng: np.random.Generator, n: int, dim: int) -> tuple[BoolArray, BoolArray]:
+    """Which coordinates each of n starts moves, and whether it moves them together."""
+    kind = rng.permuted(np.resize([0, 1, 2], n))
+    size = np.exp(rng.uniform(0.0, np.log(dim + 1), n)).astype(np.int64)
+    # ranks of random numbers choose sets; places after a random first one, runs
+    rank = rng.random((n, dim)).argsort(axis=1)
+    first = (rng.random(n) * (dim - size + 1)).astype(np.int64)
+    chosen = np.where((kind == 1)[:, None], rank, np.arange(dim) - first[:, None])
+    moved = (kind == 0)[:, None] | ((chosen >= 0) & (chosen < size[:, None]))
+    return moved, ((kind > 0) & (rng.random(n) < 0.5))[:, None]
+
+
+def jitter(rng: np.random.Generator, n: int, units: FloatArray) -> FloatArray:
+    """Offsets in mirrored pairs, of scales that are log uniform from 0.5 to 15 units.
+
+    A start midway between two modes is common, and then each is reached from its own side. A third
+    of the pairs is independent in all coordinates; a third moves a random set of them, of log
+    uniform size; a third a run of neighbours, which are often of one variable. Of the latter two,
+    half move all their coordinates by the same number of units.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n : int
+        Number wanted.
+    units : ndarray of shape (n, D)
+        What the scales are multiples of, for each offset.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+    """
+    n_pairs, dim = (n + 1) // 2, units.shape[1]
+    noise = rng.standard_normal((n_pairs, dim))
+    moved, together = _moved(rng, n_pairs, dim)
+    noise = np.where(together, np.sign(noise[:, :1]), noise) * moved
+    noise *= np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST), n_pairs))[:, None]
+    return np.asarray(np.stack([noise, -noise], axis=1).reshape(-1, dim)[:n] * units)
+
+
+class Surroundings:
+    """Where a search starts: around places, at draws of the prior, and where both are crossed.
+
+    Parameters
+    ----------
+    places : ndarray of shape (K, D)
+        Fixed before the search, as every start is to be independent of what others find.
+    units : ndarray of shape (K, D)
+        Of the jitter; each place takes any of them.
+    prior_points : ndarray of shape (m, D), optional
+        Half of the starts: each once, and crossed with a place, of which a part of the coordinates
+        is replaced, as often as there is need.
+    """
+
+    def __init__(
+        self, places: FloatArray, units: FloatArray, prior_points: FloatArray | None
+    ) -> None:
+        self._places, self._units = places, units
+        self._prior = places[:0] if prior_points is None else prior_points
+        self._n_taken = 0
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Centres and offsets of n starts, both of shape (n, D)."""
+        n_prior = n // 2 if len(self._prior) else 0
+        # mirrored pairs have one centre
+        pairs = rng.integers(len(self._places), size=(n - n_prior + 1) // 2)
+        units = rng.integers(len(self._units), size=pairs.size)
+        centres = self._places[np.repeat(pairs, 2)[: n - n_prior]]
+        offsets = jitter(rng, len(centres), self._units[np.repeat(units, 2)[: n - n_prior]])
+        if not n_prior:
+            return centres, offsets
+        points, crossed = self._crossed(n_prior, rng)
+        return np.concatenate([centres, crossed]), np.concatenate([offsets, points - crossed])
+
+    def _crossed(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Points of the prior, of which the later ones have coordinates of a place; places."""
+        fresh = self._prior[self._n_taken : self._n_taken + n // 2 + 1]
+        self._n_taken += len(fresh)
+        n_crossed = n - len(fresh)
+        again = self._prior[rng.integers(len(self._prior), size=n_crossed)]
+        places = self._places[rng.integers(len(self._places), size=n)]
+        moved = np.ones((n, places.shape[1]), dtype=np.bool_)
+        moved[len(fresh) :] = _moved(rng, n_crossed, places.shape[1])[0]
+        return np.where(moved, np.concatenate([fresh, again]), places), places

@@ -63,7 +63,7 @@ TEMPERING: dict[str, Entry] = {
     "n_components": Entry(("chain",), "", "local fits in the mixture that the path starts from"),
     "log_z_before": Entry(("chain",), "nats", "rough log Z from the wide Gaussian of tuning"),
     "log_z_se_before": Entry(("chain",), "nats", "its error"),
-    "n_unreached_modes": Entry(("chain",), "", "modes found beyond a base kept as given"),
+    "n_unreached_modes": Entry(("chain",), "", "modes found from which no draw comes"),
     "search_starts": Entry(("chain",), "", "starts of the search for modes"),
     "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),
     "search_left_out": Entry(("chain",), "", "of these, places without mass, or without a fit"),

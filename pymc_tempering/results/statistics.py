@@ -153,7 +153,7 @@ STATISTICS: dict[str, Statistic] = {
     ),
     "log_z_se_before": Statistic("its error", _scalar("pt"), "nats"),
     "n_unreached_modes": _count(
-        "modes that local fits found beyond a base kept as given", _scalar("pt")
+        "modes that local fits found, and no draw comes from", _scalar("pt")
     ),
     "search_starts": _count("starts of the search for modes; the same for all draws"),
     "search_modes": _count("distinct places that these starts led to"),

@@ -22,6 +22,7 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.halo import one_place
 from pymc_tempering.references.mixture import first_mixture, refined_mixture, swap_rejection
+from pymc_tempering.steps.visits import not_visited
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ReferenceChoice", "Round", "log_reference", "settled_rule"]
@@ -123,6 +124,8 @@ class ReferenceChoice(Stateful):
     rule : {"gaussian", "mixture", "measured"}
     fits : sequence of GaussianBase
         The distinct local fits as they are.
+    unsure : sequence of GaussianBase
+        See :attr:`pymc_tempering.references.prepared.Prepared.unsure`.
     """
 
     _changing = (
@@ -136,9 +139,14 @@ class ReferenceChoice(Stateful):
         "uncovered",
         "log_z_before",
         "log_z_se_before",
+        "unsure",
+        "n_missed",
     )
 
-    def __init__(self, rule: str, fits: Sequence[GaussianBase]) -> None:
+    def __init__(
+        self, rule: str, fits: Sequence[GaussianBase], unsure: Sequence[GaussianBase] = ()
+    ) -> None:
+        self.unsure, self.n_missed = list(unsure), 0
         # without any fit there is nothing to mix
         self.rule = rule if fits else "gaussian"
         self.first: Mixture | None = None if self.rule == "gaussian" else first_mixture(fits)
@@ -168,6 +176,12 @@ class ReferenceChoice(Stateful):
         """Evaluations of the density since this was asked last."""
         n, self.n_evaluations = self.n_evaluations, 0
         return n
+
+    def look(self, density: Density, positions: FloatArray) -> None:
+        """Note in how many modes, of those that may hold much, no draw of a round lies."""
+        if self.unsure and len(positions) >= _ENOUGH_SCANS:
+            self.n_missed, n = not_visited(density, positions, self.unsure)
+            self.n_evaluations += n
 
     def end_of_round(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
         """Refine the mixture from a round's draws, and change the reference where it pays.
@@ -199,7 +213,7 @@ class ReferenceChoice(Stateful):
         per_fit = ended.n_restarts / len(mixture.fits)
         if per_fit < _RESTARTS_PER_FIT:
             return False
-        covers = self.uncovered <= MAX_UNCOVERED
+        covers = self.uncovered <= MAX_UNCOVERED and not self.n_missed
         if covers:
             self.rejection = self._trial(ladder, mixture, ended, rng)
         if not covers or self.rejection >= min(MAX_REJECTION, ended.barrier):

@@ -27,7 +27,8 @@ from pymc_tempering.progress.board import Board
 from pymc_tempering.progress.plan import plan
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.given import check_cover, check_gaussian
-from pymc_tempering.references.prepare import Prepared, prepare, shared_generator
+from pymc_tempering.references.prepare import prepare, shared_generator
+from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder

@@ -69,7 +69,7 @@ class GibbsCT(CoupledStep):
         Refine the base from draws at beta = 1 during tuning. Default True. With a number as
         `log_zeta` and False there is no pilot run, only step sizes adapt.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        How far to search for modes before the run: with 50,000 gradients for all chains, with ten
         times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.

@@ -92,7 +92,7 @@ class HAIS(TemperedStep):
     adapt_base : bool
         Refine the base during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        How far to search for modes before the run: with 50,000 gradients for all chains, with ten
         times as many, or from the initial point alone.
     scans_per_draw : int
         Particles for each recorded draw, default 4.

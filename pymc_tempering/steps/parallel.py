@@ -98,7 +98,7 @@ class ParallelTempering(TemperedStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: ascents with 20,000 gradients in all, with ten
+        How far to search for modes before the run: with 50,000 gradients for all chains, with ten
         times as many, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
@@ -215,8 +215,8 @@ class ParallelTempering(TemperedStep):
         elif self.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
-        fits = () if self._fits is None else self._fits.fits
-        choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits)
+        fits, unsure = ((), ()) if self._fits is None else (self._fits.fits, self._fits.unsure)
+        choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits, unsure)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if choice.mixture_at_start is not None:
             path, n_levels = path.starting_from(choice.mixture_at_start), _FIRST_N_LEVELS // 2
@@ -306,7 +306,7 @@ class ParallelTempering(TemperedStep):
             "global_barrier": run.barrier_sum / run.n_draws,
             **self._recorder.counted(counts),
             "diverging": diverging,
-            "n_unreached_modes": run.n_unreached_modes,
+            "n_unreached_modes": run.n_unreached_modes + run.choice.n_missed,
             **run.choice.statistics(ladder),
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,

@@ -207,6 +207,8 @@ class RoundTuner(Stateful):
             n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
         if self.base_may_change:
+            if self.choice is not None and isinstance(ladder, Ladder):
+                self.choice.look(ladder.path.target, np.concatenate(self.positions))
             self._refine(ladder, delta[:, -1], (barrier, log_z, se), rng)
         self.barrier = barrier
         self.round += 1

@@ -1,5 +1,9 @@
-"""Starts of a search, which ends are of one mode, and which fits are."""
+"""Which ends of ascents are of one mode, and which fits are."""
 
+import math
+from types import SimpleNamespace
+
+import numba
 import numpy as np
 import pytest
 
@@ -7,32 +11,18 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import ascend
-from pymc_tempering.references.basins import MOST_RUNAWAYS, Basins
-from pymc_tempering.references.local import LocalFit, assess, combine_local_bases, merge
-from pymc_tempering.references.starts import inside, jittered
+from pymc_tempering.references.basins import MAX_DIP, MOST_RUNAWAYS, Basins
+from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.references.local import (
+    GAUSSIAN,
+    LocalFit,
+    assess,
+    combine_local_bases,
+    merge,
+)
+from tests.references.conftest import SIGNATURE
 
 UNIT = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
-
-
-def test_starts_come_in_mirrored_pairs_at_every_scale(gaussian, rng):
-    centre, units = np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 10.0])
-    starts = jittered(gaussian, centre, rng, 800, units)
-    jitter = starts - centre
-    np.testing.assert_allclose(jitter[::2], -jitter[1::2], rtol=1e-10)
-    for i, scale in enumerate((1.0, 2.0, 5.0, 10.0)):
-        # 100 pairs: 7 % each, five of them a false alarm in 1e5 runs of twelve.
-        sd = np.sqrt((jitter[::2][i::4] ** 2).mean(axis=0))
-        np.testing.assert_allclose(sd, scale * units, rtol=0.4)
-    assert len(jittered(gaussian, centre, rng, 7, units)) == 7
-
-
-def test_starts_lie_inside_the_support(edge, rng):
-    starts = jittered(edge, edge.start, rng, 30, np.ones(2))
-    assert len(starts) == 30
-    assert np.all(starts[:, 0] > 0.5)
-    assert inside(edge, starts).all()
-    assert jittered(edge, np.zeros(2), rng, 4, np.full(2, 1e-3)).shape == (0, 2)
-    assert inside(edge, np.array([[0.6, 0.0], [0.4, 0.0]])).tolist() == [True, False]
 
 
 def test_ends_of_one_mode_are_one_basin(bimodal, rng):
@@ -67,8 +57,50 @@ def test_starts_without_density_and_too_many_runaways_are_lost(bimodal, edge):
     assert sum(basin.hits for basin in basins.known) + basins.n_lost == 9
 
 
+def test_a_spike_in_a_flank_is_a_basin_of_its_own():
+    """Between the modes nothing dips: the spike begins where the wide one has lost 0.7 nats."""
+    dim = len(CENTRES[0])
+    target = SimpleNamespace(address=flank.address, dim=dim)
+    unit = Coordinates.of(GaussianBase(np.zeros(dim), np.ones(dim)))
+    assert dip_between(target, *CENTRES) < MAX_DIP
+    basins = Basins(target)
+    basins.add(CENTRES[:1], ascend(target, CENTRES[:1], unit), unit)
+    basins.known[0].is_gaussian = True
+    basins.add(CENTRES, ascend(target, CENTRES, unit), unit)
+    assert [basin.hits for basin in basins.known] == [2, 1]
+    fits = [
+        assess(target, GaussianBase(c, np.full(dim, sd)), 1, np.random.default_rng(1))
+        for c, sd in zip(CENTRES, (1.0, SPIKE), strict=True)
+    ]
+    assert max(fit.variance for fit in fits) < GAUSSIAN
+    assert len(merge(target, fits)) == 2
+    # of a poor fit it is not known that its mode ends where it does
+    assert len(merge(target, [fits[0], fits[1]._replace(variance=1.0)])) == 1
+
+
+CENTRES = np.zeros((2, 30))
+CENTRES[1, 0] = 2.0
+SPIKE = 0.1
+
+
+@numba.cfunc(SIGNATURE)
+def flank(z_pointer, grad_pointer):
+    """N(0, I) and a tenth as wide one of equal mass, two away in 30 dimensions."""
+    z, grad = numba.carray(z_pointer, 30), numba.carray(grad_pointer, 30)
+    wide, narrow = 0.0, -30 * math.log(SPIKE)
+    for i in range(30):
+        wide -= 0.5 * z[i] ** 2
+        narrow -= 0.5 * ((z[i] - (2.0 if i == 0 else 0.0)) / SPIKE) ** 2
+    top = max(wide, narrow)
+    total = top + math.log(math.exp(wide - top) + math.exp(narrow - top))
+    for i in range(30):
+        off = z[i] - (2.0 if i == 0 else 0.0)
+        grad[i] = -math.exp(wide - total) * z[i] - math.exp(narrow - total) * off / SPIKE**2
+    return total
+
+
 def fit(mean, sd, elbo, hits=1):
-    return LocalFit(GaussianBase(mean, sd, elbo), 0.1, hits)
+    return LocalFit(GaussianBase(mean, sd, elbo), 1.0, hits)
 
 
 def test_fits_of_one_mode_are_put_together(gaussian, bimodal):

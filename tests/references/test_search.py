@@ -48,7 +48,7 @@ def waves(z_pointer, grad_pointer):
 
 @pytest.mark.statistical
 def test_a_narrow_mode_beside_a_wide_one(rng):
-    """8 of 4000 starts lead there on average, none in one search of 3000."""
+    """A hundred of 50,000 starts lead there on average."""
     target = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
     found = find_modes(target, np.zeros(DIM), rng)
     wide, narrow = sorted(found.fits, key=lambda fit: fit.mean[0])
@@ -60,8 +60,8 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
     assert abs(narrow.log_zeta - constant - math.log(LIGHT_WEIGHT)) < 0.05
     assert found.anchor.standard_deviation[0] > 2.0
     assert found.search.hits[0] > 20 * found.search.hits[1] > 0
-    assert found.search.n_starts > 4000
-    assert found.search.n_gradients < 30_000
+    assert found.search.n_starts > 30_000
+    assert found.search.n_gradients < 60_000
     assert found.search.mass_once <= 0.5
 
 

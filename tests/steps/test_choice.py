@@ -14,7 +14,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
-from pymc_tempering.references.prepare import Prepared
+from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.parallel import ParallelTempering

@@ -5,6 +5,7 @@ or in a neck that has the less mass the further one goes. Where it has more, as 
 shrinks onto identical data, the integral has no end, and a sampler only stopped.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BEYOND", "MAX_DIM", "NO_RISE", "Rise", "rise_beyond"]
+__all__ = ["BEYOND", "MAX_DIM", "NO_RISE", "Rise", "first_rise", "rise_beyond"]
 
 MIN_WAY = 5.0
 """Standard deviations, beyond which the end of an ascent is no mode that is known."""
@@ -88,6 +89,17 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
             return Rise(n_gradients=n_gradients)
         masses.append(mass)
     return Rise(far, (masses[1] - masses[0], masses[2] - masses[1]), n_gradients)
+
+
+def first_rise(density: Density, base: GaussianBase, ends: Sequence[FloatArray]) -> Rise:
+    """Return the first rise on the way to several ends, with the gradients that all took."""
+    rise, n_gradients = NO_RISE, 0
+    for end in ends:
+        rise = rise_beyond(density, base, end)
+        n_gradients += rise.n_gradients
+        if rise.coordinate >= 0:
+            break
+    return rise._replace(n_gradients=n_gradients)
 
 
 def _log_mass(

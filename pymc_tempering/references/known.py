@@ -1,0 +1,194 @@
+"""Modes that a search knows, so that a start which belongs to one costs one gradient.
+
+An ascent tells where a start leads with 10 to 40 gradients. Where the log density and its gradient
+at the start are those of a known mode's Gaussian, it would tell nothing new. And where a known mode
+is Gaussian itself, as modes of a mixture are, what its Gaussian leaves over far away is the flank
+of another mode: followed uphill it leads there from well outside of its basin. That is the search
+with the known modes divided out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.starts import Starts, evaluated
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["MOST_KNOWN", "KnownModes", "Owners"]
+
+MOST_KNOWN = 64
+"""Modes that starts are compared with: each takes D squared operations a start."""
+
+AGREEMENT = 0.1
+"""Share of the gradient, and of the fall from the mode in nats, by which a start may differ from
+the mode that it is counted for."""
+
+EXACT = 1e-9
+"""Variance of ``log_target - log_base`` in squared nats up to which a mode is Gaussian itself."""
+
+# far above rounding in a log density and a quadratic form of this many nats
+_ROUNDING = 1e-10
+
+_DISTANCES = np.geomspace(0.02, 3.0, 24)
+_MOST_LINES = 8
+
+
+class Owners(NamedTuple):
+    """Which starts belong to known modes.
+
+    Attributes
+    ----------
+    number : ndarray of int, shape (n,)
+        Of the basin that a start belongs to, or -1.
+    rest : ndarray of shape (n,)
+        ``log(target / known modes)`` in nats at starts that belong to a mode which is Gaussian
+        itself, but for more than rounding; nan elsewhere.
+    """
+
+    number: IntArray
+    rest: FloatArray
+
+
+class KnownModes:
+    """Gaussians at the ends of ascents.
+
+    Parameters
+    ----------
+    density : Density
+
+    Attributes
+    ----------
+    numbers : list of int
+        Of the basins, in the order in which they became known.
+    n_gradients : int
+        That this took.
+    """
+
+    def __init__(self, density: Density) -> None:
+        self._density = density
+        self.numbers: list[int] = []
+        self._fits: list[GaussianBase] = []
+        self._heights: list[float] = []
+        self._exact: list[bool] = []
+        self.n_gradients = 0
+
+    @property
+    def places(self) -> FloatArray:
+        """Means of the modes, shape (K, D)."""
+        return np.array([fit.mean for fit in self._fits]).reshape(-1, self._density.dim)
+
+    def add(self, number: int, fit: GaussianBase, variance: float) -> None:
+        """Take up a maximum.
+
+        Parameters
+        ----------
+        number : int
+            Of its basin.
+        fit : GaussianBase
+            From the curvature there.
+        variance : float
+            Of ``log_target - log_base`` under the fit, in squared nats.
+        """
+        if len(self.numbers) >= MOST_KNOWN:
+            return
+        for _ in range(2):
+            # an ascent ends within a ten thousandth of a nat, which far away is much more
+            here = evaluated(self._density, fit.mean[None])
+            self.n_gradients += 1
+            if not len(here.points):
+                return
+            step = _times_covariance(fit, here.grads[0])
+            height = float(here.values[0] + 0.5 * here.grads[0] @ step)
+            fit = GaussianBase(fit.mean + step, fit.scale)
+        self.numbers.append(number)
+        self._fits.append(fit)
+        self._heights.append(height)
+        self._exact.append(variance <= EXACT)
+
+    def owners(self, starts: Starts) -> Owners:
+        """Tell which starts belong to known modes, whatever else an ascent would do.
+
+        Parameters
+        ----------
+        starts : Starts
+        """
+        n = len(starts.points)
+        if not self.numbers or not n:
+            return Owners(np.full(n, -1), np.full(n, np.nan))
+        logs, u = self._log_parts(starts.points)
+        nearest = logs.argmax(axis=0)
+        rows = np.arange(n)
+        fall = np.array(self._heights)[nearest] - logs[nearest, rows]
+        pull = [_times_factor(self._fits[k], starts.grads[i]) for i, k in enumerate(nearest)]
+        off = np.array(pull) + u[nearest, rows]
+        rest = starts.values - logsumexp(logs, axis=0)
+        agrees = (np.abs(starts.values - logs[nearest, rows]) <= AGREEMENT * (1.0 + fall)) & (
+            np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(u[nearest, rows], axis=1)
+        )
+        rounding = _ROUNDING * (1.0 + fall + np.abs(starts.values))
+        exact = np.array(self._exact)[nearest]
+        flank = agrees & exact & (rest > rounding)
+        # in the flank of a mode that was found later a start would have led to it by now
+        visible = logs > logs.max(axis=0) + np.log(rounding)
+        latest = len(logs) - 1 - visible[::-1].argmax(axis=0)
+        owner = np.where(exact, latest, nearest)
+        number = np.where(agrees, np.array(self.numbers)[owner], -1)
+        return Owners(number, np.where(flank, rest, np.nan))
+
+    def beyond(self, starts: Starts) -> FloatArray:
+        """Follow what known modes leave over uphill, along lines, until it outweighs them.
+
+        Parameters
+        ----------
+        starts : Starts
+            With a ``rest``.
+
+        Returns
+        -------
+        ndarray of shape (m, D)
+            Where another mode outweighs the known ones, m <= n.
+        """
+        found = []
+        for point, value, grad in zip(*starts, strict=True):
+            here = Starts(point[None], np.array([value]), grad[None])
+            for _ in range(_MOST_LINES):
+                logs, u = self._log_parts(here.points)
+                k = int(logs[:, 0].argmax())
+                fit = self._fits[k]
+                # of the target less this mode, in whose coordinates steps are taken
+                uphill = _times_factor(fit, here.grads[0]) + u[k, 0]
+                length = np.linalg.norm(uphill)
+                if not length > 0.0:
+                    break
+                far = np.linalg.norm(u[k, 0]) * _DISTANCES[:, None]
+                line = evaluated(self._density, fit.from_base(u[k, 0] + far * uphill / length))
+                self.n_gradients += len(far)
+                rest = self._rest(line)
+                before = float(self._rest(here)[0])
+                if not len(rest) or rest.max() <= before:
+                    break
+                here = line.at(rest.argmax(keepdims=True))
+                if rest.max() > 1.0:
+                    found.append(here.points[0])
+                    break
+        return np.array(found).reshape(-1, self._density.dim)
+
+    def _rest(self, starts: Starts) -> FloatArray:
+        return np.asarray(starts.values - logsumexp(self._log_parts(starts.points)[0], axis=0))
+
+    def _log_parts(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log densities of the modes (K, n), and the points in their coordinates (K, n, D)."""
+        u = np.stack([fit.to_base(points) for fit in self._fits])
+        return np.array(self._heights)[:, None] - 0.5 * (u * u).sum(axis=2), u
+
+
+def _times_factor(fit: GaussianBase, grad: FloatArray) -> FloatArray:
+    return fit.scale * grad if fit.is_diagonal else np.asarray(grad @ fit.scale)
+
+
+def _times_covariance(fit: GaussianBase, grad: FloatArray) -> FloatArray:
+    along = _times_factor(fit, grad)
+    return fit.scale * along if fit.is_diagonal else np.asarray(fit.scale @ along)

@@ -1,0 +1,38 @@
+"""What a search for modes hands on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.coverage import Search
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Prepared"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known of a target before any tempering.
+
+    Attributes
+    ----------
+    anchor : GaussianBase
+        The local fits combined by matched moments, with an ELBO as ``log_zeta``.
+    fits : tuple of GaussianBase
+        The distinct local fits, not widened, the best ELBO first; without those of negligible mass.
+    search : Search
+    unsure : tuple of GaussianBase
+        Maxima, with their curvature, of modes with poor fits that may hold much of the mass.
+    """
+
+    anchor: GaussianBase
+    fits: tuple[GaussianBase, ...]
+    search: Search
+    unsure: tuple[GaussianBase, ...] = ()
+
+    @cached_property
+    def modes(self) -> FloatArray:
+        """Means of the fits, ``z``, shape (n_modes, D)."""
+        return np.stack([fit.mean for fit in self.fits])

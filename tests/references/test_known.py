@@ -1,0 +1,91 @@
+"""Starts that belong to known modes are told by one gradient, and others are not."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.ascent import ascend
+from pymc_tempering.references.curvature import curvature_at
+from pymc_tempering.references.known import KnownModes
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.starts import evaluated
+from tests.references.test_search import DIM, FAR, wide_and_narrow
+
+TARGET = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
+NARROW_PLACE = np.array([FAR, 0.0, 0.0, 0.0])
+
+
+def known_at(density, *places, variance=0.0):
+    known = KnownModes(density)
+    for number, place in enumerate(places, start=5):
+        known.add(number, curvature_at(density, place, np.ones(density.dim)).base, variance)
+    return known
+
+
+def test_a_mode_explains_its_basin_and_no_other(rng):
+    """As ascents have it, of starts everywhere."""
+    known = known_at(TARGET, np.full(DIM, 0.01))
+    z = np.concatenate([3.0 * rng.normal(size=(400, DIM)),
+                        NARROW_PLACE + 0.8 * rng.normal(size=(400, DIM))])  # fmt: skip
+    starts = evaluated(TARGET, z)
+    owners = known.owners(starts)
+    unit = Coordinates.of(GaussianBase(np.zeros(DIM), np.ones(DIM)))
+    ends = ascend(TARGET, z, unit).ends
+    at_wide = np.linalg.norm(ends, axis=1) < 0.5
+    assert 50 < at_wide[400:].sum() < 350
+    explained = owners.number == 5
+    assert not explained[~at_wide].any()
+    assert explained[:400][at_wide[:400]].mean() > 0.95
+    both = known_at(TARGET, np.zeros(DIM), NARROW_PLACE)
+    assert set(both.owners(starts).number[~at_wide]) <= {6, -1}
+
+
+def test_what_exact_modes_leave_over_leads_beyond_them(rng):
+    """From seven narrow standard deviations away and more, outside of the narrow mode's basin."""
+    known = known_at(TARGET, np.full(DIM, 0.01))
+    z = NARROW_PLACE + np.array([[0.0, 2.6, 0.0, 0.0], [-2.1, 0.0, 0.0, 0.0], [-9.0, 0, 0, 0]])
+    starts = evaluated(TARGET, z)
+    owners = known.owners(starts)
+    assert owners.number.tolist() == [5, 5, 5]
+    assert np.all((owners.rest[:2] > 0.0) & (owners.rest[:2] < 0.01))
+    assert np.isnan(owners.rest[2])
+    beyond = known.beyond(starts.at(np.array([0, 1])))
+    assert len(beyond) == 2
+    assert np.all(np.linalg.norm(beyond - NARROW_PLACE, axis=1) < 1.5)
+    # once the narrow mode is known, such starts are its
+    both = known_at(TARGET, np.zeros(DIM), NARROW_PLACE).owners(starts)
+    assert both.number.tolist() == [6, 6, 5]
+    assert np.isnan(both.rest).all()
+
+
+def test_the_rest_of_a_mode_that_is_no_gaussian_is_not_followed(rng):
+    known = known_at(TARGET, np.zeros(DIM), variance=1e-3)
+    owners = known.owners(evaluated(TARGET, NARROW_PLACE + np.array([[0.0, 2.6, 0.0, 0.0]])))
+    assert owners.number.tolist() == [5]
+    assert np.isnan(owners.rest).all()
+
+
+def test_heavy_tails_are_not_taken_for_a_known_mode(cauchy, rng):
+    known = known_at(cauchy, np.array([5.0, 0.0]), variance=1.0)
+    around = np.array([5.0, 0.0]) + 9.0 * rng.normal(size=(50, 2))
+    owners = known.owners(evaluated(cauchy, around))
+    assert (owners.number == -1).mean() > 0.9
+
+
+def test_nothing_is_known_at_first(gaussian):
+    known = KnownModes(gaussian)
+    owners = known.owners(evaluated(gaussian, gaussian.mean[None]))
+    assert owners.number.tolist() == [-1]
+    assert np.isnan(owners.rest).all()
+    none = evaluated(gaussian, np.empty((0, 3)))
+    assert known_at(gaussian, gaussian.mean).owners(none).number.shape == (0,)
+
+
+@pytest.mark.statistical
+def test_a_start_of_a_known_mode_costs_one_gradient(gaussian, rng):
+    """An ascent takes three and more."""
+    found = find_modes(gaussian, gaussian.mean + 1.0, rng)
+    assert found.search.n_starts > 0.9 * found.search.n_gradients

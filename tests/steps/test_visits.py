@@ -1,0 +1,103 @@
+"""A mode that the search found, and that no draw comes from, is named."""
+
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.curvature import curvature_at
+from pymc_tempering.references.local import LocalFit, unsure_modes
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.visits import N_LOOKED_AT, not_visited
+from tests.references.conftest import SIGNATURE
+
+PAIRS = 6
+DIM = 2 * PAIRS
+TOP = np.repeat([3.0, -2.0], PAIRS)
+LIGHT = np.full(DIM, -3.0)
+
+
+@numba.cfunc(SIGNATURE)
+def bent_and_round(z_pointer, grad_pointer):
+    """0.9 of six bent pairs with their top at (3, -2), 0.1 of N(-3, I)."""
+    z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
+    bent, light = np.log(0.9) - PAIRS * np.log(0.3), np.log(0.1)
+    for i in range(DIM):
+        light -= 0.5 * (z[i] + 3.0) ** 2
+    for i in range(PAIRS):
+        x, y = z[i] - 3.0, z[PAIRS + i]
+        bent -= 0.5 * x**2 + 0.5 * ((y - 2.0 * (x**2 - 1.0)) / 0.3) ** 2
+    top = max(bent, light)
+    total = top + np.log(np.exp(bent - top) + np.exp(light - top))
+    a, b = np.exp(bent - total), np.exp(light - total)
+    for i in range(PAIRS):
+        x, y = z[i] - 3.0, z[PAIRS + i]
+        off = (y - 2.0 * (x**2 - 1.0)) / 0.09
+        grad[i] = a * (4.0 * x * off - x) - b * (z[i] + 3.0)
+        grad[PAIRS + i] = -a * off - b * (y + 3.0)
+    return total
+
+
+TARGET = SimpleNamespace(address=bent_and_round.address, dim=DIM)
+
+
+def draws(rng, n_bent, n_light):
+    x = rng.normal(size=(n_bent, PAIRS))
+    y = 2.0 * (x**2 - 1.0) + 0.3 * rng.normal(size=(n_bent, PAIRS))
+    return np.concatenate([np.hstack([x + 3.0, y]), LIGHT + rng.normal(size=(n_light, DIM))])
+
+
+@pytest.fixture(scope="module")
+def bent():
+    return curvature_at(TARGET, TOP, np.ones(DIM), 1e-3).base
+
+
+def test_the_search_keeps_a_bent_mode_and_is_unsure_of_its_mass(rng):
+    """Its fit has a hundredth of the mass of the light mode."""
+    found = find_modes(TARGET, TOP, rng)
+    light, *bent = found.fits
+    np.testing.assert_allclose(light.mean, LIGHT, atol=0.1)
+    assert max(fit.log_zeta for fit in bent) < light.log_zeta - 3.0
+    [peak] = found.unsure
+    np.testing.assert_allclose(peak.mean, TOP, atol=0.2)
+    # up to the constant of both, the exact mass; a Gaussian inside has next to none of it
+    constant = 0.5 * DIM * np.log(2.0 * np.pi)
+    assert abs(peak.log_zeta - constant - np.log(0.9)) < 0.5
+
+
+@pytest.mark.statistical
+def test_draws_in_a_mode_are_seen_however_it_is_bent(bent, rng):
+    """A third of the draws is its own: none of 32 ascents ends there once in 4e5 times."""
+    assert not_visited(TARGET, draws(rng, 200, 400)[rng.permutation(600)], [bent])[0] == 0
+    missed, n_gradients = not_visited(TARGET, draws(rng, 0, 600), [bent])
+    assert missed == 1
+    assert N_LOOKED_AT < n_gradients < 200 * N_LOOKED_AT
+
+
+def test_a_missed_mode_keeps_the_mixture_away(bent, rng):
+    choice = ReferenceChoice("measured", [bent, GaussianBase(LIGHT, np.ones(DIM))], [bent])
+    choice.look(TARGET, draws(rng, 0, 50))
+    assert choice.n_missed == 0  # so short a round says nothing
+    choice.look(TARGET, draws(rng, 0, 400))
+    assert choice.n_missed == 1
+    assert choice.counted() > N_LOOKED_AT
+    restored = ReferenceChoice("gaussian", ()).set_state(choice.state())
+    assert restored.n_missed == 1
+    assert restored.unsure == [bent]
+    restored.look(TARGET, draws(rng, 400, 0))
+    assert restored.n_missed == 0
+
+
+def test_only_poor_fits_that_may_hold_much_are_in_doubt(bent):
+    def fit(mean, mass, peak):
+        base = GaussianBase(np.full(DIM, mean), np.ones(DIM), mass)
+        tops = None if peak is None else GaussianBase(base.mean, base.scale, peak)
+        return LocalFit(base, 0.0, 1, tops)
+
+    heavy, good = fit(0.0, 0.0, 3.0), fit(1.0, -0.5, None)
+    light, doubtful = fit(2.0, -20.0, -9.0), fit(3.0, -20.0, 2.0)
+    assert unsure_modes([heavy]) == ()
+    assert unsure_modes([heavy, good, light, doubtful]) == (doubtful.peak,)
