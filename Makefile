@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench calibration agreement hard papers gallery docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow lint types format bench calibration agreement hard quiet papers gallery docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -25,6 +25,7 @@ help:
 	@echo "make calibration  does the reported error cover the truth?"
 	@echo "make agreement    do the five methods agree?"
 	@echo "make hard         wrong runs on targets chosen to hurt, and how many say nothing"
+	@echo "make quiet        warnings of runs on easy cases, which should have none"
 	@echo "make papers       published figures, computed again"
 	@echo "make gallery      every picture on short runs, in build/gallery"
 	@echo "make docs         the documentation, in docs/_build/html"
@@ -102,7 +103,7 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-bench calibration agreement hard papers gallery: $(INSTALLED)
+bench calibration agreement hard quiet papers gallery: $(INSTALLED)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 docs: $(INSTALLED_DOCS)
