@@ -2,7 +2,8 @@
 
 For every case with a known log Z, by method, length of the run and number of chains: the share of
 runs whose 50, 90 and 95 % interval holds it (for 95 % with the exact interval of so many runs), the
-median reported error over the RMSE, the median width of the 95 % interval over that of one who
+median reported error over the RMSE, the RMS of errors in units of the reported one (about 1, also
+where few runs make the RMSE), the median width of the 95 % interval over that of one who
 knows the RMSE, and of the failing runs, more than 4 errors off, how many carried a warning. Then
 the claims about posterior draws: weight of the light mode of ``bimodal_gmm_30``, moments of
 ``bmr_0``.
@@ -51,6 +52,7 @@ def summary(rows):
         "RMSE": f"{oracle:.4f}",
         "bias": f"{errors.mean():.4f}",
         "se / RMSE": f"{np.median(se) / oracle:.2f}",
+        "RMS of error / se": f"{float(rmse(errors / se)):.2f}",
         "50 %": f"{covered[0] / len(rows):.1%}",
         "90 %": f"{covered[1] / len(rows):.1%}",
         "95 %": f"{covered[2] / len(rows):.1%} ({low:.1%} to {high:.1%})",
