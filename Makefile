@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench calibration agreement hard papers gallery docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow lint types format bench calibration model_calibration agreement hard quiet papers gallery docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -23,8 +23,10 @@ help:
 	@echo "make format       let ruff rewrite the formatting"
 	@echo "make bench        cost and error of log Z on the reference problems"
 	@echo "make calibration  does the reported error cover the truth?"
+	@echo "make model_calibration  are posterior model probabilities calibrated? 500 simulated data sets"
 	@echo "make agreement    do the five methods agree?"
 	@echo "make hard         wrong runs on targets chosen to hurt, and how many say nothing"
+	@echo "make quiet        warnings of runs on easy cases, which should have none"
 	@echo "make papers       published figures, computed again"
 	@echo "make gallery      every picture on short runs, in build/gallery"
 	@echo "make docs         the documentation, in docs/_build/html"
@@ -102,7 +104,7 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-bench calibration agreement hard papers gallery: $(INSTALLED)
+bench calibration model_calibration agreement hard quiet papers gallery: $(INSTALLED)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 docs: $(INSTALLED_DOCS)

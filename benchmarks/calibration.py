@@ -1,112 +1,122 @@
 """Whether the reported error covers the truth, and whether the draws are those of the posterior.
 
-For every target with a known log Z: share of runs whose 95 % interval holds it, median reported
-error over RMSE, and the largest error in units of the reported one. Then the claims about posterior
-draws: weight of the light mode of ``bimodal_gmm_30``, moments of ``bmr_0``. By default runs are
-short, 2 chains of 60 draws; ``--full`` takes the package's own defaults.
+For every case with a known log Z, by method, length of the run and number of chains: the share of
+runs whose 50, 90 and 95 % interval holds it (for 95 % with the exact interval of so many runs), the
+median reported error over the RMSE, the RMS of errors in units of the reported one (about 1, also
+where few runs make the RMSE), the median width of the 95 % interval over that of one who
+knows the RMSE, and of the failing runs, more than 4 errors off, how many carried a warning. Then
+the claims about posterior draws: weight of the light mode of ``bimodal_gmm_30``, moments of
+``bmr_0``.
 
-    python benchmarks/calibration.py --methods pt,gibbs_ct --seeds 20
+    python benchmarks/calibration.py --part log_z --methods pt --lengths default --chains 4
+    python benchmarks/calibration.py --part log_z --methods gibbs_ct,st --targets banana --seeds 50
+
+Runs are kept in ``--record``, one line each: a study can be interrupted, and goes on with them.
 """
 
 import argparse
 import json
-import time
+from pathlib import Path
 
 import arviz as az
 import numpy as np
-from figures import QUIET, ROOT, cases_or_none, console, rmse, table
+from figures import QUIET, ROOT, SHORT_FOLDER, cases_or_none, console, rmse, table
+from quiet import OWN, SHARED, is_wrong
+from repeats import LENGTHS, key, read, study
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering import testing
 
-CASES = ("bimodal_gmm", "linear_gaussian", "conjugate_regression", "label_switching", "hard_edge",
-         "bmr_0")  # fmt: skip
-TARGETS = ("asymmetric_bimodal", "skewed_gamma", "heavy_tail", "banana")
-SE_RANGE = (0.7, 1.5)
-# half as many runs by default: a run takes as long as those of all other targets together
-SLOW = ("bmr_0",)
+CASES = (*OWN, "heavy_tail", *SHARED, "bmr_0")
+COVERED = (0.93, 0.97)
+LEVELS = (0.5, 0.9, 0.95)
 
 
-def problem(cases, name):
-    """Model and exact log Z."""
-    if name in TARGETS:
-        target = getattr(testing, name)()
-        return target.model(), target.log_z
-    case = cases[name]()
-    return case.model, case.log_z
+def coverage(rows):
+    """Number of runs whose interval holds the truth, for each level."""
+    t = np.abs([row["error"] / row["se"] for row in rows])
+    df = np.array([row["df"] for row in rows])
+    return [int(np.sum(t <= stats.t.ppf(0.5 + 0.5 * level, df))) for level in LEVELS]
 
 
-def estimate(model, method, seed, options):
-    options = dict(options)
-    if method == "joint_ct":
-        # a draw of NUTS is one transition, not a block of scans
-        options = options | {"draws": 20 * options["draws"]} if "draws" in options else options
-    if method == "hais" and "draws" in options:
-        options["draws"] *= 2
-    return pm_temper.estimate_logz(model, method=method, random_seed=seed, **QUIET, **options)
-
-
-def calibrate(cases, names, method, seeds, options):
-    rows = []
-    for name in names:
-        n_seeds = seeds // 2 if options and name in SLOW else seeds
-        model, exact = problem(cases, name)
-        started = time.process_time()
-        runs = [estimate(model, method, seed, options) for seed in range(n_seeds)]
-        error = np.array([run.log_z for run in runs]) - exact
-        se = np.array([run.se for run in runs])
-        df = np.array([run.df for run in runs])
-        p = 2.0 * stats.t.sf(np.abs(error) / se, df)
-        low, high = np.array([run.interval() for run in runs]).T
-        n_covered = int(np.sum((low <= exact) & (exact <= high)))
-        rows.append(
-            {
-                "target": name,
-                "method": method,
-                "rmse": float(rmse(error)),
-                "bias": float(error.mean()),
-                "median se": float(np.median(se)),
-                "se/rmse": float(np.median(se) / rmse(error)),
-                "covered": n_covered,
-                "runs": n_seeds,
-                "max |t|": float(np.max(np.abs(error) / se)),
-                # chance of a worst run like this one if the errors are right
-                "p of worst": float(1.0 - (1.0 - p.min()) ** n_seeds),
-                "warned": sum(bool(run.warnings) for run in runs),
-                "seconds": time.process_time() - started,
-            }
-        )
-        console.print(f"{method} {name}: {n_covered} of {n_seeds} covered")
-    return rows
-
-
-def se_range(n):
-    """Where the ratio of a perfect error to the RMSE of n runs lies, 99 % of the time."""
-    low, high = stats.chi2.ppf([0.005, 0.995], n) / n
-    return 1 / np.sqrt(high), 1 / np.sqrt(low)
+def summary(rows):
+    """Figures of the runs of one case with one setting."""
+    errors, se, df = (np.array([row[name] for row in rows]) for name in ("error", "se", "df"))
+    covered = coverage(rows)
+    low, high = stats.binomtest(covered[-1], len(rows)).proportion_ci(0.95)
+    oracle = float(rmse(errors))
+    failing = [row for row in rows if is_wrong(row)]
+    width = float(np.median(se * stats.t.ppf(0.975, df))) / (1.96 * oracle)
+    return {
+        "runs": len(rows),
+        "RMSE": f"{oracle:.4f}",
+        "bias": f"{errors.mean():.4f}",
+        "se / RMSE": f"{np.median(se) / oracle:.2f}",
+        "RMS of error / se": f"{float(rmse(errors / se)):.2f}",
+        "50 %": f"{covered[0] / len(rows):.1%}",
+        "90 %": f"{covered[1] / len(rows):.1%}",
+        "95 %": f"{covered[2] / len(rows):.1%} ({low:.1%} to {high:.1%})",
+        "width / oracle": f"{width:.2f}",
+        "failing": len(failing),
+        "warned of these": sum(bool(row["warnings"]) for row in failing),
+        "warned": sum(bool(row["warnings"]) for row in rows),
+        "CPU s": f"{np.median([row['seconds'] for row in rows]):.1f}",
+    }
 
 
 def report(rows):
-    n = max(row["runs"] for row in rows)
-    table(
-        f"log Z over {n} seeds", list(rows[0]),
-        [[f"{v:.3f}" if isinstance(v, float) else v for v in row.values()] for row in rows],
-    )  # fmt: skip
-    covered, total = sum(r["covered"] for r in rows), sum(r["runs"] for r in rows)
-    p = float(stats.binomtest(covered, total, 0.95).pvalue)
-    console.print(
-        f"95 % intervals hold the truth in {covered} of {total} runs ({100 * covered / total:.1f} "
-        f"%; p = {p:.2g} for 95 %): {'came out' if p > 1e-3 else 'DID NOT come out'}"
-    )
-    low, high = se_range(n)
-    bad = [f"{r['method']} {r['target']} {r['se/rmse']:.2f}" for r in rows
-           if not SE_RANGE[0] <= r["se/rmse"] <= SE_RANGE[1]]  # fmt: skip
-    console.print(
-        f"median se / RMSE within {SE_RANGE[0]} to {SE_RANGE[1]}: "
-        f"{'came out' if not bad else 'not for ' + ', '.join(bad)} (a perfect error gives "
-        f"{low:.2f} to {high:.2f} in 99 % of studies with {n} seeds)"
-    )
+    """A table for each setting, and what became of the aim."""
+    groups = {}
+    for row in rows:
+        groups.setdefault(key(row)[1:], {}).setdefault(row["case"], []).append(row)
+    for (method, length, chains), cases in groups.items():
+        lines = {name: summary(runs) for name, runs in cases.items()}
+        columns = ["", *next(iter(lines.values()))]
+        table(f"{method}, {length} runs of {chains} chains", columns,
+              [[name, *line.values()] for name, line in lines.items()])  # fmt: skip
+        shares = {name: coverage(runs)[-1] / len(runs) for name, runs in cases.items()}
+        inside = sum(COVERED[0] <= share <= COVERED[1] for share in shares.values())
+        console.print(
+            f"95 % intervals hold the truth in {COVERED[0]:.0%} to {COVERED[1]:.0%} of the runs: "
+            f"{inside} of {len(shares)} cases\n"
+        )
+
+
+def markdown(rows):
+    """The table of the documentation, one line for each case and setting."""
+    lines = []
+    for what in dict.fromkeys(map(key, rows)):
+        cells = summary([row for row in rows if key(row) == what])
+        if not lines:
+            names = ["case", "method", "length", "chains", *cells]
+            lines += [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+        name, *rest = map(str, what)
+        lines.append(f"| {' | '.join([f'`{name}`', *rest, *map(str, cells.values())])} |")
+    return "\n".join(lines)
+
+
+def calibrate(names, arguments):
+    plan = [
+        (name, method, length, int(chains), arguments.seeds)
+        for method in arguments.methods.split(",")
+        for length in arguments.lengths.split(",")
+        for chains in arguments.chains.split(",")
+        for name in names
+    ]
+    study(plan, arguments.record, arguments.jobs)
+    asked = {what[:4] for what in plan}
+    rows = [row for row in read(arguments.record)
+            if key(row) in asked and row["seed"] < arguments.seeds]  # fmt: skip
+    for row in rows:
+        if "crashed" in row:
+            console.print(f"crashed: {row}")
+    rows = [row for row in rows if "crashed" not in row]
+    # by setting, cases in their own order
+    rows.sort(key=lambda row: (key(row)[1:], names.index(row["case"])))
+    report(rows)
+    path = arguments.record.with_suffix(".md")
+    path.write_text(markdown(rows) + "\n")
+    console.print(f"table for the documentation: {path}")
 
 
 def light_mode(cases, n_seeds):
@@ -173,31 +183,27 @@ def relaxation(cases, n_seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the package's own run lengths")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--full", action="store_true", help="more and longer runs for the draws")
+    parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--methods", default="pt")
-    parser.add_argument("--targets", default=",".join([*CASES, *TARGETS]))
+    parser.add_argument("--lengths", default=",".join(LENGTHS))
+    parser.add_argument("--chains", default="4,2")
+    parser.add_argument("--targets", help="cases, separated by commas; default: all of the table")
     parser.add_argument("--part", choices=["log_z", "draws", "all"], default="all")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "calibration.jsonl")
     arguments = parser.parse_args()
     cases = cases_or_none()
-    if cases is None:
-        return
-    options = {} if arguments.full else {"draws": 60, "chains": 2}
-    stored = {}
     if arguments.part != "draws":
-        rows = []
-        for method in arguments.methods.split(","):
-            names = arguments.targets.split(",")
-            rows += calibrate(cases, names, method, arguments.seeds, options)
-        report(rows)
-        stored["log_z"] = rows
-    if arguments.part != "log_z":
-        stored |= light_mode(cases, 10 if arguments.full else 3)
+        here = [name for name in CASES if cases is not None or name in (*OWN, "heavy_tail")]
+        calibrate(arguments.targets.split(",") if arguments.targets else here, arguments)
+    if arguments.part != "log_z" and cases is not None:
+        stored = light_mode(cases, 10 if arguments.full else 3)
         stored |= relaxation(cases, 3 if arguments.full else 1)
-    path = ROOT / "out" / "calibration.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(stored, indent=1))
-    console.print(f"written to {path.relative_to(ROOT)}")
+        path = ROOT / "out" / "calibration_draws.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(stored, indent=1))
+        console.print(f"written to {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pymc_tempering.annealing.particles import anneal
     from pymc_tempering.comparison.averaging import average
     from pymc_tempering.comparison.bayes_factor import bayes_factor
+    from pymc_tempering.comparison.calibration import check_calibration
     from pymc_tempering.comparison.sensitivity import prior_sensitivity
     from pymc_tempering.comparison.table import compare
     from pymc_tempering.diagnostics.modes import modes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pymc_tempering.plots import (
         plot_barrier,
         plot_beta_occupancy,
+        plot_calibration,
         plot_evidence,
         plot_index_process,
         plot_log_weights,
@@ -58,6 +60,7 @@ __all__ = [
     "average",
     "bayes_factor",
     "bidirectional_check",
+    "check_calibration",
     "compare",
     "concat_chains",
     "estimate_logz",
@@ -65,6 +68,7 @@ __all__ = [
     "modes",
     "plot_barrier",
     "plot_beta_occupancy",
+    "plot_calibration",
     "plot_evidence",
     "plot_index_process",
     "plot_log_weights",
@@ -94,6 +98,7 @@ _HOMES = {
     "average": "pymc_tempering.comparison.averaging",
     "bayes_factor": "pymc_tempering.comparison.bayes_factor",
     "bidirectional_check": "pymc_tempering.annealing.bidirectional",
+    "check_calibration": "pymc_tempering.comparison.calibration",
     "compare": "pymc_tempering.comparison.table",
     "concat_chains": "pymc_tempering.results.datatree",
     "estimate_logz": "pymc_tempering.evidence.estimate",
@@ -101,6 +106,7 @@ _HOMES = {
     "modes": "pymc_tempering.diagnostics.modes",
     "plot_barrier": "pymc_tempering.plots",
     "plot_beta_occupancy": "pymc_tempering.plots",
+    "plot_calibration": "pymc_tempering.plots",
     "plot_evidence": "pymc_tempering.plots",
     "plot_index_process": "pymc_tempering.plots",
     "plot_log_weights": "pymc_tempering.plots",

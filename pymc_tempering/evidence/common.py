@@ -177,7 +177,7 @@ def combine_chains(chains: Sequence[ChainEstimate], method: str) -> LogZEstimate
     return combine(MethodEstimate(log_z, [chain.influence for chain in chains]), method)
 
 
-def support_doubts(mass: float, text: str) -> Iterator[Doubt]:
+def support_doubts(mass: float, text: str, *, least: float = FULL_SUPPORT) -> Iterator[Doubt]:
     """Warning about a target that is zero on part of the base.
 
     Parameters
@@ -186,8 +186,10 @@ def support_doubts(mass: float, text: str) -> Iterator[Doubt]:
         The base's mass on the support.
     text : str
         What the missing share is of, and what estimates make of it.
+    least : float
+        Mass below which to warn.
     """
-    if mass < FULL_SUPPORT:
+    if mass < least:
         yield Doubt(
             "target_zero_on_base",
             f"{100 * (1 - mass):.1f} % of {text}",

@@ -17,13 +17,17 @@ from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.arrivals import restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder, support_doubts
 from pymc_tempering.evidence.legs import chain_values, legs_doubts
-from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect", "collect_bar"]
 
 MIN_ROUND_TRIPS = 1
 MIN_SWAP_RATE = 0.05
+
+MIN_SUPPORT = 0.1
+"""Share of the base on the support of the target below which swaps with the base are rare; above,
+the estimate of a hard edge is as good as another (25 of 25 default runs with shares near a half
+were right, 2026-11-22)."""
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -64,13 +68,12 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         name: chain_values(statistics, name, n_chains)
         for name in ("log_z_before", "log_z_se_before")
     }
-    log_z, influences, n_scans = np.empty(n_chains), [], []
+    log_z, influences = np.empty(n_chains), []
     others: dict[str, list[float]] = {name: [] for name in ("bar", "forward", "reverse")}
     for chain in range(n_chains):
         betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
         delta = scans_of_ladder(statistics["delta"][chain], n)
-        n_scans.append(len(delta))
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
         log_z[chain] = estimate.log_z[-1]
@@ -85,7 +88,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = [*_doubts(arrays, n_scans=min(n_scans))]
+    warnings = [*_doubts(arrays)]
     warnings += legs_doubts(
         log_z,
         chain_standard_errors(influences),
@@ -123,18 +126,7 @@ def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:
     return betas[0][np.isfinite(betas[0])]
 
 
-def _pareto_k_noise(n_scans: int) -> float:
-    """Standard error of a tail index at its limit, from the draws in the tail.
-
-    The largest of many indices, each with an error near 0.2 in short runs, exceeds the limit by
-    chance: without the allowance 3 % of exact runs of 4 x 320 scans did on a target whose indices
-    are 0.3.
-    """
-    n_tail = max(1.0, min(n_scans / 5, 3.0 * n_scans**0.5))
-    return float((1.0 + MAX_PARETO_K) / n_tail**0.5)
-
-
-def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> Iterator[Doubt]:
+def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
     idle = np.flatnonzero(arrays["n_round_trips"] < MIN_ROUND_TRIPS).tolist()
     if idle:
         yield Doubt(
@@ -171,19 +163,10 @@ def _doubts(arrays: Mapping[str, FloatArray], n_scans: int) -> Iterator[Doubt]:
                 "chain": [int(chain)],
             },
         )
-    # an estimate that weighs both sides, as MBAR does, fails only where both have heavy tails
-    k = np.fmin(arrays["pareto_k_forward"], arrays["pareto_k_reverse"])
-    if np.isfinite(k).any() and np.nanmax(k) > MAX_PARETO_K + _pareto_k_noise(n_scans):
-        yield Doubt(
-            "pareto_k_high",
-            "the weights between two levels have heavy tails in both directions "
-            f"(k = {np.nanmax(k):.2f}), so the error of log Z may be too small.",
-            "Raise `n_levels`.",
-            {"lower of pareto_k_forward and pareto_k_reverse": float(np.nanmax(k))},
-        )
     yield from support_doubts(
         np.nanmin(arrays["support_mass"]),
         "the base's draws have no density under the model. MBAR, BAR and the forward estimate "
         "account for it; the reverse one was corrected by the log of the base's mass on the "
         "support.",
+        least=MIN_SUPPORT,
     )

@@ -10,7 +10,7 @@ PyTensor's own evaluation all the same. Where an Op has no machine code, the C f
 
 import ctypes
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -48,7 +48,16 @@ from pymc_tempering.private import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DENSITY_SIGNATURE", "CompiledDensity", "compile_density", "compile_prior"]
+__all__ = [
+    "DENSITY_SIGNATURE",
+    "CompiledDensity",
+    "compile_density",
+    "compile_frozen",
+    "compile_prior",
+    "density_graph",
+    "keep_density",
+    "wrapper_key",
+]
 
 DENSITY_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
@@ -170,15 +179,32 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     >>> round(value, 4), round(float(grad[0]), 4)
     (-2.1121, -0.5)
     """
-    return _compiled.get(
-        model, _content(model), lambda: _compile_frozen(freeze(model), random_seed)
-    )
+    return _compiled.get(model, _content(model), lambda: compile_frozen(freeze(model), random_seed))
 
 
 _compiled = Kept[CompiledDensity]()
 
 
-def _compile_frozen(frozen: pm.Model, random_seed: int) -> CompiledDensity:
+def keep_density(model: pm.Model, density: CompiledDensity) -> None:
+    """Let :func:`compile_density` give this density, until the model or its data change.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    density : CompiledDensity
+        Of the model as it is now.
+    """
+    _compiled.put(model, _content(model), density)
+
+
+def compile_frozen(frozen: pm.Model, random_seed: int = 0) -> CompiledDensity:
+    """Compile a model that is frozen already, as :func:`compile_density` does.
+
+    Parameters
+    ----------
+    frozen : pymc.Model
+    random_seed : int
+    """
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = PointMap.from_model(frozen)
     if points.dim == 0:
@@ -186,7 +212,7 @@ def _compile_frozen(frozen: pm.Model, random_seed: int) -> CompiledDensity:
             f"The free variables {list(points.names)} have no entries, so there is nothing to "
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
-    made_by = _compile_frozen, (frozen, random_seed)
+    made_by = compile_frozen, (frozen, random_seed)
     return _compile(frozen, points, frozen.logp(), random_seed, made_by)
 
 
@@ -235,20 +261,43 @@ def compile_prior(density: CompiledDensity) -> CompiledDensity:
     return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by)
 
 
-def _compile(
-    frozen: pm.Model, points: PointMap, term: Any, random_seed: int, made_by: tuple[Any, ...]
-) -> CompiledDensity:
+def density_graph(
+    frozen: pm.Model, points: PointMap, term: Any, data: Mapping[Any, Any] | None = None
+) -> tuple[Any, Any, Any]:
+    """Flat vector, log density of it, and gradient, as PyTensor variables.
+
+    Parameters
+    ----------
+    frozen : pymc.Model
+    points : PointMap
+    term : pytensor variable
+        Log density, of the value variables.
+    data : mapping of constants of the graph to variables, optional
+        That take their place.
+
+    Raises
+    ------
+    ModelError
+        Without a gradient.
+    """
     # freezing knows the data that the model knows, not shared variables made without it
-    term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
+    given = {v: pt.as_tensor(v.get_value()) for v in shared_values([term])}
+    term = graph_replace(term, given | dict(data or {}))
     [log_density], z = points.join(term, [], frozen.value_vars)
     log_density = rewrite_before_gradient(log_density).astype("float64")
     try:
-        gradient = pytensor.gradient.grad(log_density, z)
+        return z, log_density, pytensor.gradient.grad(log_density, z)
     except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
         raise ModelError(
             f"The log density of this model has no gradient ({error}). The compiled kernels need "
             "one; rewrite the term that PyTensor cannot differentiate."
         ) from error
+
+
+def _compile(
+    frozen: pm.Model, points: PointMap, term: Any, random_seed: int, made_by: tuple[Any, ...]
+) -> CompiledDensity:
+    z, log_density, gradient = density_graph(frozen, points, term)
     # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     exact = pytensor.config.change_flags(numba__fastmath=False)

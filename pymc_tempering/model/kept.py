@@ -48,8 +48,20 @@ class Kept[T]:
         if known is not None and _same(known[0], content):
             return known[1]
         thing = make()
-        self._things[model] = list(content), thing
+        self.put(model, content, thing)
         return thing
+
+    def put(self, model: pm.Model, content: Sequence[Any], thing: T) -> None:
+        """Keep a thing that was made elsewhere, to be given out for the same content.
+
+        Parameters
+        ----------
+        model : pymc.Model
+        content : sequence
+            As for :meth:`get`.
+        thing : object
+        """
+        self._things[model] = list(content), thing
 
 
 def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:

@@ -1,6 +1,6 @@
 """No density is trusted unchecked: machine code against PyTensor's own evaluation of the graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ def verify_density(
     value_and_grad: Callable[[FloatArray], tuple[float, FloatArray]],
     function: Any,
     points: FloatArray,
+    data: Sequence[np.ndarray] = (),
 ) -> None:
     """Compare a density that kernels call by address with the graph it was made from.
 
@@ -33,6 +34,8 @@ def verify_density(
     function : pytensor.compile.Function
         From the flat vector to the log density (nats) and its gradient.
     points : ndarray of shape (n, D)
+    data : sequence of ndarray
+        What else the function takes, after the vector.
 
     Raises
     ------
@@ -44,9 +47,9 @@ def verify_density(
     for z in points:
         value, grad = value_and_grad(z)
         try:
-            expected, expected_grad = interpret(graph, [z.copy()])
+            expected, expected_grad = interpret(graph, [z.copy(), *map(np.copy, data)])
         except CannotInterpretError:
-            expected, expected_grad = function(z.copy())
+            expected, expected_grad = function(z.copy(), *data)
         except (ArithmeticError, ValueError, AssertionError):
             # a parameter check has failed, where compiled code gives -inf
             continue

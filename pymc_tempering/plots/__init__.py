@@ -5,6 +5,7 @@ matplotlib is imported when the first picture is drawn, so that sampling starts 
 
 from pymc_tempering.plots.barrier import plot_barrier
 from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
+from pymc_tempering.plots.calibration import plot_calibration
 from pymc_tempering.plots.evidence import plot_evidence
 from pymc_tempering.plots.index_process import plot_index_process
 from pymc_tempering.plots.log_weights import plot_log_weights
@@ -17,6 +18,7 @@ from pymc_tempering.plots.prior_sensitivity import plot_prior_sensitivity
 __all__ = [
     "plot_barrier",
     "plot_beta_occupancy",
+    "plot_calibration",
     "plot_evidence",
     "plot_index_process",
     "plot_log_weights",

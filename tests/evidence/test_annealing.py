@@ -118,3 +118,23 @@ def test_heavy_weights_of_the_forward_direction_are_named(heavy, rng):
     assert len(found) == (heavy == "forward")
     # 1.2, with an error near 0.15
     assert all(0.7 < measured["largest pareto_k_weights"] < 1.9 for measured in found)
+
+
+@pytest.mark.parametrize(("lag", "far"), [(0.1, False), (2.0, True)])
+def test_bounds_far_apart_are_named(lag, far, rng):
+    """Every particle lags behind, in its own direction: 0.2 nats apart or 4, and 3 is far."""
+    noise = rng.normal(0.0, 0.3, (2, 400))
+    estimate = ensemble_estimate(noise[0] - lag, noise[1] + lag, 1.0, 1000)
+    found = [d.measured for d in estimate.warnings if d.code == "bounds_far_apart"]
+    assert len(found) == far
+    assert all(measured["upper - lower"] == pytest.approx(4.0, abs=0.3) for measured in found)
+
+
+def test_particles_hardly_accepted_are_named(rng):
+    good = hais_statistics(rng, 200)
+    assert "particles_hardly_accepted" not in codes(collect(good).warnings)
+    bad = good | {"accepted": good["accepted"].copy()}
+    bad["accepted"][1] = rng.uniform(size=bad["accepted"][1].shape) < 0.01
+    [doubt] = [d for d in collect(bad).warnings if d.code == "particles_hardly_accepted"]
+    assert doubt.measured["chain"] == [1]
+    assert doubt.measured["acceptance_rate_particles"] == [bad["accepted"][1].mean()]

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from pymc_tempering import plots
+from pymc_tempering.comparison.calibrated import ModelCalibration
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.plots.common import CYCLE, GREY, INK, colour_of_chain, label_betas
@@ -19,6 +20,7 @@ from pymc_tempering.plots.common import CYCLE, GREY, INK, colour_of_chain, label
 PICTURES = {
     "plot_barrier": ("run", 2),
     "plot_beta_occupancy": ("simulated_run", 1),
+    "plot_calibration": ("calibration", 1),
     "plot_evidence": ("models", 1),
     "plot_index_process": ("run", 1),
     "plot_log_weights": ("annealed_run", 1),
@@ -33,13 +35,21 @@ WITH_AX = [name for name in PICTURES if name != "plot_report"]
 # every label names a unit, or a quantity that has none
 UNITS = re.compile(
     r"nats?\)|\(s\b|draws|draw\b|rate|pair of levels|level|share|inverse temperature|barrier"
-    r"|scans|^model$|^factor|power"
+    r"|scans|^model$|^factor|power|probability"
 )
 
 
 @pytest.fixture
 def models(run):
     return {"one": run, "two": run}
+
+
+@pytest.fixture
+def calibration(rng):
+    log_z = rng.normal(size=(300, 2))
+    true = (rng.uniform(size=300) < 1 / (1 + np.exp(log_z[:, 0] - log_z[:, 1]))).astype(int)
+    none = np.zeros((300, 2))
+    return ModelCalibration(("one", "two"), np.full(2, 0.5), true, log_z, none, none[:, 0] > 0)
 
 
 @pytest.fixture

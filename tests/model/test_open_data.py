@@ -1,0 +1,88 @@
+"""One compiled density for many data sets: the right one for each, and none changes afterwards."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_tempering.model import open_data as module
+from pymc_tempering.model.compile import compile_density, keep_density
+from pymc_tempering.model.open_data import OpenDensity
+
+Z = np.array([0.3, -0.7])
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Counts, a matrix and a number, each observed."""
+    with pm.Model() as model:
+        rate = pm.HalfNormal("rate", 1.5)
+        level = pm.Normal("level", 0.2, 1.0)
+        values = {
+            "count": pm.Data("values of count", np.array([3, 0, 2])),
+            "table": pm.Data("values of table", np.array([[0.1, -1.0], [0.4, 2.0]])),
+            "number": pm.Data("values of number", np.array(0.7)),
+        }
+        pm.Poisson("count", rate, observed=values["count"])
+        pm.Normal("table", level * np.array([1.0, 3.0]), 0.8, observed=values["table"])
+        pm.Normal("number", level + rate, 2.0, observed=values["number"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def opened(model):
+    return OpenDensity(model)
+
+
+def change(model, rng):
+    model.set_data("values of count", rng.poisson(4.0, size=3))
+    model.set_data("values of table", rng.normal(size=(2, 2)))
+    model.set_data("values of number", rng.normal())
+
+
+def exact(model, density):
+    return float(model.compile_logp(mode="FAST_COMPILE")(density.points.unravel(Z)))
+
+
+def test_each_data_set_has_its_density(model, opened, rng):
+    known = []
+    for _ in range(3):
+        change(model, rng)
+        density = opened.at(model)
+        value, gradient = density.value_and_grad(Z)
+        assert value == pytest.approx(exact(model, density), rel=1e-12)
+        gradient_of = model.compile_dlogp(mode="FAST_COMPILE")
+        expected = gradient_of(density.points.unravel(Z))
+        np.testing.assert_allclose(gradient, expected, rtol=1e-10)
+        known.append((density, value, gradient))
+    assert len({value for _, value, _ in known}) == 3
+    for density, value, gradient in known:
+        again = density.value_and_grad(Z)
+        assert again[0] == value
+        np.testing.assert_array_equal(again[1], gradient)
+
+
+def test_another_process_gets_the_same_data(model, opened, rng):
+    density = opened.at(model)
+    value, _ = density.value_and_grad(Z)
+    copied = cloudpickle.dumps(density)
+    change(model, rng)
+    assert cloudpickle.loads(copied).value_and_grad(Z)[0] == pytest.approx(value, rel=1e-12)
+
+
+def test_a_kept_density_is_given_until_the_data_change(model, opened, rng):
+    density = opened.at(model)
+    keep_density(model, density)
+    assert compile_density(model) is density
+    model.set_data("values of number", 9.0)
+    changed = compile_density(model)
+    assert changed is not density
+    assert changed.value_and_grad(Z)[0] == pytest.approx(exact(model, changed), rel=1e-12)
+
+
+def test_models_that_call_python_are_compiled_anew(model, monkeypatch, rng):
+    monkeypatch.setattr(module, "graph_key", lambda inner: None)
+    opened = OpenDensity(model)
+    change(model, rng)
+    density = opened.at(model)
+    assert density.value_and_grad(Z)[0] == pytest.approx(exact(model, density), rel=1e-12)

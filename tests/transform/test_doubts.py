@@ -1,0 +1,54 @@
+"""What speaks against a run of joint continuous tempering, each doubt by itself, and a good run."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering.transform.analysis import _doubts
+
+GOOD = {
+    "n_round_trips": np.array([20, 25]),
+    "weight_ess": np.array([300.0, 280.0]),
+    "n_divergences": np.array([0.0, 1.0]),
+    "base_mean_error": np.array([1.2, np.nan]),
+}
+
+
+def doubts(log_mass=0.0, **changes):
+    return list(_doubts(GOOD | changes, log_mass, n_draws=1000))
+
+
+def test_a_good_run_has_none():
+    assert doubts() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "measured"),
+    [
+        (
+            {"n_round_trips": np.array([20, 0])},
+            "no_round_trips",
+            {"n_round_trips": [0], "chain": [1]},
+        ),
+        ({"weight_ess": np.array([3.0, 4.0])}, "few_weights", {"weight_ess": 7.0}),
+        (
+            {"n_divergences": np.array([300.0, 0.0])},
+            "divergences",
+            {"n_divergences": 300, "transitions": 2000},
+        ),
+        ({"log_mass": np.log(1e-5)}, "small_support", {"support_mass": pytest.approx(1e-5)}),
+        (
+            {"base_mean_error": np.array([1.0, 9.0])},
+            "base_not_recovered",
+            {"base_mean_error": 9.0, "chain": [1]},
+        ),
+    ],
+)
+def test_each_failing_run_raises_its_own(changes, code, measured):
+    [doubt] = doubts(**changes)
+    assert doubt.code == code
+    assert doubt.measured == measured
+
+
+def test_beyond_an_edge_divergences_and_the_mean_of_the_base_say_nothing():
+    changes = {"n_divergences": np.array([300.0, 0.0]), "base_mean_error": np.array([9.0, 9.0])}
+    assert doubts(log_mass=np.log(0.5), **changes) == []
