@@ -4,6 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed-tests
 INSTALLED_DOCS := $(VENV)/.installed-docs
+INSTALLED_BENCH := $(VENV)/.installed-bench
 
 # Two workers is what a small machine carries; WORKERS=0 runs the tests in one process.
 WORKERS ?= 2
@@ -13,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench calibration model_calibration agreement hard quiet papers gallery docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow lint types format bench peers startup growth calibration model_calibration agreement hard quiet papers gallery docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -21,7 +22,10 @@ help:
 	@echo "make test-slow    the tests that take more than a minute each"
 	@echo "make lint types   ruff; mypy"
 	@echo "make format       let ruff rewrite the formatting"
-	@echo "make bench        cost and error of log Z on the reference problems"
+	@echo "make bench        cost and error of log Z: the README's table, then beside its peers"
+	@echo "make peers        the latter alone, which installs the peers"
+	@echo "make startup      from a cold process to the first log Z, beside nutpie's first draws"
+	@echo "make growth       gradients and seconds as dimensions grow"
 	@echo "make calibration  does the reported error cover the truth?"
 	@echo "make model_calibration  are posterior model probabilities calibrated? 500 simulated data sets"
 	@echo "make agreement    do the five methods agree?"
@@ -72,6 +76,11 @@ $(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
 	@$(PYTHON) -m pip install -qq --disable-pip-version-check --editable ".[docs]"
 	@touch $@
 
+$(INSTALLED_BENCH): pyproject.toml $(INSTALLED)
+	@echo "Installing what the package is compared with into $(VENV) (once)"
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check --editable ".[bench]"
+	@touch $@
+
 # --- the two commands ---------------------------------------------------------------------------
 
 demo: $(INSTALLED)
@@ -104,7 +113,14 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-bench calibration model_calibration agreement hard quiet papers gallery: $(INSTALLED)
+growth calibration model_calibration agreement hard quiet papers gallery: $(INSTALLED)
+	@$(PYTHON) benchmarks/$@.py $(ARGS)
+
+bench: $(INSTALLED)
+	@$(PYTHON) benchmarks/bench.py $(ARGS)
+	@$(MAKE) peers ARGS="$(PEERS_ARGS)"
+
+peers startup: $(INSTALLED_BENCH)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 docs: $(INSTALLED_DOCS)

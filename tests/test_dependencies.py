@@ -46,7 +46,12 @@ def declared(*extras):
 
 @pytest.mark.parametrize(
     ("folder", "extras"),
-    [("pymc_tempering", ("zarr",)), ("benchmarks", ()), ("tests", ("tests",)), ("docs", ("docs",))],
+    [
+        ("pymc_tempering", ("zarr",)),
+        ("benchmarks", ("bench",)),
+        ("tests", ("tests",)),
+        ("docs", ("docs",)),
+    ],
 )
 def test_what_is_imported_is_declared(folder, extras):
     assert imported_below(folder) - declared(*extras) == set()

@@ -30,7 +30,9 @@ def _accumulate(log_weights: FloatArray, peak: FloatArray, sums: FloatArray, bat
             if highest < log_weights[i, k] < np.inf:
                 highest = log_weights[i, k]
         if highest > peak[k]:
-            sums[:, k] *= np.exp(peak[k] - highest)
+            shrink = np.exp(peak[k] - highest)
+            for b in range(sums.shape[0]):
+                sums[b, k] *= shrink
             peak[k] = highest
         if peak[k] == -np.inf:
             continue

@@ -1,7 +1,8 @@
 """Ascents of a log density from many starts, by L-BFGS, as one compiled loop.
 
 A model's gradient often takes a microsecond, a call of SciPy's optimiser fifty times as long per
-iteration: a thousand starts would be all overhead.
+iteration: a thousand starts would be all overhead. Vectors are handled by loops: an expression of
+whole arrays takes numba the better part of a second to compile, with the errors that it may raise.
 """
 
 import math
@@ -48,6 +49,33 @@ def _value(at: tuple[int, FloatArray, FloatArray], u: FloatArray, work: FloatArr
 
 
 @compiled
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def _copy(out: FloatArray, given: FloatArray) -> None:
+    for i in range(out.size):
+        out[i] = given[i]
+
+
+@compiled
+def _scale(out: FloatArray, factor: float) -> None:
+    for i in range(out.size):
+        out[i] *= factor
+
+
+@compiled
+def _move(out: FloatArray, origin: FloatArray, factor: float, direction: FloatArray) -> None:
+    """Fill ``out`` with a point on a line; it may be ``origin``."""
+    for i in range(out.size):
+        out[i] = origin[i] + factor * direction[i]
+
+
+@compiled
 def _newton_like(grad: FloatArray, pairs: FloatArray, n_pairs: int, direction: FloatArray) -> None:
     """Fill ``direction`` with the inverse curvature of the kept pairs times the gradient.
 
@@ -55,18 +83,19 @@ def _newton_like(grad: FloatArray, pairs: FloatArray, n_pairs: int, direction: F
     in rings of which pair ``j`` is at ``j % MEMORY``.
     """
     alpha = np.empty(MEMORY)
-    direction[:] = grad
+    _copy(direction, grad)
     first = max(0, n_pairs - MEMORY)
     for j in range(n_pairs - 1, first - 1, -1):
         s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
-        alpha[j % MEMORY] = (s * direction).sum() / (s * y).sum()
-        direction -= alpha[j % MEMORY] * y
+        alpha[j % MEMORY] = _dot(s, direction) / _dot(s, y)
+        _move(direction, direction, -alpha[j % MEMORY], y)
     if n_pairs > 0:
         s, y = pairs[0, (n_pairs - 1) % MEMORY], pairs[1, (n_pairs - 1) % MEMORY]
-        direction *= (s * y).sum() / (y * y).sum()
+        _scale(direction, _dot(s, y) / _dot(y, y))
     for j in range(first, n_pairs):
         s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
-        direction += (alpha[j % MEMORY] - (y * direction).sum() / (s * y).sum()) * s
+        factor = alpha[j % MEMORY] - _dot(y, direction) / _dot(s, y)
+        _move(direction, direction, factor, s)
 
 
 @compiled
@@ -88,11 +117,11 @@ def _step(
     low, high, t = 0.0, np.inf, 1.0
     reached = -np.inf
     for n in range(_MOST_TRIALS):
-        trial[:] = u + t * direction
+        _move(trial, u, t, direction)
         new_value = _value(at, trial, work)
         if new_value >= value + _SUFFICIENT * t * slope:
             low, reached = t, new_value
-            if (work[0] * direction).sum() <= _FLATTER * slope:
+            if _dot(work[0], direction) <= _FLATTER * slope:
                 return reached, n + 1
         else:
             high = t
@@ -103,7 +132,7 @@ def _step(
                 continue
         t = 0.5 * (low + high) if math.isfinite(high) else 4.0 * low
     if low > 0.0:
-        trial[:] = u + low * direction
+        _move(trial, u, low, direction)
         _value(at, trial, work)
     return reached, _MOST_TRIALS + 1
 
@@ -119,19 +148,20 @@ def _climb(
     dim = u.size
     work = np.empty((3, dim))
     pairs = np.empty((2, MEMORY, dim))
-    grad, direction, trial = np.empty((3, dim))
+    grad, direction, trial = np.empty(dim), np.empty(dim), np.empty(dim)
     value = _value(at, u, work)
-    grad[:] = work[0]
     n_gradients, n_pairs, n_steps = 1, 0, 0
-    path[:] = u
+    _copy(grad, work[0])
+    for n in range(path.shape[0]):
+        _copy(path[n], u)
     while math.isfinite(value) and n_gradients < most:
         _newton_like(grad, pairs, n_pairs, direction)
-        slope = (grad * direction).sum()
+        slope = _dot(grad, direction)
         if n_pairs == 0:
             # nothing is known of the curvature: at most one unit in each coordinate or so
             shrink = min(1.0, math.sqrt(dim / max(slope, 1e-300)))
-            direction *= shrink
             slope *= shrink
+            _scale(direction, shrink)
         if not 0.5 * slope >= TOLERANCE:
             return value, n_gradients, True
         reached, n = _step(at, u, value, slope, direction, trial, work)
@@ -142,14 +172,18 @@ def _climb(
             # what is remembered may be of another place
             n_pairs = 0
             continue
-        grad -= work[0]
-        if ((trial - u) * grad).sum() > 1e-12 * (grad * grad).sum():
-            pairs[0, n_pairs % MEMORY] = trial - u
-            pairs[1, n_pairs % MEMORY] = grad
+        _move(direction, trial, -1.0, u)
+        _move(grad, grad, -1.0, work[0])
+        if _dot(direction, grad) > 1e-12 * _dot(grad, grad):
+            _copy(pairs[0, n_pairs % MEMORY], direction)
+            _copy(pairs[1, n_pairs % MEMORY], grad)
             n_pairs += 1
-        u[:], grad[:], value = trial, work[0], reached
+        _copy(u, trial)
+        _copy(grad, work[0])
+        value = reached
         n_steps += 1
-        path[n_steps:] = u
+        for n in range(n_steps, path.shape[0]):
+            _copy(path[n], u)
     return value, n_gradients, False
 
 

@@ -40,8 +40,7 @@ def _second_differences(
 ) -> int:
     """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients."""
     dim = z.size
-    there, up, down = np.empty((3, dim))
-    there[:] = z
+    there, up, down = z.copy(), np.empty(dim), np.empty(dim)
     value = call_density(address, there, here)
     n_gradients = 1
     for i in range(dim):

@@ -292,8 +292,10 @@ class _Searcher:
                 "explicitly."
             )
         fits = merge(self._density, list(self._fits.values()))
-        halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng)
-        fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
+        n_halos = 0
+        if self._effort.n_starts > 1:
+            halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng)
+            fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
         known = self._basins.known
