@@ -1,6 +1,10 @@
 """One process at a time: locks that the system takes back from a process that was killed."""
 
+import os
+from functools import cache
+from multiprocessing import current_process, parent_process
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 from typing import IO
 
@@ -9,9 +13,31 @@ try:
 except ImportError:  # pragma: no cover - systems other than POSIX have none
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["acquire"]
+__all__ = ["acquire", "end_with_parent"]
 
 _POLL = 0.05
+
+
+def end_with_parent() -> None:
+    """Let a daemonic process end when the one that started it is killed.
+
+    A forked process of PyMC's holds the other end of its own pipe, and would wait for ever.
+    """
+    # forked, it takes along what its parent remembers
+    _end_with_parent(os.getpid())
+
+
+@cache
+def _end_with_parent(pid: int) -> None:  # noqa: ARG001  once in each process
+    parent = parent_process()
+    if parent is None or not current_process().daemon:
+        return
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=follow, daemon=True, name="end with parent").start()
 
 
 def acquire(path: Path, patience: float = 0.0) -> IO[bytes] | None:

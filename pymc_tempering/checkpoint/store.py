@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_tempering.checkpoint.description import differences
 from pymc_tempering.checkpoint.journal import Journal, n_kept
-from pymc_tempering.checkpoint.lock import acquire
+from pymc_tempering.checkpoint.lock import acquire, end_with_parent
 from pymc_tempering.checkpoint.trees import (
     DamagedFileError,
     read_tree,
@@ -50,6 +50,7 @@ class Kept:
 
     def journal(self, rng: np.random.Generator, total: int) -> Journal:
         """Open the journal of the chain whose generator is in this state, of `total` steps."""
+        end_with_parent()
         state = repr(rng.bit_generator.state).encode()
         name = f"{_CHAIN}{hashlib.sha256(state).hexdigest()[:16]}"
         return Journal(self.folder / name, total)

@@ -67,6 +67,14 @@ def test_killed_twice_and_continued(model, whole, finished, tmp_path, seed, shar
     assert different(whole, sample(model, resume=path, **RUN)) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, tmp_path):
+    """Otherwise they would hold their chains for ever."""
+    options = METHODS["pt, two processes"] | {"resume": tmp_path / "run"}
+    assert run_and_die(model, options, finished[1] // 5)
+    assert different(whole, sample(model, **options)) == []
+
+
 def test_a_finished_run_is_returned(model, whole, store, monkeypatch, capsys):
     monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
     options = RUN | {"progressbar": True, "quiet": False}
