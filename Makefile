@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench peers startup growth calibration model_calibration agreement hard quiet papers gallery docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow lint types format bench peers startup growth calibration model_calibration agreement hard quiet papers gallery faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -32,6 +32,7 @@ help:
 	@echo "make hard         wrong runs on targets chosen to hurt, and how many say nothing"
 	@echo "make quiet        warnings of runs on easy cases, which should have none"
 	@echo "make papers       published figures, computed again"
+	@echo "make faults       kill runs at random moments, and compare what continues with what was not killed"
 	@echo "make gallery      every picture on short runs, in build/gallery"
 	@echo "make docs         the documentation, in docs/_build/html"
 	@echo "make api          write docs/reference/names.md and the picture of the folders"
@@ -122,6 +123,9 @@ bench: $(INSTALLED)
 
 peers startup: $(INSTALLED_BENCH)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
+
+faults: $(INSTALLED)
+	@$(PYTHON) -m tests.checkpoint.killed $(ARGS)
 
 docs: $(INSTALLED_DOCS)
 	@$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build/html

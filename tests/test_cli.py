@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,6 +110,17 @@ class TestModelFile:
         with xr.open_datatree(target, engine="h5netcdf") as stored:
             np.testing.assert_array_equal(stored["posterior"]["x"], draws(x=())["posterior"]["x"])
         assert capsys.readouterr().out.strip().splitlines()[-1].endswith(str(target))
+
+    def test_resume_is_a_folder_for_each_model(self, tmp_path, calls, capsys):
+        one, other = write(tmp_path, GOOD_MODEL), write(tmp_path, GOOD_MODEL, "other.py")
+        assert cli.main([one, "--resume", "kept"]) == 0
+        cli.main([one, other, "--resume", "kept", "--seed", "1"])  # stubs cannot be compared
+        assert [str(options["resume"]) for _, options in calls] == [
+            "kept", str(Path("kept", "my_model")), str(Path("kept", "other")),
+        ]  # fmt: skip
+        assert cli.main([one, other, "--resume", "kept"]) == 2
+        assert "--resume with several models needs --seed" in capsys.readouterr().err
+        assert cli.main(["--resume", "kept"]) == 2
 
     def test_build_model_is_called_and_imports_its_neighbours(self, tmp_path, calls):
         write(tmp_path, "SCALE = 3.0", "neighbour_of_model.py")

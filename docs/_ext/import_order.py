@@ -22,6 +22,7 @@ WHAT = {
     "model": (0.95, "a PyMC model, compiled"),
     "results": (6.95, "names, files"),
     "references": (0.95, "fits, search, prior"),
+    "checkpoint": (1.2, "runs that go on"),
     "steps": (2.95, "PyMC's step methods"),
     "progress": (2.95, "plan, phases"),
     "transform": (3.2, "the tempered model"),

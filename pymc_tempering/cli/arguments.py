@@ -101,6 +101,13 @@ def _sample_parser() -> argparse.ArgumentParser:
         "default: keep nothing; several: the folder for one such file each; galaxies: the folder "
         f"for picture and table (default: {DEFAULT_FOLDER})",
     )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="PATH",
+        help="a folder in which the run is kept while it is sampled; the same command continues "
+        "one that was killed. Several MODEL_FILEs: each has a folder of its name in it",
+    )
     _add_force(parser)
     parser.add_argument("--version", action="version", version=f"pymc_tempering {__version__}")
     _add_common(parser)

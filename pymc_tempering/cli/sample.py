@@ -64,6 +64,8 @@ def unique_names(paths: list[Path]) -> dict[str, Path]:
 
 
 def _run_galaxies(arguments: argparse.Namespace) -> None:
+    if arguments.resume is not None:
+        raise CommandError("--resume belongs to model files, not to the galaxies: leave it out.")
     from pymc_tempering.examples.demo import run_demo
 
     folder = arguments.output or Path(DEFAULT_FOLDER)
@@ -116,6 +118,7 @@ def _sample_each(
     options: dict[str, Any],
 ) -> tuple[dict[str, "LogZEstimate"], list[str]]:
     """Sample, store and show one model after another; Ctrl-C ends it with what there is."""
+    folders = _resume_folders(arguments, list(models))
     estimates: dict[str, LogZEstimate] = {}
     failures: list[str] = []
     for (name, model), seed in zip(models.items(), seeds, strict=True):
@@ -124,7 +127,8 @@ def _sample_each(
         if len(models) > 1:
             console.print(f"[bold]{escape(files[name].name)}[/]")
         start = time.perf_counter()
-        estimates[name] = _estimate(model, files[name], options)
+        kept = {"resume": folders[name]} if name in folders else {}
+        estimates[name] = _estimate(model, files[name], options | kept)
         seconds = time.perf_counter() - start
         # before anything is printed: a terminal that has gone must not take the draws with it
         if name in targets:
@@ -166,6 +170,25 @@ def _show(console: Console, estimate: "LogZEstimate", name: str, seconds: float)
     console.print(posterior_table(estimate.idata))
     for warning in estimate.warnings:
         console.print(f"[yellow]Warning:[/] {escape(str(warning))}", soft_wrap=True)
+
+
+def _resume_folders(arguments: argparse.Namespace, names: list[str]) -> dict[str, Path]:
+    """Where each run is kept while it is sampled; nothing without ``--resume``."""
+    if arguments.resume is None:
+        return {}
+    if len(names) == 1:
+        return {names[0]: arguments.resume}
+    if arguments.seed is None:
+        raise CommandError(
+            "--resume with several models needs --seed, from which each model has a seed of its "
+            "own: add one, the same at every call."
+        )
+    stems = {name: Path(name).stem for name in names}
+    if len(set(stems.values())) < len(stems):
+        raise CommandError(
+            f"--resume: {' and '.join(names)} would be kept under one name; sample them one by one."
+        )
+    return {name: arguments.resume / stem for name, stem in stems.items()}
 
 
 def _check_targets(arguments: argparse.Namespace, names: list[str]) -> dict[str, Path]:
@@ -210,6 +233,9 @@ def _estimate(model: "pm.Model", path: Path, options: dict[str, Any]) -> "LogZEs
             # They are printed once and readable.
             warnings.simplefilter("ignore", TemperingWarning)
             return pm_temper.estimate_logz(model, **options)
+    except OutputError:
+        # of --resume: draws were made, and the error says where they are
+        raise
     except TemperingError as error:
         raise CommandError(f"{path}: {error}") from error
     except Exception as error:

@@ -166,6 +166,11 @@ def resolve_estimates(
                 f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
+    if kwargs.get("resume") is not None:
+        raise OptionError(
+            f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
+            "estimates, each from `estimate_logz(model, resume=...)` with a path of its own."
+        )
     if kwargs and not any(isinstance(model, pm.Model) for model in models.values()):
         raise OptionError(
             f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "

@@ -6,6 +6,7 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
@@ -69,7 +70,10 @@ def estimate_logz(
     **kwargs
         Options of the step, for instance ``scans_per_draw`` or ``base``, or of ``pm.sample``, for
         instance ``cores`` or ``progressbar``; and ``max_chains``, default 64: chains in all, stored
-        ones included, where ``target_se`` gives up; the result then says so.
+        ones included, where ``target_se`` gives up; the result then says so. And ``resume``, a
+        folder in which the run is kept while it is sampled, so that the same call continues one
+        that was killed, chains added for ``target_se`` included; see
+        :func:`pymc_tempering.sample`.
 
     Returns
     -------
@@ -81,6 +85,8 @@ def estimate_logz(
     ------
     ModelError, OptionError, DataError
         Before any sampling.
+    OutputError
+        If the folder of ``resume`` can no longer be written; what is there is whole.
     DensityError
         If Python code that the model calls raises; from several processes as the cause of PyMC's
         ``ParallelSamplingError``.
@@ -114,7 +120,12 @@ def estimate_logz(
             "argument: `estimate_logz(model)`."
         )
     settled = {name: kwargs.pop(name, default) for name, default in _DEFAULTS.items()}
-    cores, max_chains, progressbar = settled.values()
+    cores, max_chains, progressbar, resume = settled.values()
+    if resume is not None and isinstance(model_or_idata, xr.DataTree):
+        raise OptionError(
+            f"`resume` is {resume!r}, and the first argument is a stored run; expected a model, "
+            "whose sampling is kept there. Leave `resume` away."
+        )
     if isinstance(model_or_idata, xr.DataTree) and model is not None:
         estimate = estimate_draws(
             model_or_idata, model, method, target_se, max_chains, random_seed, kwargs,
@@ -135,10 +146,11 @@ def estimate_logz(
             target_se=target_se,
         )  # fmt: skip
         check_positive("max_chains", max_chains, integer=True)
-        estimate = _sample_and_estimate(
-            model, row, target_se, max_chains, random_seed, kwargs, draws=draws, tune=tune,
-            chains=chains, cores=cores, progressbar=progressbar,
-        )  # fmt: skip
+        with resumed(resume, row, random_seed) as (store, seed):
+            estimate = _sample_and_estimate(
+                model, row, target_se, max_chains, seed, kwargs, draws=draws, tune=tune,
+                chains=chains, cores=cores, progressbar=progressbar, store=store,
+            )  # fmt: skip
     else:
         raise DataError(
             f"estimate_logz was given a {type(model_or_idata).__name__}; expected a pymc.Model or "
@@ -149,7 +161,7 @@ def estimate_logz(
     return estimate
 
 
-_DEFAULTS = {"cores": None, "max_chains": 64, "progressbar": True}
+_DEFAULTS = {"cores": None, "max_chains": 64, "progressbar": True, "resume": None}
 """Of the keyword arguments that the functions below take one by one."""
 
 

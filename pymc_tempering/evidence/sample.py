@@ -1,10 +1,12 @@
 """Draws from the posterior, and the estimate of log Z attached to them."""
 
+import os
 from typing import Any
 
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.estimators.doubt import warn_of
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
@@ -16,7 +18,7 @@ from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_run
 __all__ = ["sample"]
 
 
-def sample(
+def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     model: pm.Model | None = None,
     *,
     method: str = "pt",
@@ -25,6 +27,7 @@ def sample(
     chains: int = DEFAULT_CHAINS,
     cores: int | None = None,
     random_seed: Any = None,
+    resume: str | os.PathLike[str] | None = None,
     progressbar: bool = True,
     **kwargs: Any,
 ) -> xr.DataTree:
@@ -41,6 +44,11 @@ def sample(
         The sampler, default parallel tempering; see :func:`pymc_tempering.estimate_logz`.
     draws, tune, chains, cores, random_seed, progressbar
         As in ``pm.sample``; ``tune`` defaults to what the step needs.
+    resume : path-like, optional
+        A folder in which the run is kept while it is sampled, made where there is none. A call that
+        was killed is continued by the same call: it returns the draws and log Z of a run that was
+        not, to the last bit; of one that had ended, without sampling. Without a seed that of the
+        folder is taken. Not for "joint_ct".
     **kwargs
         Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``.
 
@@ -53,6 +61,12 @@ def sample(
     ------
     ModelError, OptionError
         Before any sampling.
+    DataError
+        Before any sampling, if `resume` holds another run: of another model, other data, settings
+        or versions; it says what differs.
+    OutputError
+        If the folder of `resume` can no longer be written, from several processes as the cause of
+        PyMC's ``ParallelSamplingError``. What is there is whole, and the same call goes on from it.
     DensityError
         If Python code that the model calls raises; from several processes as the cause of PyMC's
         ``ParallelSamplingError``.
@@ -84,8 +98,10 @@ def sample(
     run = {
         "draws": draws, "tune": tune, "chains": chains, "cores": cores, "progressbar": progressbar,
     }  # fmt: skip
-    sampler: Sampler = load(row.prepare)(row, model, kwargs, run)
-    estimate = estimate_from_idata(sampler(chains=chains, random_seed=random_seed))
+    with resumed(resume, row, random_seed) as (store, seed):
+        sampler: Sampler = load(row.prepare)(row, model, kwargs, run | {"store": store})
+        idata = sampler(chains=chains, random_seed=seed)
+    estimate = estimate_from_idata(idata)
     of_run = interruption(estimate.idata, draws=draws, chains=chains)
     estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
     warn_of(estimate.warnings)

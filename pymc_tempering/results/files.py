@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pymc_tempering.errors import OptionError, OutputError
 
-__all__ = ["STORE_SUFFIX", "Writer", "check_output", "write_output"]
+__all__ = ["STORE_SUFFIX", "Writer", "check_output", "probe", "write_output", "write_whole"]
 
 type Writer = Callable[[Path], object]
 """Writes a new file, or a new folder of files, under the name that it is given."""
@@ -97,7 +97,7 @@ def check_output(
             with suppress(FileNotFoundError):
                 target.lstat()
             target.parent.mkdir(parents=True, exist_ok=True)
-        _write(target, _probe, publish=False)
+        write_whole(target, probe, publish=False)
     except (OSError, RuntimeError) as error:
         raise OptionError(f"The output {given} cannot be written: {error}") from error
     except ValueError as error:
@@ -149,7 +149,7 @@ def write_output(
     'whole'
     """
     try:
-        _write(target, write, overwrite=overwrite)
+        write_whole(target, write, overwrite=overwrite)
     except Exception as error:
         raise _keep_elsewhere(target, write, last_resort, error) from error
     return target
@@ -171,12 +171,29 @@ def _check_replaceable(target: Path, overwrite: bool, remedy: str) -> None:
         )
 
 
-def _probe(path: Path) -> None:
+def probe(path: Path) -> None:
+    """Write as much as a disk must have room for, to see whether it does."""
     # random, as a file system that compresses finds room for zeros
     path.write_bytes(os.urandom(_PROBE))
 
 
-def _write(target: Path, write: Writer, *, overwrite: bool = False, publish: bool = True) -> None:
+def write_whole(
+    target: Path, write: Writer, *, overwrite: bool = False, publish: bool = True
+) -> None:
+    """Write beside a name, force to disk, and rename; :func:`write_output` without a last resort.
+
+    Parameters
+    ----------
+    target, write, overwrite
+        As for :func:`write_output`.
+    publish : bool, default True
+        Without it nothing is left, which shows whether it could be written.
+
+    Raises
+    ------
+    OSError
+        And whatever `write` raises.
+    """
     temporary = target.with_name(f".{secrets.token_hex(6)}.partial{target.suffix}")
     try:
         write(temporary)
@@ -265,7 +282,7 @@ def _keep_elsewhere(
         for folder in _folders(target):
             name = f"{target.stem[:_MAX_STEM]}-kept-{made}-{secrets.token_hex(3)}{suffix}"
             with suppress(Exception):
-                _write(folder / name, writer)
+                write_whole(folder / name, writer)
                 return OutputError(
                     f"{target} could not be written ({reason}). Nothing is lost: what was "
                     f"computed is kept in {folder / name}",

@@ -13,6 +13,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from rich.progress import ProgressColumn
 
+from pymc_tempering.checkpoint.journal import Journal
+from pymc_tempering.checkpoint.store import Kept
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
@@ -71,6 +73,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _search = "default"
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
+    kept: Kept | None = None
+    """Where chains are kept while they are sampled."""
+    _journal: Journal | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Find the model before PyMC does, to say what to do where there is none."""
@@ -138,6 +143,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._n_tune, self._n_draws = int(tune), int(draws)
         self._board.start_chain()
         self._reset_chain()
+        total = self._n_tune + self._n_draws
+        self._journal = None if self.kept is None else self.kept.journal(self.rng, total)
 
     def _reset_chain(self) -> None:
         raise NotImplementedError
@@ -157,6 +164,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
         started = perf_counter()
         if self._missing is not None:
             self._missing -= 1
+        journal = self._journal
+        if journal is not None and (kept := journal.replay(self, point)) is not None:
+            return kept
         with density_guard():
             target, values = self._advance(point)
         points = self._density.points
@@ -166,7 +176,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         values["perf_counter_diff"] = perf_counter() - started
         # PyMC's trace reads the values by position, in the order of the point that it passes
         values |= self.searched
-        return {name: position[name] for name in point}, [self._recorder.record(values)]
+        record = {name: position[name] for name in point}, [self._recorder.record(values)]
+        if journal is not None:
+            journal.record(self, record)
+        return record
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
         """Fit the modes of the model, once for all chains that are sampled with this step.
@@ -182,8 +195,19 @@ class TemperedStep(ProgressHooks, BlockedStep):
             See :data:`pymc_tempering.references.watch.Report`.
         """
         rng = get_random_generator(random_seed)
-        self._fits = self._prepare_from(rng, report)
+        self._fits = None if self.kept is None else self.kept.fits()
+        if self._fits is None:
+            self._fits = self._prepare_from(rng, report)
+            if self.kept is not None:
+                self.kept.keep_fits(self._fits)
         self._prepared_for = None
+
+    def probed(self) -> FloatArray:
+        """Log densities of the model at places that depend on nothing else, in nats."""
+        density, rng = self._density, np.random.default_rng(0)
+        places = density.start + np.vstack([np.zeros(self.dim), rng.normal(size=(3, self.dim))])
+        with density_guard():
+            return np.array([density.value_and_grad(z)[0] for z in places])
 
     def plan(self, **run: Any) -> str:
         """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""

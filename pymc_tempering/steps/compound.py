@@ -104,6 +104,12 @@ class CompoundTempering(ParallelTempering):
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
         """Nothing is fitted: the path starts at the prior."""
 
+    def probed(self) -> FloatArray:
+        """Log priors and likelihoods of the model at places that depend on nothing else."""
+        draws = self._prior_path.draws(3, np.random.default_rng(0))
+        target = self._prior_path.target
+        return np.ravel([target.log_densities(z) for z in (self._density.start, *draws)])
+
     def plan(self, **run: Any) -> str:
         """Say what a run will do, and which step methods move the replicas."""
         tune = self.default_tune_steps if run["tune"] is None else run["tune"]

@@ -8,6 +8,8 @@ from typing import Any
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.checkpoint.description import describe, plain_seed
+from pymc_tempering.checkpoint.store import Store
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import Method, load
 from pymc_tempering.model.freeze import discrete_names
@@ -102,7 +104,7 @@ def prepare_step(
         As for :func:`build_step`.
     run : dict
         ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run; ``target_se``
-        where an error of log Z is asked for.
+        where an error of log Z is asked for, and ``store`` where the run is kept.
 
     Returns
     -------
@@ -112,11 +114,16 @@ def prepare_step(
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
     started = perf_counter()
+    given = dict(options)
     with compiling(show):
         step = build_step(method, model, options)
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
-    if show:
+    store = run.get("store")
+    there = "" if store is None else _attach(store, step, model, given, run)
+    if show and there:
+        say(there)
+    elif show:
         settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
         say(step.plan(**settings, compiled=perf_counter() - started))
     settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
@@ -131,6 +138,16 @@ def prepare_step(
         return run_chains(step, model, chains=chains, random_seed=random_seed, **settled, **options)
 
     return sample_chains
+
+
+def _attach(
+    store: Store, step: Any, model: pm.Model, options: dict[str, Any], run: dict[str, Any]
+) -> str:
+    """Have a step keep its chains, and say what is there already; nothing for a new run."""
+    seed = plain_seed(store.random_seed)
+    store.attach(step, describe(model, type(step).__name__, step.probed(), seed, options, run))
+    total = run["draws"] + (step.default_tune_steps if run["tune"] is None else run["tune"])
+    return store.progress(run["chains"], total, rounds="target_se" in run)
 
 
 def run_chains(

@@ -189,6 +189,11 @@ def test_other_types_are_refused_by_name():
         compare({"a": estimate(-1.0), "b": -2.0})
 
 
+def test_one_folder_for_several_runs_is_refused():
+    with pytest.raises(OptionError, match="'kept', which would be one folder for several runs"):
+        compare({"a": estimate(-1.0), "b": estimate(-2.0)}, resume="kept")
+
+
 def test_different_data_are_refused_naming_the_groups(monkeypatch):
     monkeypatch.setattr(pm, "sample", lambda *a, **k: pytest.fail("pm.sample was called"))
     models = {

@@ -107,6 +107,37 @@ def test_warnings_come_first_and_escaped(run, tmp_path):
     assert "None of the checks" in fine
 
 
+SCRIPT, IMAGE = "\"'><script>alert(1)", "<img src=x onerror=alert(2)> $\\frac{"
+
+
+@pytest.fixture
+def hostile(run):
+    """Estimate of a run whose names, coordinates, attributes and warnings are markup."""
+    draws = run["posterior"].dataset["<x> & y"]
+    values = xr.concat([draws, -draws], dim=IMAGE).transpose("chain", "draw", IMAGE)
+    values = values.drop_vars(IMAGE, errors="ignore").assign_coords({IMAGE: [SCRIPT, IMAGE]})
+    estimate = estimate_from_idata(run)
+    tree = estimate.idata.copy()
+    tree["posterior"] = xr.DataTree(xr.Dataset({SCRIPT: values.rename(SCRIPT), IMAGE: draws}))
+    statistics = tree["sample_stats"].to_dataset()
+    tree["sample_stats"] = xr.DataTree(
+        statistics.assign_attrs(created_at=SCRIPT, tuning_steps=IMAGE)
+    )
+    doubts = (Doubt(SCRIPT, IMAGE, SCRIPT, {SCRIPT: IMAGE}),)
+    return replace(estimate, warnings=doubts, method=SCRIPT, idata=tree)
+
+
+def test_nothing_of_a_model_or_a_file_becomes_markup(hostile, tmp_path):
+    text = report(hostile, tmp_path / "a.html", title=SCRIPT).read_text("utf-8")
+    tags = Page(text).tags
+    assert "script" not in {tag for tag, _ in tags}
+    assert all(attributes["src"].startswith("data:image/png;") for tag, attributes in tags
+               if tag == "img")  # fmt: skip
+    assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+    assert text.count("&lt;script&gt;") >= 6
+    assert text.count("&lt;img src=x onerror=") >= 3
+
+
 def test_keeps_warnings_that_only_the_file_has(run, tmp_path):
     # as a model at hand would say, which estimates from statistics alone cannot
     doubt = Doubt("interrupted", "after 2 of 4 chains", "Run it again.", {"chains": 2})

@@ -1,0 +1,170 @@
+"""What decides the draws of a run, as plain values that can be stored and compared."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.model.freeze import shared_digest
+from pymc_tempering.results.digest import describe_observed, observed_digest
+from pymc_tempering.types import FloatArray
+
+__all__ = ["describe", "differences", "plain_seed"]
+
+LOG_DENSITY = "log density"
+# the last digits of sums may differ where something is compiled anew
+_TOLERANCE = 1e-9
+_PACKAGES = ("pymc_tempering", "pymc", "pytensor", "numba", "numpy")
+_LONGEST = 70
+
+_NO_MATTER = {
+    "blas_cores", "callback", "compute_convergence_checks", "discard_tuned_samples",
+    "idata_kwargs", "keep_warning_stat", "mp_ctx", "progressbar_theme", "quiet", "trace",
+    "var_names",
+}  # fmt: skip
+"""Options of ``pm.sample`` that no draw depends on."""
+
+
+def describe(
+    model: pm.Model,
+    step: str,
+    log_density: FloatArray,
+    seed: Any,
+    options: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Describe a run.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    step : str
+        Name of the step's class.
+    log_density : ndarray
+        Of the model at places that depend on nothing else, in nats.
+    seed
+        From :func:`plain_seed`.
+    options : mapping
+        Of the step and of ``pm.sample``, as given.
+    run : mapping
+        ``draws``, ``tune``, ``chains``, and ``target_se`` if asked for.
+    """
+    given = {name: _plain(value) for name, value in sorted(options.items())
+             if value is not None and name not in _NO_MATTER}  # fmt: skip
+    settings = {name: run[name] for name in ("draws", "tune", "chains", "target_se") if name in run}
+    return {
+        "versions": {name: version(name) for name in _PACKAGES},
+        "model": {
+            "variables": [_variable(rv) for rv in model.free_RVs],
+            "observed": [describe_observed(model), observed_digest(model)],
+            "data": shared_digest(model),
+            LOG_DENSITY: [float(value) for value in log_density],
+        },
+        "step": step,
+        "settings": settings | {"random_seed": seed},
+        "options": given,
+    }
+
+
+def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Say how two descriptions differ, an entry for each value.
+
+    Examples
+    --------
+    >>> differences({"settings": {"draws": 10}}, {"settings": {"draws": 20, "tune": 5}})
+    ['settings: draws is 20, was 10', 'settings: tune is 5, was not given']
+    """
+    before, after = dict(_flat(kept)), dict(_flat(json.loads(json.dumps(now))))
+    found = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name, "not given"), after.get(name, "not given")
+        if old == new or (name.endswith(LOG_DENSITY) and _close(old, new)):
+            continue
+        found.append(f"{name} is {_short(new)}, was {_short(old)}")
+    return found
+
+
+def plain_seed(seed: Any) -> Any:
+    """Give a seed as a value that can be stored, and a digest of one that cannot.
+
+    Examples
+    --------
+    >>> plain_seed(np.array([1, 2])), plain_seed(np.int64(3))
+    ([1, 2], 3)
+    >>> plain_seed(np.random.default_rng(1)) == plain_seed(np.random.default_rng(2))
+    False
+    """
+    if isinstance(seed, np.integer | np.ndarray):
+        return seed.tolist()
+    if isinstance(seed, list | tuple):
+        return [int(entry) for entry in seed]
+    if isinstance(seed, np.random.Generator):
+        state = seed.bit_generator.state
+    elif isinstance(seed, np.random.BitGenerator | np.random.SeedSequence):
+        state = seed.state
+    else:
+        return seed
+    return f"{type(seed).__name__} in the state {_digest(repr(state).encode())}"
+
+
+def _variable(rv: Any) -> str:
+    op = getattr(rv.owner, "op", None)
+    return f"{rv.name} of {type(op).__name__.removesuffix('RV')} and shape {rv.type.shape}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Options as plain values; large ones as digests, as only equality is asked for."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, GaussianBase):
+        return f"GaussianBase {value.digest}"
+    if isinstance(value, xr.DataTree):
+        return f"DataTree {_digest(_content(value))}"
+    if isinstance(value, Mapping):
+        return {str(name): _plain(value[name]) for name in sorted(value, key=str)}
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.ascontiguousarray(value)
+        small = array.size <= 8 and array.dtype.kind in "biuf"
+        return array.tolist() if small else f"array {array.shape} {_digest(array.tobytes())}"
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    # the fields of settings are in their repr, addresses in that of others
+    return repr(value) if is_dataclass(value) else type(value).__name__
+
+
+def _content(idata: xr.DataTree) -> bytes:
+    group = idata["posterior"].dataset if "posterior" in idata.children else xr.Dataset()
+    return b"".join(
+        str(name).encode() + np.ascontiguousarray(values.values).tobytes()
+        for name, values in group.data_vars.items()
+    )
+
+
+def _flat(tree: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{at}{name}: ")
+        else:
+            yield f"{at}{name}", value
+
+
+def _close(old: Any, new: Any) -> bool:
+    if not isinstance(old, list) or not isinstance(new, list) or len(old) != len(new):
+        return False
+    return bool(np.allclose(old, new, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True))
+
+
+def _short(value: Any) -> str:
+    text = value if value == "not given" else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

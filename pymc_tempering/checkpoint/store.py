@@ -1,0 +1,283 @@
+"""The folder of a run that can be continued: whose run it is, its fits, and a journal per chain."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.checkpoint.description import differences
+from pymc_tempering.checkpoint.journal import Journal, n_kept
+from pymc_tempering.checkpoint.lock import acquire, end_with_parent
+from pymc_tempering.checkpoint.trees import (
+    DamagedFileError,
+    read_tree,
+    refuse_objects,
+    write_tree,
+)
+from pymc_tempering.engine.state import from_plain, to_plain
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.methods import Method
+from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.search import Prepared
+from pymc_tempering.results.files import probe, write_whole
+
+__all__ = ["Kept", "Store", "resumed"]
+
+FORMAT = 1
+_ABOUT = "run.json"
+_FITS = "fits.npz"
+_LOCK = "lock"
+_CHAIN = "chain-"
+_OURS = "pymc_tempering resume"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a step is given of a store, and takes along into other processes.
+
+    Attributes
+    ----------
+    folder : Path
+    """
+
+    folder: Path
+
+    def journal(self, rng: np.random.Generator, total: int) -> Journal:
+        """Open the journal of the chain whose generator is in this state, of `total` steps."""
+        end_with_parent()
+        state = repr(rng.bit_generator.state).encode()
+        name = f"{_CHAIN}{hashlib.sha256(state).hexdigest()[:16]}"
+        return Journal(self.folder / name, total)
+
+    def fits(self) -> Prepared | None:
+        """Fits that were kept; None without any, or where the file is damaged."""
+        if not (self.folder / _FITS).exists():
+            return None
+        try:
+            kept = from_plain(read_tree(self.folder / _FITS))
+            search = kept["search"]
+        except (DamagedFileError, TypeError, KeyError):
+            return None
+        return Prepared(
+            kept["anchor"],
+            tuple(kept["fits"]),
+            Search(**(search | {"hits": tuple(search["hits"])})),
+        )
+
+    def keep_fits(self, found: Prepared) -> None:
+        """Keep the fits of a run; all its chains start from them.
+
+        Raises
+        ------
+        OptionError
+            If they could not be written; nothing has been sampled then.
+        """
+        search = found.search
+        tree = {
+            "anchor": to_plain(found.anchor),
+            "fits": to_plain(found.fits),
+            "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
+        }
+        try:
+            write_whole(self.folder / _FITS, lambda path: write_tree(path, tree), overwrite=True)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+
+
+class Store:
+    """A folder for one run.
+
+    Parameters
+    ----------
+    path : path-like
+    random_seed
+        As the user gave it.
+
+    Attributes
+    ----------
+    folder : Path
+    random_seed
+        That of the run: as given, as stored, or drawn.
+
+    Raises
+    ------
+    OptionError
+        If the folder cannot be written, has other things in it, or another process uses it.
+    DataError
+        If what is in it cannot be read.
+    """
+
+    def __init__(self, path: Any, random_seed: Any) -> None:
+        self.folder = _check_folder(path)
+        self._lock = _locked(self.folder)
+        try:
+            self._about = _read_about(self.folder)
+            for file in self.folder.rglob("*.npz"):
+                refuse_objects(file)
+        except BaseException:
+            self.close()
+            raise
+        self._chains = [p for p in self.folder.glob(f"{_CHAIN}*") if n_kept(p)]
+        kept = self._about["run"]["settings"]["random_seed"] if self._about else None
+        if random_seed is None:
+            # one that was given as a generator is stored as a digest, which gives no draws
+            reproducible = kept is not None and not isinstance(kept, str)
+            random_seed = kept if reproducible else np.random.SeedSequence().entropy
+        self.random_seed = random_seed
+
+    def attach(self, step: Any, run: dict[str, Any]) -> None:
+        """Have a step keep its chains here, if what is here already is of the same run.
+
+        Parameters
+        ----------
+        step : TemperedStep
+        run : dict
+            From :func:`pymc_tempering.checkpoint.description.describe`.
+
+        Raises
+        ------
+        DataError
+            Saying what differs.
+        """
+        found = differences(self._about["run"], run) if self._about else ["nothing is there"]
+        if found and self._chains:
+            raise DataError(
+                f"The run in {self.folder} is another one: {'; '.join(found)}. Call as when it was "
+                "started, or give another path for a new run."
+            )
+        if found:
+            # of a run that was killed before it had any draws
+            (self.folder / _FITS).unlink(missing_ok=True)
+            about = {"kind": _OURS, "format": FORMAT, "run": run}
+            try:
+                write_whole(
+                    self.folder / _ABOUT,
+                    lambda path: path.write_text(json.dumps(about, indent=1), encoding="utf-8"),
+                    overwrite=True,
+                )
+            except OSError as error:
+                raise _unwritable(self.folder, error) from error
+        step.kept = Kept(self.folder)
+
+    def progress(self, chains: int, total: int, *, rounds: bool) -> str:
+        """Say what is there of a run; empty for a new one.
+
+        Parameters
+        ----------
+        chains : int
+        total : int
+            Draws of each, those of tuning included.
+        rounds : bool
+            Whether chains may be added to these.
+        """
+        if not self._chains:
+            return ""
+        counts = [n_kept(path) for path in self._chains]
+        if not rounds and sum(count >= total for count in counts) >= chains:
+            return f"{self.folder} has this run whole; nothing is sampled."
+        return (
+            f"{self.folder} has {sum(counts)} draws of this run, tuning included, in "
+            f"{len(counts)} chains; it goes on from them."
+        )
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        if self._lock is not None:
+            self._lock.close()
+
+
+@contextmanager
+def resumed(path: Any, method: Method, random_seed: Any) -> Iterator[tuple[Store | None, Any]]:
+    """Open the store of a run, and give it with the seed of the run; None without a path.
+
+    Raises
+    ------
+    OptionError
+        Also for a method whose chains are not sampled by a step.
+    """
+    if path is None:
+        yield None, random_seed
+        return
+    if method.step is None:
+        raise OptionError(
+            f"`resume` is not available for {method.name}, whose chains are sampled by NUTS in a "
+            "tempered model and not by a step of this package. Use method='gibbs_ct', or leave "
+            "`resume` away."
+        )
+    store = Store(path, random_seed)
+    try:
+        yield store, store.random_seed
+    finally:
+        store.close()
+
+
+def _check_folder(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise OptionError(f"`resume` is {path!r}; expected the path of a folder for this run.")
+    given = Path(path)
+    try:
+        folder = given.resolve()
+        if folder.exists() and not folder.is_dir():
+            raise OptionError(
+                f"`resume` is {given}, which is a file; expected a folder, or a name that is free."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = not (folder / _ABOUT).exists() and any(
+            entry.name != _LOCK and not entry.name.startswith(".") for entry in folder.iterdir()
+        )
+        if foreign:
+            raise OptionError(
+                f"`resume` is {given}, a folder with other things in it; expected one that an "
+                "earlier call with `resume` made, an empty one, or a name that is free."
+            )
+        write_whole(folder / "probe.npz", probe, publish=False)
+    except (OSError, RuntimeError) as error:
+        raise _unwritable(given, error) from error
+    except ValueError as error:
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError(f"`resume` is {str(path)!r}, which is no path: {error}") from error
+    return folder
+
+
+def _unwritable(folder: Path, error: Exception) -> OptionError:
+    return OptionError(f"`resume` is {folder}, which cannot be written: {error}")
+
+
+def _locked(folder: Path) -> Any:
+    lock = acquire(folder / _LOCK)
+    if lock is None:
+        raise OptionError(
+            f"Another process is sampling into {folder}. Wait until it has ended, or give another "
+            "path for a run of its own."
+        )
+    return lock
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    path = folder / _ABOUT
+    if not path.exists():
+        return {}
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        known = about["kind"] == _OURS
+        number = int(about["format"])
+        about["run"]["settings"]["random_seed"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{path} cannot be read as the description of a run ({type(error).__name__}: {error}). "
+            "Give another path; the draws in this one cannot be assigned to a model."
+        ) from error
+    if not known or number != FORMAT:
+        raise DataError(
+            f"{path} is of kind {about['kind']!r} and format {number}; this version reads "
+            f"{_OURS!r}, format {FORMAT}. Continue the run with the version that started it, or "
+            "give another path."
+        )
+    return dict(about)

@@ -1,0 +1,147 @@
+"""Nested plain values in one file: numbers and text as JSON, arrays as ``.npy``, nothing pickled.
+
+A file is a zip archive as that of ``numpy.savez``, with a checksum for each member, so that one
+that was cut or changed is noticed.
+"""
+
+import io
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.errors import DataError
+
+__all__ = ["DamagedFileError", "is_whole", "read_tree", "refuse_objects", "write_tree"]
+
+_SKELETON = "skeleton.json"
+# what zipfile and NumPy raise for files that were cut, changed, or are none of theirs
+_DAMAGE = (
+    OSError, EOFError, KeyError, IndexError, TypeError, ValueError, RuntimeError,
+    NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+class DamagedFileError(Exception):
+    """A file is not as it was written."""
+
+
+def write_tree(path: Path, tree: Any) -> None:
+    """Write a value, compressed.
+
+    Parameters
+    ----------
+    path : Path
+    tree : None, bool, number, str, ndarray, list, tuple or dict of these
+
+    Raises
+    ------
+    TypeError
+        For anything else, arrays of objects included: they would have to be pickled.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_tree(Path(folder, "a.npz"), {"n": 2**100, "x": (np.arange(2.0), None)})
+    ...     read_tree(Path(folder, "a.npz"))
+    {'n': 1267650600228229401496703205376, 'x': [array([0., 1.]), None]}
+    """
+    arrays: list[np.ndarray] = []
+    skeleton = json.dumps(_packed(tree, arrays))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(_SKELETON, skeleton)
+        for i, array in enumerate(arrays):
+            with archive.open(f"{i}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def read_tree(path: Path) -> Any:
+    """Read what :func:`write_tree` wrote; tuples come back as lists.
+
+    Raises
+    ------
+    DamagedFileError
+    DataError
+        If there are pickled objects in it, which are not loaded.
+    """
+    refuse_objects(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _unpacked(json.loads(archive.read(_SKELETON)), archive)
+    except _DAMAGE as error:
+        raise DamagedFileError(f"{path}: {error}") from error
+
+
+def is_whole(path: Path) -> bool:
+    """Whether all members of a file have the checksums that they were written with."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except _DAMAGE:
+        return False
+
+
+def refuse_objects(path: Path) -> None:
+    """Refuse a file with arrays of pickled objects, from their headers alone.
+
+    Raises
+    ------
+    DataError
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name.endswith(".npy")]
+            holds = any(_holds_objects(archive, name) for name in members)
+    except _DAMAGE:
+        return
+    if holds:
+        raise DataError(
+            f"{path} has pickled Python objects in it, which are never loaded: pymc_tempering did "
+            "not write that file. Do not trust the folder; give another path."
+        )
+
+
+def _holds_objects(archive: zipfile.ZipFile, name: str) -> bool:
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        # version 3 differs from 2 in the encoding of names of fields, which are not looked at
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        return bool(read(file)[2].hasobject)
+
+
+def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise TypeError("An array of objects cannot be kept without pickling it.")
+        arrays.append(array)
+        return {"array" if isinstance(value, np.ndarray) else "number": len(arrays) - 1}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_packed(item, arrays) for item in value]
+    if isinstance(value, dict):
+        return {"items": {str(name): _packed(item, arrays) for name, item in value.items()}}
+    raise TypeError(f"{type(value).__name__} cannot be kept without pickling it.")
+
+
+def _unpacked(value: Any, archive: zipfile.ZipFile) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(item, archive) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "items":
+        return {name: _unpacked(item, archive) for name, item in content.items()}
+    # to its end, where the checksum is looked at
+    member = io.BytesIO(archive.read(f"{int(content)}.npy"))
+    array = np.lib.format.read_array(member, allow_pickle=False)
+    return array if kind == "array" else array[()]

@@ -1,0 +1,181 @@
+"""Runs that are killed, each in a process of its own that is forked from the caller.
+
+Forked, they find everything compiled; all that is left of them is what they wrote.
+
+python -m tests.checkpoint.killed    # ten random moments for each method, as a table
+"""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pymc as pm
+
+import pymc_tempering as pm_temper
+from pymc_tempering.checkpoint import journal, store
+from pymc_tempering.results import files
+from pymc_tempering.steps.common import TemperedStep
+from pymc_tempering.testing import asymmetric_bimodal
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+SHORT = {"draws": 12, "tune": 24, "chains": 2, "cores": 1, "random_seed": 3, "search": "none"}
+BLOCKS = {"scans_per_draw": 4}
+METHODS: dict[str, dict[str, Any]] = {
+    "pt": SHORT | BLOCKS,
+    "pt, two processes": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "fork"},
+    "pt, target_se": SHORT | BLOCKS | {"target_se": 0.04, "max_chains": 6},
+    "gibbs_ct": SHORT | BLOCKS | {"method": "gibbs_ct"},
+    "st": SHORT | BLOCKS | {"method": "st"},
+    "hais": SHORT | {"method": "hais"},
+    "compound": {name: SHORT[name] for name in SHORT if name != "search"} | {"scans_per_draw": 2},
+}
+TIMES = ("perf_counter_diff", "process_time_diff", "sampling_time")
+
+
+def discrete_model():
+    with pm.Model() as model:
+        up = pm.Bernoulli("up", [0.3, 0.6, 0.8])
+        level = pm.Normal("level", 0.0, 2.0)
+        pm.Normal("y", level + up.sum(), 0.7, observed=[1.9, 2.4])
+    return model
+
+
+def model_of(name):
+    return discrete_model() if name == "compound" else asymmetric_bimodal().model()
+
+
+def sample(model, **options):
+    """Draws, statistics and log Z of a run."""
+    call = pm_temper.estimate_logz if "target_se" in options else pm_temper.sample
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = call(model, **(QUIET | options))
+    return getattr(result, "idata", result)
+
+
+def different(one, other):
+    """Names of what a seed decides and is not the same in two runs, in any bit."""
+
+    def contents(idata):
+        return {
+            f"{group}/{name}": (values.dtype, values.shape, values.values.tobytes())
+            if values.dtype.kind in "biuf"
+            else values.values.tolist()
+            for group in ("posterior", "sample_stats", "tempering")
+            for name, values in idata[group].data_vars.items()
+            if name not in TIMES
+        }
+
+    ours, theirs = contents(one), contents(other)
+    return [name for name in sorted(ours | theirs) if ours.get(name) != theirs.get(name)]
+
+
+def events(happened):
+    """Call `happened` before and after every step and every part of writing a file."""
+
+    def told(function):
+        def wrapper(*args, **kwargs):
+            happened()
+            result = function(*args, **kwargs)
+            happened()
+            return result
+
+        return wrapper
+
+    stack = mock.patch.multiple(journal, EVERY=0.0, write_tree=told(journal.write_tree))
+    parts = [
+        (store, "write_tree"), (files, "_flush"), (files, "_publish"),
+        (TemperedStep, "setup_chain"), (TemperedStep, "step"), (journal.Journal, "_restore"),
+    ]  # fmt: skip
+    others = [mock.patch.object(on, name, told(getattr(on, name))) for on, name in parts]
+    return [stack, *others]
+
+
+class Counter:
+    """Counts events, and kills a process, with no warning to anyone, at one of them."""
+
+    def __init__(self, at=None, victim=None):
+        self.n, self.at, self.victim = 0, at, victim
+
+    def __call__(self):
+        self.n += 1
+        if self.n == self.at:
+            os.kill(self.victim or os.getpid(), signal.SIGKILL)
+
+
+def with_events(counter, model, options):
+    patches = events(counter)
+    for patch in patches:
+        patch.start()
+    try:
+        return sample(model, **options)
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+def run_and_die(model, options, at):
+    """Whether a run in another process was killed, by itself, at an event."""
+    with warnings.catch_warnings():
+        # that there are threads, none of which holds a lock here
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            with_events(Counter(at, os.getpid()), model, options)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def study(name: str, n_kills: int, seed: int) -> Iterator[tuple[int, int, bool, list[str]]]:
+    """Kill runs at random events, and compare each, continued, with one that was not killed.
+
+    Gives the number of the event, how many draws were kept, whether it was killed, and what
+    differs.
+    """
+    model, options, rng = model_of(name), METHODS[name], np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        counter = Counter()
+        # events of the processes of chains are not seen from here
+        in_one = {key: value for key, value in options.items() if key != "mp_ctx"} | {"cores": 1}
+        kept = with_events(counter, model, in_one | {"resume": Path(folder, "whole")})
+        whole = sample(model, **options)
+        most = counter.n // options["cores"]
+        yield 0, 0, False, different(whole, kept)
+        for i in range(n_kills):
+            path, at = Path(folder, str(i)), int(rng.integers(1, most))
+            died = run_and_die(model, options | {"resume": path}, at)
+            n_draws = sum(journal.n_kept(chain) for chain in path.glob("chain-*"))
+            yield at, n_draws, died, different(whole, sample(model, resume=path, **options))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    asked = parser.parse_args()
+    write = sys.stdout.write
+    write(f"{'method':18s} {'killed':>7s}  {'draws kept at the kills':40s} runs that differ\n")
+    for name in asked.methods:
+        (_, _, _, first), *kills = study(name, asked.kills, asked.seed)
+        differ = [found for *_, found in kills if found]
+        died = f"{sum(died for _, _, died, _ in kills)}/{len(kills)}"
+        counts = " ".join(str(n) for _, n, _, _ in kills)
+        write(f"{name:18s} {died:>7s}  {counts:40s} {len(differ) + bool(first)}\n")
+        write("".join(f"    {', '.join(found)}\n" for found in (first, *differ) if found))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,340 @@
+"""Runs that are killed and go on: the draws and log Z of a run that was not, to the last bit."""
+
+import errno
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.checkpoint import journal
+from pymc_tempering.checkpoint.journal import Journal
+from pymc_tempering.checkpoint.store import resumed
+from pymc_tempering.errors import DataError, OptionError, OutputError
+from pymc_tempering.methods import METHODS as ROWS
+from pymc_tempering.steps.parallel import ParallelTempering
+from tests.checkpoint import killed
+from tests.checkpoint.killed import METHODS, Counter, different, run_and_die, sample, with_events
+
+RUN = METHODS["pt"]
+FOLDERS_OF_CHAINS = "chain-*"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return testing.asymmetric_bimodal().model()
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    return sample(model, **RUN)
+
+
+@pytest.fixture(scope="module")
+def finished(model, tmp_path_factory):
+    """Store of a run that ended, with a block for each draw, and how many events it had."""
+    path, counter = tmp_path_factory.mktemp("finished") / "new" / "run", Counter()
+    with_events(counter, model, RUN | {"resume": path})
+    return path, counter.n
+
+
+@pytest.fixture
+def store(finished, tmp_path):
+    return shutil.copytree(finished[0], tmp_path / "run")
+
+
+def no_sampling(*_):
+    raise AssertionError("sampled")
+
+
+def test_a_run_that_is_kept_is_the_same(model, whole, finished):
+    assert different(whole, sample(model, resume=finished[0], **RUN)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_killed_twice_and_continued(model, whole, finished, tmp_path, seed, share):
+    """Once in tuning and once in sampling at least: half of the events are of each chain."""
+    path, n_events = tmp_path / "run", finished[1]
+    at = int(share * n_events) + seed % 7
+    assert run_and_die(model, RUN | {"resume": path}, at)
+    assert run_and_die(model, RUN | {"resume": path}, (n_events - at) // 2)
+    assert different(whole, sample(model, resume=path, **RUN)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, tmp_path):
+    """Otherwise they would hold their chains for ever."""
+    options = METHODS["pt, two processes"] | {"resume": tmp_path / "run"}
+    assert run_and_die(model, options, finished[1] // 5)
+    assert different(whole, sample(model, **options)) == []
+
+
+def test_a_finished_run_is_returned(model, whole, store, monkeypatch, capsys):
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    options = RUN | {"progressbar": True, "quiet": False}
+    assert different(whole, sample(model, resume=str(store), **options)) == []
+    assert "has this run whole; nothing is sampled" in capsys.readouterr().out
+
+
+def test_a_partial_run_says_so(model, store, capsys):
+    shutil.rmtree(sorted(store.glob(FOLDERS_OF_CHAINS))[0])
+    sample(model, resume=store, **(RUN | {"progressbar": True, "quiet": False}))
+    assert "it goes on from them" in capsys.readouterr().out
+
+
+def test_fits_are_not_made_again(model, whole, store, monkeypatch):
+    for chain in store.glob(FOLDERS_OF_CHAINS):
+        shutil.rmtree(chain)
+    monkeypatch.setattr(ParallelTempering, "_prepare_from", no_sampling)
+    assert different(whole, sample(model, resume=store, **RUN)) == []
+
+
+def test_without_a_seed_the_drawn_one_is_kept(model, tmp_path):
+    options = RUN | {"random_seed": None, "chains": 1, "draws": 4, "tune": 0}
+    first = sample(model, resume=tmp_path, **options)
+    for chain in tmp_path.glob(FOLDERS_OF_CHAINS):
+        shutil.rmtree(chain)
+    assert different(first, sample(model, resume=tmp_path, **options)) == []
+
+
+def test_a_generator_is_known_again(model, tmp_path):
+    options = RUN | {"chains": 1, "draws": 4, "tune": 0}
+    options["random_seed"] = np.random.default_rng(3)
+    first = sample(model, resume=tmp_path, **options)
+    assert different(first, sample(model, resume=tmp_path, **options)) == []
+    options["random_seed"] = np.random.default_rng(4)
+    with pytest.raises(DataError, match="random_seed is 'Generator in the state"):
+        sample(model, resume=tmp_path, **options)
+
+
+# --- another run --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"draws": 13}, "settings: draws is 13, was 12"),
+        ({"tune": 25}, "settings: tune is 25, was 24"),
+        ({"chains": 3}, "settings: chains is 3, was 2"),
+        ({"random_seed": 4}, "settings: random_seed is 4, was 3"),
+        ({"scans_per_draw": 5}, "options: scans_per_draw is 5, was 4"),
+        ({"initvals": {"x": [1.0, 2.0]}}, "options: initvals: x is .*, was not given"),
+        ({"method": "hais"}, "step is 'HAIS', was 'ParallelTempering'"),
+    ],
+)
+def test_other_settings_are_named(model, store, monkeypatch, changed, said):
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    options = RUN | changed
+    if "method" in changed:
+        del options["scans_per_draw"]
+    with pytest.raises(DataError, match=said):
+        sample(model, resume=store, **options)
+
+
+def other_model(sd=1.0, observed=0.5, name="x"):
+    with pm.Model() as model:
+        x = pm.Normal(name, 0.0, sd, shape=2)
+        pm.Normal("y", x.sum(), 1.0, observed=observed)
+    return model
+
+
+def test_other_models_and_data_are_named(tmp_path, monkeypatch):
+    options = RUN | {"chains": 1, "draws": 2, "tune": 0}
+    sample(other_model(), resume=tmp_path, **options)
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    sample(other_model(), resume=tmp_path, **options)  # built again, the same
+    for changed, said in (
+        (other_model(sd=1.1), "model: log density"),
+        (other_model(observed=0.6), "model: observed"),
+        (other_model(name="z"), "model: variables"),
+    ):
+        with pytest.raises(DataError, match=said):
+            sample(changed, resume=tmp_path, **options)
+
+
+def test_another_version_is_named(model, store):
+    about = json.loads((store / "run.json").read_text())
+    about["run"]["versions"]["numba"] = "0.1"
+    (store / "run.json").write_text(json.dumps(about))
+    with pytest.raises(DataError, match=r"versions: numba is .*, was '0\.1'"):
+        sample(model, resume=store, **RUN)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "x", "format": 1}', ""])
+def test_a_damaged_description(model, store, text):
+    (store / "run.json").write_text(text)
+    with pytest.raises(DataError, match=r"run\.json cannot be read"):
+        sample(model, resume=store, **RUN)
+
+
+def test_another_format(model, store):
+    about = json.loads((store / "run.json").read_text())
+    (store / "run.json").write_text(json.dumps(about | {"format": 2}))
+    with pytest.raises(DataError, match="format 2"):
+        sample(model, resume=store, **RUN)
+
+
+# --- damaged and hostile files ------------------------------------------------------------------
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    """Change bits here and there; single ones may be of what means nothing, such as dates."""
+    content = bytearray(path.read_bytes())
+    for i in range(len(content) // 3, 2 * len(content) // 3, 11):
+        content[i] ^= 16
+    path.write_bytes(content)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, flip, empty])
+@pytest.mark.parametrize("kind", ["draws", "state", "fits"])
+def test_damaged_files_are_made_again(model, whole, store, damage, kind):
+    if kind == "fits":
+        damage(store / "fits.npz")
+    else:
+        for chain in store.glob(FOLDERS_OF_CHAINS):
+            damage(sorted(chain.glob(f"{kind}-*"))[-1])
+    assert different(whole, sample(model, resume=store, **RUN)) == []
+    assert different(whole, sample(model, resume=store, **RUN)) == []
+
+
+def test_the_state_before_a_damaged_one_is_enough(store):
+    """The last but one is kept, so that one draw is made again and not the chain."""
+    chain = sorted(store.glob(FOLDERS_OF_CHAINS))[0]
+    flip(sorted(chain.glob("state-*"))[-1])
+    assert Journal(chain, 36)._kept == 35
+    assert len(list(chain.glob("draws-*"))) == 35
+
+
+def test_a_damaged_first_block_is_the_whole_chain(store):
+    chain = sorted(store.glob(FOLDERS_OF_CHAINS))[0]
+    cut(sorted(chain.glob("draws-*"))[0])
+    assert Journal(chain, 36)._kept == 0
+    assert not list(chain.glob("*.npz"))
+
+
+class Malice:
+    def __reduce__(self):
+        return Path.touch, (Path(os.environ["MALICE"]),)
+
+
+@pytest.mark.parametrize("kind", ["draws", "state", "fits"])
+def test_pickled_objects_are_refused(model, store, tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("MALICE", str(tmp_path / "touched"))
+    path = sorted(store.rglob(f"{kind}*.npz"))[-1]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("skeleton.json", json.dumps({"array": 0}))
+        with archive.open("0.npy", "w") as file:
+            np.lib.format.write_array(file, np.array([Malice()], dtype=object))
+    with pytest.raises(DataError, match="pickled Python objects in it, which are never loaded"):
+        sample(model, resume=store, **RUN)
+    assert not (tmp_path / "touched").exists()
+
+
+# --- paths --------------------------------------------------------------------------------------
+
+
+def paths(folder):
+    (folder / "file").write_text("mine")
+    (folder / "full").mkdir()
+    (folder / "full" / "thesis.txt").write_text("mine")
+    (folder / "loop").symlink_to(folder / "loop")
+    return {
+        "file": "which is a file", "file/below": "cannot be written", "full": "other things in it",
+        "loop": "cannot be written", "\0": "is no path", "x" * 300: "cannot be written",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("i", range(6))
+def test_paths_that_cannot_be(model, tmp_path, i):
+    given, said = list(paths(tmp_path).items())[i]
+    with pytest.raises(OptionError, match=said):
+        sample(model, resume=tmp_path / given, **RUN)
+    assert (tmp_path / "file").read_text() == "mine"
+    assert [p.name for p in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("path", ["", 3, b"run", ["run"]])
+def test_what_is_no_path(model, path):
+    with pytest.raises(OptionError, match="expected the path of a folder"):
+        sample(model, resume=path, **RUN)
+
+
+def test_a_full_disk_before(model, tmp_path, monkeypatch):
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pymc_tempering.checkpoint.store.probe", full)
+    with pytest.raises(OptionError, match="No space left"):
+        sample(model, resume=tmp_path, **RUN)
+
+
+def test_a_full_disk_on_the_way(model, whole, tmp_path, monkeypatch):
+    """What was written is whole, and the same call goes on from it."""
+    written = []
+
+    def filling(path, tree):
+        if len(written) == 41:
+            path.write_bytes(b"part")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        write_tree(path, tree)
+
+    write_tree = journal.write_tree
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "EVERY", 0.0)
+        patch.setattr(journal, "write_tree", filling)
+        with pytest.raises(OutputError, match=r"No space left.*the same `resume`"):
+            sample(model, resume=tmp_path, **RUN)
+    assert [journal.n_kept(chain) for chain in tmp_path.glob(FOLDERS_OF_CHAINS)] == [20]
+    assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_one_process_at_a_time(model, store):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with resumed(store, ROWS["pt"], 3):
+            os.write(write, b"!")
+            os.read(os.pipe()[0], 1)
+    try:
+        os.read(read, 1)
+        with pytest.raises(OptionError, match="Another process is sampling"):
+            sample(model, resume=store, **RUN)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_what_cannot_be_resumed(model, whole, tmp_path):
+    with pytest.raises(OptionError, match="`resume` is not available for joint_ct"):
+        sample(model, resume=tmp_path / "run", method="joint_ct")
+    with pytest.raises(OptionError, match="the first argument is a stored run"):
+        sample(whole, resume=tmp_path / "run", target_se=0.01)
+    assert not (tmp_path / "run").exists()
+
+
+# --- every method -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("name", METHODS)
+def test_ten_kills(name, seed):
+    kills = list(killed.study(name, 10, seed))
+    assert [found for *_, found in kills if found] == []
+    assert all(died for _, _, died, _ in kills[1:])
