@@ -1,7 +1,9 @@
 """``pm.sample`` with the step of a method: what is refused before, and what comes back."""
 
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +26,8 @@ Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
 
 DEFAULT_CHAINS = 4
+
+_log = logging.getLogger("pymc")
 
 # what PyMC says where no chain has draws, which happens after an interrupt alone
 _NO_DRAWS = "Not enough samples to build a trace."
@@ -112,7 +116,7 @@ def prepare_step(
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
     started = perf_counter()
-    with compiling(show):
+    with compiling(show), _muted(bool(options.get("quiet", False))):
         step = build_step(method, model, options)
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
@@ -131,6 +135,18 @@ def prepare_step(
         return run_chains(step, model, chains=chains, random_seed=random_seed, **settled, **options)
 
     return sample_chains
+
+
+@contextmanager
+def _muted(quiet: bool) -> Iterator[None]:
+    """Keep back what a step says of the model, as ``quiet=`` of ``pm.sample`` does of its own."""
+    level = _log.level
+    if quiet:
+        _log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        _log.setLevel(level)
 
 
 def run_chains(

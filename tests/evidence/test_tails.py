@@ -9,7 +9,7 @@ from scipy import stats
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.tails import endless_doubts, heavy_tail_doubts
-from pymc_tempering.model.compile import DENSITY_SIGNATURE
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.testing import TARGETS, autoregressive_chains
 
 NAMES = ["v", *(f"x[{i}]" for i in range(6))]
