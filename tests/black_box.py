@@ -1,4 +1,4 @@
-"""Models whose density calls Python code: an Op with a gradient, and what may go wrong in it."""
+"""Models whose density calls Python code: Ops with a gradient and without."""
 
 import numpy as np
 import pymc as pm
@@ -21,8 +21,8 @@ class Gradient(Op):
         outputs[0][0] = -(inputs[0] - 1.0)
 
 
-class Quadratic(Op):
-    """``-|x - 1|^2 / 2``, in Python."""
+class Blind(Op):
+    """``-|x - 1|^2 / 2``, in Python and without a gradient."""
 
     def __init__(self, called):
         self.called = called
@@ -34,13 +34,17 @@ class Quadratic(Op):
         self.called(inputs[0])
         outputs[0][0] = np.asarray(-0.5 * ((inputs[0] - 1.0) ** 2).sum())
 
+
+class Quadratic(Blind):
+    """The same with a gradient."""
+
     def pullback(self, inputs, outputs, gradients):
         return [gradients[0] * Gradient(self.called)(inputs[0])]
 
 
-def black_box(called=lambda x: None):
+def black_box(called=lambda x: None, op=Quadratic):
     """Model with exact log Z, which calls ``called`` with x at every evaluation."""
     with pm.Model() as model:
         x = pm.Normal("x", shape=2)
-        pm.Potential("p", Quadratic(called)(x))
+        pm.Potential("p", op(called)(x))
     return model

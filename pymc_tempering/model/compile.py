@@ -1,27 +1,20 @@
 """The only place where a model's graph becomes machine code.
 
-PyTensor compiles the graph with its numba backend. A small wrapper turns the result into a C
-function that any compiled kernel can call by address. The wrapper is kept on disk, so that a second
-process starts in tenths of a second, under a key of everything it depends on: the graph with its
-constants, the source, the dimension, types, flags and versions. What comes back is compared with
-PyTensor's own evaluation all the same. Where an Op has no machine code, the C function calls Python
-(:mod:`pymc_tempering.model.python_density`).
+What comes back from :mod:`pymc_tempering.model.machine_code` is compared with PyTensor's own
+evaluation all the same. A black box without a gradient is a density whose gradient is zero, and
+which says so.
 """
 
 import ctypes
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-import llvmlite
-import numba
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import compile as pymc_compile
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
@@ -36,47 +29,21 @@ from pymc_tempering.model.freeze import (
     starting_points,
 )
 from pymc_tempering.model.kept import Kept
+from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import (
-    compile_keyed,
-    draws_from_prior,
-    graph_key,
-    jitted,
-    rewrite_before_gradient,
-)
+from pymc_tempering.private import draws_from_prior, rewrite_before_gradient
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "DENSITY_SIGNATURE",
     "CompiledDensity",
+    "DensityGraph",
     "compile_density",
     "compile_frozen",
     "compile_prior",
     "density_graph",
     "keep_density",
-    "wrapper_key",
 ]
-
-DENSITY_SIGNATURE = numba.types.float64(
-    numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
-)
-
-# An exception must not cross into a kernel: whatever the graph raises is a point of zero density.
-_WRAPPER = """
-def tempering_density(z_pointer, grad_pointer):
-    z = carray(z_pointer, ({dim},))
-    grad = carray(grad_pointer, ({dim},))
-    try:
-        value, gradient = inner(z)
-        for i in range({dim}):
-            grad[i] = gradient[i]
-        return value.item()
-    except Exception:
-        return -np.inf
-"""
-
 
 N_VERIFIED = 3
 """Starting points at which compiled code is compared with PyTensor's own evaluation."""
@@ -100,6 +67,11 @@ class CompiledDensity:
         Flat vector to named values and back.
     model : pymc.Model
         The frozen copy that was compiled.
+    no_gradient : str
+        Why there is none, from PyTensor; empty where there is one. It then counts as zero.
+    calls_python : str
+        Why an evaluation calls Python, which takes many times as long as machine code; empty where
+        it does not.
     """
 
     address: int
@@ -107,6 +79,8 @@ class CompiledDensity:
     start: FloatArray
     points: PointMap
     model: pm.Model
+    no_gradient: str
+    calls_python: str
     _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
     _made_by: tuple[Any, ...] = field(repr=False, compare=False)
@@ -164,8 +138,8 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     ------
     ModelError
         For models without free variables, with free discrete variables, with minibatches or other
-        random graphs, without a gradient, or without a finite log density at any of several
-        starting points; or if the compiled density is not what PyTensor evaluates.
+        random graphs, or without a finite log density at any of several starting points; or if the
+        compiled density is not what PyTensor evaluates.
     DensityError
         If Python code that the model calls raises at one of these points.
 
@@ -261,10 +235,29 @@ def compile_prior(density: CompiledDensity) -> CompiledDensity:
     return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by)
 
 
+class DensityGraph(NamedTuple):
+    """A log density and its gradient as PyTensor variables.
+
+    Attributes
+    ----------
+    z : pytensor vector
+        The flat vector that both depend on.
+    log_density, gradient : pytensor variables
+        In nats; of the shape of ``z``.
+    no_gradient : str
+        Why the gradient is zeros, where there is none.
+    """
+
+    z: Any
+    log_density: Any
+    gradient: Any
+    no_gradient: str
+
+
 def density_graph(
     frozen: pm.Model, points: PointMap, term: Any, data: Mapping[Any, Any] | None = None
-) -> tuple[Any, Any, Any]:
-    """Flat vector, log density of it, and gradient, as PyTensor variables.
+) -> DensityGraph:
+    """Write a log density of named values as one of the flat vector, with its gradient.
 
     Parameters
     ----------
@@ -274,97 +267,43 @@ def density_graph(
         Log density, of the value variables.
     data : mapping of constants of the graph to variables, optional
         That take their place.
-
-    Raises
-    ------
-    ModelError
-        Without a gradient.
     """
     # freezing knows the data that the model knows, not shared variables made without it
     given = {v: pt.as_tensor(v.get_value()) for v in shared_values([term])}
     term = graph_replace(term, given | dict(data or {}))
     [log_density], z = points.join(term, [], frozen.value_vars)
     log_density = rewrite_before_gradient(log_density).astype("float64")
-    try:
-        return z, log_density, pytensor.gradient.grad(log_density, z)
-    except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
-        raise ModelError(
-            f"The log density of this model has no gradient ({error}). The compiled kernels need "
-            "one; rewrite the term that PyTensor cannot differentiate."
-        ) from error
+    return DensityGraph(z, log_density, *_gradient(log_density, z))
 
 
 def _compile(
     frozen: pm.Model, points: PointMap, term: Any, random_seed: int, made_by: tuple[Any, ...]
 ) -> CompiledDensity:
-    z, log_density, gradient = density_graph(frozen, points, term)
-    # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
-    # in another where it finds parts in the cache: a seed would give other draws the second time.
-    exact = pytensor.config.change_flags(numba__fastmath=False)
+    graph = density_graph(frozen, points, term)
     # `check_bounds` of the model decides how parameter checks are compiled
-    with exact, frozen, watch_for_python() as python_ops:
-        function = pymc_compile(
-            [pytensor.In(z, borrow=True)],
-            [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)],
-            mode="NUMBA",
-        )
-    inner = jitted(function)
-    # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
-    unknown = pytensor.config.numba__cache and graph_key(inner) is None
-    if python_ops.found or unknown:
-        wrapper = called = python_density(inner, points)
-        address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
-    else:
-        wrapper = _wrap(inner, points.dim)
-        called, address = wrapper.ctypes, wrapper.address
+    with frozen:
+        code = machine_code(graph.z, graph.log_density, graph.gradient, points)
     density = CompiledDensity(
-        address=address,
+        address=code.address,
         dim=points.dim,
         start=points.ravel(points.initial),
         points=points,
         model=frozen,
-        _function=called,
-        _keep_alive=(wrapper, function),
+        no_gradient=graph.no_gradient,
+        calls_python=code.calls_python,
+        _function=code.called,
+        _keep_alive=code,
         _made_by=made_by,
     )
     starts = starting_points(density.start, random_seed)
-    verify_density(density.value_and_grad, function, starts[:N_VERIFIED])
+    verify_density(density.value_and_grad, code.function, starts[:N_VERIFIED])
     check_finite(density.value_and_grad, points, frozen, starts)
     return density
 
 
-def _wrap(inner: Any, dim: int) -> Any:
-    source_text = _WRAPPER.format(dim=dim)
-    key = wrapper_key(graph_key(inner), source_text)
-    # numba's cache imports the module that a function claims to come from
-    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
-    source = compile_keyed(source_text, "tempering_density", names, key)
-    return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
-
-
-def wrapper_key(graph_key: str | None, source: str) -> str | None:
-    """Key under which a compiled wrapper is kept on disk; None where the graph has none.
-
-    PyTensor's key of a graph tells its Ops and constants. A graph of one vector variable is the
-    same in any dimension, and numba looks at neither source nor globals of a keyed function: what
-    else the machine code depends on has to be in the key.
-
-    Parameters
-    ----------
-    graph_key : str or None
-    source : str
-        Of the wrapper, with the dimension written out.
-    """
-    if graph_key is None:
-        return None
-    flags = pytensor.config
-    parts = (
-        graph_key,
-        __name__,  # which numba imports when it loads the function
-        source,
-        str(DENSITY_SIGNATURE),
-        f"floatX={flags.floatX} fastmath={flags.numba__fastmath} opt={numba.config.OPT}",
-        f"pytensor={pytensor.__version__} pymc={pm.__version__}",
-        f"numba={numba.__version__} llvmlite={llvmlite.__version__} numpy={np.__version__}",
-    )
-    return f"tempering_{hashlib.sha256(repr(parts).encode()).hexdigest()}"
+def _gradient(log_density: Any, z: Any) -> tuple[Any, str]:
+    """Gradient of a log density; where there is none zeros, with the reason."""
+    try:
+        return pytensor.gradient.grad(log_density, z), ""
+    except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
+        return pt.zeros_like(z), str(error).strip().split("\n")[0]

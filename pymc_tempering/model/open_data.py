@@ -16,14 +16,13 @@ from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.model.compile import (
-    DENSITY_SIGNATURE,
     N_VERIFIED,
     CompiledDensity,
     compile_frozen,
     density_graph,
-    wrapper_key,
 )
 from pymc_tempering.model.freeze import check_finite, freeze, starting_points
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
@@ -72,12 +71,13 @@ class OpenDensity:
         points = PointMap.from_model(frozen)
         observed = _observed(frozen)
         inputs = {value: value.type(f"data {name}") for name, value in observed.items()}
-        z, log_density, gradient = density_graph(frozen, points, frozen.logp(), inputs)
+        graph = density_graph(frozen, points, frozen.logp(), inputs)
+        self._no_gradient = graph.no_gradient
         exact = pytensor.config.change_flags(numba__fastmath=False)
         with exact, frozen, watch_for_python() as python_ops:
             self._function = pymc_compile(
-                [pytensor.In(v, borrow=True) for v in (z, *inputs.values())],
-                [pytensor.Out(v, borrow=True) for v in (log_density, gradient)],
+                [pytensor.In(v, borrow=True) for v in (graph.z, *inputs.values())],
+                [pytensor.Out(v, borrow=True) for v in (graph.log_density, graph.gradient)],
                 mode="NUMBA",
                 on_unused_input="ignore",
             )
@@ -145,6 +145,8 @@ class OpenDensity:
             start=start,
             points=points,
             model=frozen,
+            no_gradient=self._no_gradient,
+            calls_python="",
             _function=wrapper.ctypes,
             _keep_alive=(wrapper, core, self._core, self._function, data),
             _made_by=(compile_frozen, (frozen,)),

@@ -114,14 +114,18 @@ def plan(
     adaptive = getattr(step, "adapts_scans", False)
     scans = np.array([_LEAST_SHARE * most if adaptive else most, most])
     expected = expected_seconds(seconds, step.name, scans=scans, chains=chains, cores=cores)
-    time = ""
-    if expected is not None:
+    time, blind = "", bool(getattr(step.density, "no_gradient", ""))
+    # of slices, the number of evaluations follows the dimension and the shape
+    if expected is not None and not blind:
         low, high = (format_seconds(value) for value in np.maximum(expected, 1.0))
         time = f" This takes about {low} to {high}{FIRST_TIME}."
     many = "1 chain" if chains == 1 else f"each of {chains} chains"
+    evaluated, fit = "a gradient", "search for modes and fit them"
+    if blind:
+        evaluated, fit = "the density", "fit a Gaussian to draws"
     return (
-        f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, {_short(seconds)} for a "
-        f"gradient. In {many}: search for modes and fit them, tune ({tune} draws), sample ({draws} "
+        f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, {_short(seconds)} for "
+        f"{evaluated}. In {many}: {fit}, tune ({tune} draws), sample ({draws} "
         f"draws of {'up to ' if adaptive else ''}{step.scans_per_draw} scans).{time}\n{STOPPING}"
     )
 

@@ -12,6 +12,7 @@ from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
+from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.search import SEARCHES, find_modes
 from pymc_tempering.references.watch import Report, unwatched
@@ -42,7 +43,8 @@ def prepare(
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
     Ascents from the initial point, from jitter around it and from draws of the prior; full-rank
-    local fits of the distinct modes; all combined into one Gaussian.
+    local fits of the distinct modes; all combined into one Gaussian. Without a gradient, one
+    Gaussian from weighted draws (:mod:`.population`).
 
     Parameters
     ----------
@@ -63,9 +65,15 @@ def prepare(
     report("starting points", 0, 0)
     with one_blas_thread():
         points, effort = None, SEARCHES[search]
-        if isinstance(density, CompiledDensity):
-            points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
-        found = find_modes(density, start, rng, prior_points=points, effort=effort, report=report)
+        if isinstance(density, CompiledDensity) and density.no_gradient:
+            points = prior_points(density, rng, N_PRIOR_STARTS)
+            found: Prepared = fit_by_draws(density, start, rng, prior_points=points, report=report)
+        else:
+            if isinstance(density, CompiledDensity):
+                points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
+            found = find_modes(
+                density, start, rng, prior_points=points, effort=effort, report=report
+            )
     report("first draw", 0, 0)
     return found
 

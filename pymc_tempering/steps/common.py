@@ -15,7 +15,9 @@ from rich.progress import ProgressColumn
 
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import Kept
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
@@ -32,6 +34,7 @@ from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
+from pymc_tempering.steps.explorer import suited_explorer
 from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.types import FloatArray
@@ -68,6 +71,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
     default_blocked = True
     _state_class = TemperedStepState
     _trips = "round_trips"
+    _settings: ExplorerSettings = Hamiltonian()
+    _explorer_asked = True
+    """What moves the replicas where there is a gradient, and whether nothing else may."""
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
     _search = "default"
@@ -111,6 +117,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> None:
         """Compile the model, and find what its path starts from."""
         self._density = compile_density(model)
+        self._settings = suited_explorer(
+            type(self).__name__, self._settings, self._density, asked=self._explorer_asked
+        )
         self._given_base, self._reference = _check_base(base, self._density)
 
     @property

@@ -65,7 +65,7 @@ class CoupledStep(TemperedStep):
         check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = check_flag("adapt_base", adapt_base)
-        self._settings = explorer_settings(**options)
+        self._settings, self._explorer_asked = explorer_settings(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()

@@ -1,30 +1,44 @@
-"""Which explorer a step uses, from what the user said."""
+"""Which explorer a step uses, from what the user said and what the model can be asked for."""
+
+import logging
 
 from pymc_tempering.engine.explorers.explore import EXPLORERS
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.move import ExplorerSettings
-from pymc_tempering.errors import OptionError
+from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import check_choice, check_positive, check_probability
 
-__all__ = ["explorer_settings"]
+__all__ = ["explorer_settings", "need_gradient", "suited_explorer"]
+
+# where PyMC says which step methods it assigns
+_log = logging.getLogger("pymc")
 
 
 def explorer_settings(
-    explorer: str | ExplorerSettings,
+    explorer: str | ExplorerSettings | None,
     *,
     target_accept: float,
     trajectory_length: float,
     max_steps: int,
-) -> ExplorerSettings:
+) -> tuple[ExplorerSettings, bool]:
     """Check which explorer moves the replicas, and its options.
 
     Parameters
     ----------
-    explorer : str or ExplorerSettings
-        A name of :data:`pymc_tempering.engine.explorers.explore.EXPLORERS`, with default settings
-        unless it is "hamiltonian", or settings.
+    explorer : str or ExplorerSettings, optional
+        "hamiltonian" unless the model says otherwise (:func:`suited_explorer`); a name of
+        :data:`pymc_tempering.engine.explorers.explore.EXPLORERS`, with default settings unless it
+        is "hamiltonian", or settings.
     target_accept, trajectory_length, max_steps
         Of Hamiltonian moves.
+
+    Returns
+    -------
+    settings : ExplorerSettings
+    asked : bool
+        Whether the user asked for it, by its name or its options.
 
     Raises
     ------
@@ -35,13 +49,71 @@ def explorer_settings(
         trajectory_length=float(check_positive("trajectory_length", trajectory_length)),
         max_steps=check_positive("max_steps", max_steps, integer=True),
     )
-    if isinstance(explorer, str) and explorer == "hamiltonian":
-        return hamiltonian
+    if explorer is None or (isinstance(explorer, str) and explorer == "hamiltonian"):
+        return hamiltonian, explorer is not None or hamiltonian != Hamiltonian()
     if hamiltonian != Hamiltonian():
         raise OptionError(
             "`target_accept`, `trajectory_length` and `max_steps` are options of Hamiltonian moves "
             f"and explorer={explorer!r} was given. Pass settings of that explorer instead."
         )
     if isinstance(explorer, ExplorerSettings):
-        return explorer
-    return EXPLORERS[check_choice("explorer", explorer, EXPLORERS)]()
+        return explorer, True
+    return EXPLORERS[check_choice("explorer", explorer, EXPLORERS)](), True
+
+
+def suited_explorer(
+    name: str, settings: ExplorerSettings, density: CompiledDensity, *, asked: bool
+) -> ExplorerSettings:
+    """Explorer for what the density of a model can be asked for; the log says where it matters.
+
+    Parameters
+    ----------
+    name : str
+        Of the step.
+    settings : ExplorerSettings
+        Of the explorer that it takes where there is a gradient.
+    density : CompiledDensity
+    asked : bool
+        Whether the user asked for it, or the step has no other.
+
+    Raises
+    ------
+    ModelError
+        If it needs a gradient, and the model has none.
+    """
+    notes = []
+    if settings.needs_gradient and density.no_gradient:
+        if asked:
+            need_gradient(name, density)
+        notes.append(f"no gradient ({density.no_gradient}): slice explorer")
+        settings = Slice()
+    if density.calls_python:
+        notes.append(
+            "every evaluation of the density calls Python, slower than machine code, since "
+            + density.calls_python
+        )
+    if notes:
+        _log.info("%s: %s", name, "; ".join(notes))
+    return settings
+
+
+def need_gradient(name: str, density: CompiledDensity) -> None:
+    """Refuse a model without a gradient.
+
+    Parameters
+    ----------
+    name : str
+        Of what follows it.
+    density : CompiledDensity
+
+    Raises
+    ------
+    ModelError
+    """
+    if density.no_gradient:
+        raise ModelError(
+            f"The log density of this model has no gradient ({density.no_gradient}), which {name} "
+            "with these options follows. `ParallelTempering`, `GibbsCT` and `SimulatedTempering` "
+            '(`method="pt"`, "gibbs_ct" or "st") take slice sampling instead, where neither an '
+            "`explorer` nor options of Hamiltonian moves are given."
+        )

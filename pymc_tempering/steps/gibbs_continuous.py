@@ -119,7 +119,7 @@ class GibbsCT(CoupledStep):
         adapt_base: bool = True,
         search: str = "default",
         scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
-        explorer: str | ExplorerSettings = "hamiltonian",
+        explorer: str | ExplorerSettings | None = None,
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
         max_steps: int = 64,

@@ -103,9 +103,9 @@ class ParallelTempering(TemperedStep):
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
         nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
-    explorer : {"hamiltonian", "slice"} or ExplorerSettings
-        How a replica moves, default "hamiltonian"; "slice" needs no gradient. Settings of other
-        than default values are in :mod:`pymc_tempering.engine.explorers`.
+    explorer : {"hamiltonian", "slice"} or ExplorerSettings, optional
+        How a replica moves, default "hamiltonian"; "slice", which needs no gradient, is the default
+        of models without. Other settings are in :mod:`pymc_tempering.engine.explorers`.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -159,7 +159,7 @@ class ParallelTempering(TemperedStep):
         adapt_base: bool = True,
         search: str = "default",
         scans_per_draw: int | None = None,
-        explorer: str | ExplorerSettings = "hamiltonian",
+        explorer: str | ExplorerSettings | None = None,
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
         max_steps: int = 64,
@@ -187,7 +187,7 @@ class ParallelTempering(TemperedStep):
         self._swap_scheme = SWAP_SCHEMES.index(
             check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
         )
-        self._settings = explorer_settings(
+        self._settings, self._explorer_asked = explorer_settings(
             explorer,
             target_accept=target_accept,
             trajectory_length=trajectory_length,

@@ -1,7 +1,9 @@
 """``pm.sample`` with the step of a method: what is refused before, and what comes back."""
 
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -26,6 +28,8 @@ Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
 
 DEFAULT_CHAINS = 4
+
+_log = logging.getLogger("pymc")
 
 # what PyMC says where no chain has draws, which happens after an interrupt alone
 _NO_DRAWS = "Not enough samples to build a trace."
@@ -115,7 +119,7 @@ def prepare_step(
     show = bool(run["progressbar"]) and not options.get("quiet", False)
     started = perf_counter()
     given = dict(options)
-    with compiling(show):
+    with compiling(show), _muted(bool(options.get("quiet", False))):
         step = build_step(method, model, options)
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
@@ -148,6 +152,18 @@ def _attach(
     store.attach(step, describe(model, type(step).__name__, step.probed(), seed, options, run))
     total = run["draws"] + (step.default_tune_steps if run["tune"] is None else run["tune"])
     return store.progress(run["chains"], total, rounds="target_se" in run)
+
+
+@contextmanager
+def _muted(quiet: bool) -> Iterator[None]:
+    """Keep back what a step says of the model, as ``quiet=`` of ``pm.sample`` does of its own."""
+    level = _log.level
+    if quiet:
+        _log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        _log.setLevel(level)
 
 
 def run_chains(

@@ -20,6 +20,7 @@ from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.results.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
+from pymc_tempering.steps.explorer import need_gradient
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.pilot import run_pilot
@@ -129,6 +130,7 @@ def temper(
         )
     given = _check_bias(log_zeta, bias)
     density = compile_density(model)
+    need_gradient("temper", density)
     base = _check_base(base, density)
     rng = np.random.default_rng(random_seed)
     position = density.start

@@ -17,7 +17,8 @@ from pymc_tempering.evidence.tails import (
     runaway_doubts,
     tail_doubts,
 )
-from pymc_tempering.model.compile import DENSITY_SIGNATURE, compile_density
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.testing import (

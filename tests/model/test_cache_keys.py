@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.compile import wrapper_key
 from pymc_tempering.model.interpret import CannotInterpretError, interpret
+from pymc_tempering.model.machine_code import wrapper_key
 from pymc_tempering.model.verify import verify_density
 
 # PyTensor's key of this graph does not contain its dimension

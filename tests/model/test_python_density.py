@@ -9,19 +9,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.link.numba.dispatch import numba_funcify
 from scipy import integrate, stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.errors import DensityError, ModelError
+from pymc_tempering.model import machine_code
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.starts import inside
-from tests.black_box import LOG_Z, black_box
+from tests.black_box import LOG_Z, Blind, Quadratic, black_box
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,15 +101,50 @@ def test_a_differential_equation():
     assert abs(result.log_z - log_z) < 4 * result.log_z_se + 0.05
 
 
-def test_ops_without_a_gradient_are_refused_by_name():
-    @pytensor.wrap_py(itypes=[pt.dvector], otypes=[pt.dscalar])
-    def simulator(x):
-        return np.asarray(x.sum())
+def test_an_op_without_a_gradient_says_so(rng):
+    density = compile_density(black_box(op=Blind))
+    assert "pullback not implemented for Blind" in density.no_gradient
+    for z in rng.normal(0.5, 2.0, (3, 2)):
+        value, grad = density.value_and_grad(z)
+        assert value == pytest.approx(stats.norm.logpdf(z).sum() - 0.5 * ((z - 1) ** 2).sum())
+        np.testing.assert_array_equal(grad, 0.0)
+    assert compile_density(black_box()).no_gradient == ""
 
-    with pm.Model() as model:
-        pm.Potential("p", simulator(pm.Normal("x", shape=2)))
-    with pytest.raises(ModelError, match=r"no gradient.*simulator"):
-        compile_density(model)
+
+class Refused(Quadratic):
+    """numba's dispatch has nothing for it."""
+
+
+class Untyped(Quadratic):
+    """numba cannot compile what its dispatch gives."""
+
+
+@numba_funcify.register(Refused)
+def _(op, node, **kwargs):
+    raise NotImplementedError("no machine code")
+
+
+@numba_funcify.register(Untyped)
+def _(op, node, **kwargs):
+    return numba.njit(lambda x: x.of_no_array())
+
+
+@pytest.mark.parametrize("op", [Refused, Untyped])
+def test_what_numba_refuses_is_compiled_by_another_backend(op):
+    density = compile_density(black_box(op=op))
+    value, grad = density.value_and_grad(np.array([0.5, -1.0]))
+    assert value == pytest.approx(stats.norm.logpdf([0.5, -1.0]).sum() - 0.5 * (0.25 + 4.0))
+    np.testing.assert_allclose(grad, [0.0, 3.0], atol=1e-12)
+    assert "Python code" in density.calls_python or "numba cannot" in density.calls_python
+
+
+def test_a_graph_that_nothing_compiles_is_refused(monkeypatch):
+    def refuse(*args, mode, **kwargs):
+        raise RuntimeError(f"not in mode {mode}")
+
+    monkeypatch.setattr(machine_code, "pymc_compile", refuse)
+    with pytest.raises(ModelError, match=r"neither by numba \(not in mode NUMBA\) nor .*CVM"):
+        compile_density(black_box())
 
 
 def test_an_exception_at_the_first_point():

@@ -9,7 +9,7 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.model.compile import DENSITY_SIGNATURE
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse, round_lengths
 
 SETTINGS = Hamiltonian(max_steps=16)

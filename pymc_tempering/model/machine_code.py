@@ -1,0 +1,164 @@
+"""From a graph to a C function, by the backend of PyTensor that can compile it.
+
+PyTensor compiles the graph with its numba backend. A small wrapper turns the result into a C
+function that any compiled kernel can call by address. The wrapper is kept on disk, so that a second
+process starts in tenths of a second, under a key of everything it depends on: the graph with its
+constants, the source, the dimension, types, flags and versions. Where an Op has no machine code, or
+numba refuses the graph, the C function calls Python (:mod:`pymc_tempering.model.python_density`).
+"""
+
+import ctypes
+import hashlib
+from typing import Any, NamedTuple
+
+import llvmlite
+import numba
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.pytensorf import compile as pymc_compile
+
+from pymc_tempering.errors import ModelError
+from pymc_tempering.model.point import PointMap
+from pymc_tempering.model.python_density import python_density, watch_for_python
+from pymc_tempering.private import compile_keyed, graph_key, jitted
+
+__all__ = ["DENSITY_SIGNATURE", "MachineCode", "machine_code", "wrapper_key"]
+
+DENSITY_SIGNATURE = numba.types.float64(
+    numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
+)
+
+# An exception must not cross into a kernel: whatever the graph raises is a point of zero density.
+_WRAPPER = """
+def tempering_density(z_pointer, grad_pointer):
+    z = carray(z_pointer, ({dim},))
+    grad = carray(grad_pointer, ({dim},))
+    try:
+        value, gradient = inner(z)
+        for i in range({dim}):
+            grad[i] = gradient[i]
+        return value.item()
+    except Exception:
+        return -np.inf
+"""
+
+_PYTHON_OPS = "parts of the model are Python code"
+
+
+class MachineCode(NamedTuple):
+    """A compiled graph; its address is valid as long as this object lives.
+
+    Attributes
+    ----------
+    address : int
+        Of ``double f(const double *z, double *grad)``.
+    called : ctypes function
+        The same, for Python.
+    function : pytensor.compile.Function
+        From the flat vector to the log density (nats) and its gradient.
+    calls_python : str
+        Why an evaluation calls Python; empty where it does not.
+    keep_alive : object
+    """
+
+    address: int
+    called: Any
+    function: Any
+    calls_python: str
+    keep_alive: Any
+
+
+def machine_code(z: Any, log_density: Any, gradient: Any, points: PointMap) -> MachineCode:
+    """Compile a log density and its gradient to a C function.
+
+    Parameters
+    ----------
+    z : pytensor vector
+        The flat vector that both depend on.
+    log_density, gradient : pytensor variables
+        In nats; of the shape of ``z``.
+    points : PointMap
+
+    Raises
+    ------
+    ModelError
+        If no backend can compile the graph.
+    """
+    inputs = [pytensor.In(z, borrow=True)]
+    outputs = [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)]
+    try:
+        return _by_numba(inputs, outputs, points)
+    except Exception as error:  # noqa: BLE001  dispatch of others' Ops raises what it likes
+        refused = f"numba cannot compile the model ({type(error).__name__})"
+        cause = error
+    try:
+        # without a C compiler of PyTensor's the same mode runs in Python
+        function = pymc_compile(inputs, outputs, mode="CVM")
+    except Exception as error:
+        raise ModelError(
+            f"The log density of this model cannot be compiled, neither by numba ({cause}) nor by "
+            f"PyTensor's C backend ({error}). Look at the Ops that these messages name."
+        ) from error
+    return _through_python(function, function, points, refused)
+
+
+def _by_numba(inputs: list[Any], outputs: list[Any], points: PointMap) -> MachineCode:
+    # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
+    # in another where it finds parts in the cache: a seed would give other draws the second time.
+    with pytensor.config.change_flags(numba__fastmath=False), watch_for_python() as python_ops:
+        function = pymc_compile(inputs, outputs, mode="NUMBA")
+    inner = jitted(function)
+    # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
+    unknown = pytensor.config.numba__cache and graph_key(inner) is None
+    if python_ops.found or unknown:
+        # compiled here and not at the first call, where the model's own exceptions are carried out
+        inner.compile((numba.types.float64[::1],))
+        return _through_python(inner, function, points, _PYTHON_OPS)
+    wrapper = _wrap(inner, points.dim)
+    return MachineCode(wrapper.address, wrapper.ctypes, function, "", wrapper)
+
+
+def _through_python(
+    value_and_grad: Any, function: Any, points: PointMap, reason: str
+) -> MachineCode:
+    called = python_density(value_and_grad, points)
+    address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
+    return MachineCode(address, called, function, reason, None)
+
+
+def _wrap(inner: Any, dim: int) -> Any:
+    source_text = _WRAPPER.format(dim=dim)
+    key = wrapper_key(graph_key(inner), source_text)
+    # numba's cache imports the module that a function claims to come from
+    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
+    source = compile_keyed(source_text, "tempering_density", names, key)
+    return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
+
+
+def wrapper_key(graph_key: str | None, source: str) -> str | None:
+    """Key under which a compiled wrapper is kept on disk; None where the graph has none.
+
+    PyTensor's key of a graph tells its Ops and constants. A graph of one vector variable is the
+    same in any dimension, and numba looks at neither source nor globals of a keyed function: what
+    else the machine code depends on has to be in the key.
+
+    Parameters
+    ----------
+    graph_key : str or None
+    source : str
+        Of the wrapper, with the dimension written out.
+    """
+    if graph_key is None:
+        return None
+    flags = pytensor.config
+    parts = (
+        graph_key,
+        __name__,  # which numba imports when it loads the function
+        source,
+        str(DENSITY_SIGNATURE),
+        f"floatX={flags.floatX} fastmath={flags.numba__fastmath} opt={numba.config.OPT}",
+        f"pytensor={pytensor.__version__} pymc={pm.__version__}",
+        f"numba={numba.__version__} llvmlite={llvmlite.__version__} numpy={np.__version__}",
+    )
+    return f"tempering_{hashlib.sha256(repr(parts).encode()).hexdigest()}"

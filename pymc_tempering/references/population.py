@@ -1,0 +1,159 @@
+"""A Gaussian near the posterior without gradients: draws, weights, and again draws.
+
+From draws of the prior on, each round draws from the present Gaussian, weighs the draws by a power
+of the density ratio that leaves a quarter of them effective, and takes the moments of what the
+weights select (tempered population Monte Carlo; the cross-entropy method of Rubinstein & Kroese).
+Nothing but values of the density is asked for, so that jumps and plateaus do no harm, and all modes
+that draws fall into count.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import brentq
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.errors import BaseError
+from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.elbo import evaluate_elbo
+from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.starts import inside, jitter, pulled_inside
+from pymc_tempering.references.watch import Report, unwatched
+from pymc_tempering.types import FloatArray
+
+__all__ = ["PreparedByDraws", "fit_by_draws"]
+
+MOST_ROUNDS = 40
+
+_N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000
+_EFFECTIVE = 0.25
+_N_SETTLED = 2
+"""Rounds with the weights in full after which the Gaussian is taken for the best one."""
+
+_WIDENING = 1.1
+"""Of the Gaussian that is drawn from: one narrower than the target has weights without a bound."""
+
+_FEW = 32
+_N_ELBO = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedByDraws(Prepared):
+    """One Gaussian over all that draws fell into.
+
+    Attributes
+    ----------
+    place : ndarray of shape (D,)
+        A weighted draw: between modes, the mean may have no density.
+    """
+
+    place: FloatArray
+
+    @cached_property
+    def modes(self) -> FloatArray:
+        """Where replicas start, ``z``, shape (1, D)."""
+        return self.place[None]
+
+
+def fit_by_draws(
+    density: Density,
+    start: FloatArray,
+    rng: np.random.Generator,
+    *,
+    prior_points: FloatArray,
+    report: Report = unwatched,
+) -> PreparedByDraws:
+    """Fit one Gaussian to a density that has no gradient.
+
+    Parameters
+    ----------
+    density : Density
+        Of the target.
+    start : ndarray of shape (D,)
+    rng : numpy.random.Generator
+    prior_points : ndarray of shape (n, D)
+        Draws of the prior; without enough of them, points around the start.
+    report : callable
+        See :data:`pymc_tempering.references.watch.Report`.
+
+    Raises
+    ------
+    BaseError
+        If the density is positive nowhere around.
+
+    Examples
+    --------
+    >>> from pymc_tempering import testing
+    >>> target, rng = testing.scaled_normal(), np.random.default_rng(1)
+    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).anchor
+    >>> bool(abs(fit.log_zeta - target.log_z) < 0.3)
+    True
+    """
+    points = _first_points(density, start, rng, prior_points)
+    n = min(max(_N_DRAWS, _DRAWS_PER_DIM * density.dim), _MOST_DRAWS)
+    base, place = GaussianBase.from_draws(points), points[0]
+    n_done = n_settled = 0
+    while n_done < MOST_ROUNDS and n_settled < _N_SETTLED:
+        report("draws and weights", n_done, MOST_ROUNDS)
+        n_done += 1
+        path = TemperedPath.from_base(density, GaussianBase(base.mean, _WIDENING * base.scale))
+        u = rng.standard_normal((n, density.dim))
+        delta = new_replicas(path.view, u).delta
+        if np.isfinite(delta).sum() < 2:
+            # a support that is much smaller than the Gaussian
+            base = GaussianBase(place, 0.5 * base.scale)
+            continue
+        power, weights = _tempered_weights(delta)
+        chosen = path.base.from_base(u[rng.choice(n, n, p=weights)])
+        base = GaussianBase.from_draws(chosen, n_effective=1.0 / (weights**2).sum())
+        place = chosen[0]
+        n_settled += power == 1.0
+    report("draws and weights", MOST_ROUNDS, MOST_ROUNDS)
+    elbo = evaluate_elbo(density, base, rng, _N_ELBO).value
+    fitted = GaussianBase(base.mean, base.scale, elbo if np.isfinite(elbo) else None)
+    n_evaluations = n_done * n + _N_ELBO + len(prior_points)
+    return PreparedByDraws(fitted, (fitted,), Search((), 0, 0, n_evaluations, 0.0), place=place)
+
+
+def _first_points(
+    density: Density, start: FloatArray, rng: np.random.Generator, prior_points: FloatArray
+) -> FloatArray:
+    points = prior_points[inside(density, prior_points)]
+    if len(points) < _FEW:
+        offsets = jitter(rng, 2 * _FEW, np.ones((2 * _FEW, density.dim)))
+        around, _ = pulled_inside(density, np.tile(start, (2 * _FEW, 1)), offsets)
+        points = np.concatenate([points, around.points])
+    if len(points) < 2:
+        raise BaseError(
+            "The log density is finite at hardly any draw of the prior, nor around the initial "
+            "point. Set the model's initial values inside the support, or give a `base`."
+        )
+    return points
+
+
+def _tempered_weights(delta: FloatArray) -> tuple[float, FloatArray]:
+    """Largest power at which enough draws are effective, and the normalised weights.
+
+    Examples
+    --------
+    >>> power, weights = _tempered_weights(np.array([0.0, -1.0, -np.inf, -9.0]))
+    >>> round(power, 2), round(1.0 / (weights**2).sum(), 2)
+    (1.0, 1.64)
+    """
+    raised = np.where(np.isfinite(delta), delta, -np.inf) - delta[np.isfinite(delta)].max()
+    least = _EFFECTIVE * np.isfinite(raised).sum()
+
+    def weights_at(power: float) -> FloatArray:
+        weights = np.where(np.isfinite(raised), np.exp(power * np.maximum(raised, -1e300)), 0.0)
+        return weights / weights.sum()
+
+    def excess(power: float) -> float:
+        return float(1.0 / (weights_at(power) ** 2).sum() - least)
+
+    power = 1.0
+    if excess(1.0) < 0.0:
+        power = float(np.exp(brentq(lambda x: excess(np.exp(x)), -700.0, 0.0, xtol=1e-3)))
+    return power, weights_at(power)
