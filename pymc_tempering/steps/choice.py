@@ -20,7 +20,12 @@ from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.references.mixture import first_mixture, refined_mixture, swap_rejection
+from pymc_tempering.references.mixture import (
+    first_mixture,
+    refined_mixture,
+    swap_rejection,
+    with_fit_of_strays,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ReferenceChoice", "Round", "log_reference", "settled_rule"]
@@ -179,6 +184,8 @@ class ReferenceChoice(Stateful):
         rng : numpy.random.Generator
         """
         assert self.first is not None
+        if ladder.mixture is not None:
+            self.first = with_fit_of_strays(self.first, ended.coordinates, ended.positions)
         n_effective = min(len(ended.positions), _DRAWS_PER_RESTART * ended.n_restarts)
         mixture = refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
         # one that is fitted to few draws explains them better than any that is not

@@ -92,7 +92,8 @@ class ParallelTempering(TemperedStep):
         the one of the posterior draws of an earlier run; "prior", the model's prior, so that
         `delta` is the log likelihood. "advi": Gaussians of full rank fitted to all modes that
         ascents from thousands of starts led to, and one wide Gaussian with the moments of all of
-        them. "mixture": those local Gaussians as they are, with that wide one at a weight of 0.15.
+        them. "mixture": those local Gaussians as they are, with a multivariate t of the scales of
+        that wide one at a weight of 0.15.
         By default tuning decides between the two from how well the mixture overlaps with draws of
         the posterior.
     adapt_base : bool

@@ -51,7 +51,7 @@ class TemperedPath:
     coordinates : Coordinates
         In which replicas move. Their Gaussian is the reference, unless another is given.
     reference : Reference or Mixture, optional
-        A mixture, in which the Gaussian of the coordinates is the defensive component, or any other
+        A mixture, whose defensive component has the scales of the coordinates, or any other
         normalised density; the coordinates are then a preconditioner alone.
     """
 
