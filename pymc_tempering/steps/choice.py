@@ -7,11 +7,11 @@ it does not.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -26,7 +26,8 @@ from pymc_tempering.references.mixture import (
     swap_rejection,
     with_fit_of_strays,
 )
-from pymc_tempering.types import FloatArray
+from pymc_tempering.results.statistics import N_COMPONENTS
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["ReferenceChoice", "Round", "log_reference", "settled_rule"]
 
@@ -47,6 +48,9 @@ sixth of the mass is missed by 24 of them once in 80 times."""
 
 _RESTARTS_TO_SETTLE = 10
 """The same, before tuning may stop with the Gaussian."""
+
+_CLEARLY_UNCOVERED = 0.3
+"""Share of the draws without a fit at which ten arrivals in all are enough for that."""
 
 MAX_VARIANCE = 0.1
 """Variance of the log weights of the only fit's draws, in nats squared and without the lowest 2 %,
@@ -139,6 +143,7 @@ class ReferenceChoice(Stateful):
         "uncovered",
         "log_z_before",
         "log_z_se_before",
+        "earlier",
     )
 
     def __init__(self, rule: str, fits: Sequence[GaussianBase]) -> None:
@@ -151,6 +156,7 @@ class ReferenceChoice(Stateful):
         self.n_evaluations = 0
         self.rejection = self.uncovered = np.nan
         self.log_z_before = self.log_z_se_before = np.nan
+        self.earlier: list[list[Any]] = []
 
     @property
     def mixture_at_start(self) -> Mixture | None:
@@ -159,10 +165,13 @@ class ReferenceChoice(Stateful):
             return self.first
         return None
 
-    def statistics(self, ladder: LadderLike) -> dict[str, float]:
+    def statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Statistics of a draw, by name."""
+        arrivals, scans = _stored(record.from_component)
         return {
             "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
+            "component_arrivals": arrivals,
+            "component_scans": scans,
             "log_z_before": self.log_z_before,
             "log_z_se_before": self.log_z_se_before,
         }
@@ -171,6 +180,27 @@ class ReferenceChoice(Stateful):
         """Evaluations of the density since this was asked last."""
         n, self.n_evaluations = self.n_evaluations, 0
         return n
+
+    def together(self, ladder: Ladder, ended: Round) -> Round:
+        """Round with the draws and arrivals of those before it, while the Gaussian goes first.
+
+        Arrivals say whether a mode was missed, whichever round they are of. From a mixture, whose
+        weights a round is to correct, each round is seen alone.
+
+        Parameters
+        ----------
+        ladder : Ladder
+        ended : Round
+        """
+        if ladder.mixture is not None or self.settled:
+            return ended
+        self.earlier.append([ended.positions, ended.log_target, ended.n_restarts])
+        positions, log_target, n_restarts = zip(*self.earlier, strict=True)
+        return ended._replace(
+            positions=np.concatenate(positions),
+            log_target=np.concatenate(log_target),
+            n_restarts=sum(n_restarts),
+        )
 
     def end_of_round(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
         """Refine the mixture from a round's draws, and change the reference where it pays.
@@ -201,6 +231,8 @@ class ReferenceChoice(Stateful):
             self.settled = True
             ladder.change_mixture(mixture)
             return False
+        if self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
+            self.settled = True
         per_fit = ended.n_restarts / len(mixture.fits)
         if per_fit < _RESTARTS_PER_FIT:
             return False
@@ -208,8 +240,9 @@ class ReferenceChoice(Stateful):
         if covers:
             self.rejection = self._trial(ladder, mixture, ended, rng)
         if not covers or self.rejection >= min(MAX_REJECTION, ended.barrier):
-            self.settled = per_fit >= _RESTARTS_TO_SETTLE
+            self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE
             return False
+        self.earlier = []
         self.old_betas, self.old_cost = ladder.betas, ended.cost
         self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
         ladder.change_mixture(mixture)
@@ -235,6 +268,14 @@ class ReferenceChoice(Stateful):
         own = mixture.log_density(ended.positions[kept], path.coordinates)
         delta = ended.log_target[kept] - own
         return swap_rejection(draws.delta, delta)
+
+
+def _stored(by_component: IntArray) -> IntArray:
+    """Counts of the first components, and of all others together, in the last column."""
+    if by_component.shape[1] <= N_COMPONENTS:
+        return by_component
+    first, others = np.split(by_component, [N_COMPONENTS - 1], axis=1)
+    return np.column_stack([first, others.sum(axis=1)])
 
 
 def _uncovered_share(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> float:

@@ -24,7 +24,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "Mixture", "log_mixture",
            "no_components"]  # fmt: skip
@@ -246,8 +246,13 @@ class Mixture:
         parts = self.log_parts(z, coordinates)
         return np.exp(parts - logsumexp(parts, axis=-1, keepdims=True))
 
-    def draw(self, n: int, coordinates: Coordinates, rng: np.random.Generator) -> FloatArray:
-        """Independent draws ``z``, shape (n, D)."""
+    def draw(
+        self, n: int, coordinates: Coordinates, rng: np.random.Generator
+    ) -> tuple[FloatArray, IntArray]:
+        """Independent draws ``z``, shape (n, D), and which component each is of, shape (n,).
+
+        The defensive component is 0.
+        """
         shares = np.concatenate([[self.share], (1.0 - self.share) * self.weights])
         component = rng.choice(shares.size, n, p=shares / shares.sum())
         noise = rng.standard_normal((n, self.dim))
@@ -257,7 +262,7 @@ class Mixture:
             rows = component == k + 1
             if rows.any():
                 z[rows] = fit.from_base(noise[rows])
-        return z
+        return z, component
 
 
 def _log_t_constant(dof: float, dim: int) -> float:

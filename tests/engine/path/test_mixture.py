@@ -57,7 +57,7 @@ def test_density_and_gradient_against_scipy(form, dof, rng):
     mixture = path(coordinates, dof=dof).mixture
     # near each component, and where all but the wide one are negligible
     far = np.array([[30.0, -20.0], [-9.0, 9.0]])
-    z = np.vstack([mixture.draw(20, coordinates, rng), TARGET.mean + far])
+    z = np.vstack([mixture.draw(20, coordinates, rng)[0], TARGET.mean + far])
     expected = np.log(density(z, coordinates, dof=dof))
     np.testing.assert_allclose(mixture.log_density(z, coordinates), expected, rtol=1e-10)
     u = coordinates.to_base(z)
@@ -86,7 +86,7 @@ def test_density_in_low_rank_coordinates(rng):
     factor = np.tril(0.1 * rng.normal(size=(dim, dim)), -1) + np.diag(sd)
     mixture = Mixture((GaussianBase(mean + 0.1, factor),), np.ones(1))
     target = testing.scaled_normal(dim=dim, sd=0.7)
-    z = mixture.draw(8, coordinates, rng)
+    z, _ = mixture.draw(8, coordinates, rng)
     replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
     expected = target.log_density(z) - mixture.log_density(z, coordinates)
     np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
@@ -110,9 +110,11 @@ def test_draws_follow_the_density(rng):
     # enough degrees of freedom for squares that have a variance
     dof = 9.0
     mixture = path(dof=dof).mixture
-    z = mixture.draw(n, coordinates, rng)
+    z, component = mixture.draw(n, coordinates, rng)
     shares = np.array([0.15, 0.85 * 0.3, 0.85 * 0.7])
     owned = mixture.responsibilities(z, coordinates)
+    drawn = np.bincount(component, minlength=3) / n
+    assert (np.abs(drawn - shares) < 5.0 * np.sqrt(shares / n)).all()
     np.testing.assert_allclose(owned.sum(axis=1), 1.0)
     assert (np.abs(owned.mean(axis=0) - shares) < 5.0 * owned.std(axis=0) / np.sqrt(n)).all()
     means = np.stack([WIDE.mean, *(fit.mean for fit in FITS)])
@@ -157,7 +159,7 @@ class MixtureLaw:
         return np.log(density(z, COORDINATES["dense"]))
 
     def draw(self, n, rng):
-        return path().mixture.draw(n, COORDINATES["dense"], rng)
+        return path().mixture.draw(n, COORDINATES["dense"], rng)[0]
 
 
 EXACT = ExactPath(TARGET, MixtureLaw())
@@ -242,6 +244,27 @@ def test_log_z_and_the_mean_from_two_levels(rng):
     assert (np.abs(np.mean(found, axis=0) - exact) < 5.5 * error).all()
     assert (error < [0.05, 0.25, 0.1]).all()
     assert record.counts["n_round_trips"] > 5
+
+
+@pytest.mark.statistical
+def test_arrivals_are_counted_for_the_component_that_was_drawn_from(rng):
+    """Given a draw's place, its component follows the responsibilities, taken or not: |z| > 5."""
+    chain = tuned(rng)
+    counted, expected, variance, n = np.zeros(3), np.zeros(3), np.zeros(3), 0
+    for _ in range(1500):
+        record = chain.run(1, rng, keep_positions=True)
+        arrived, there = record.from_component
+        assert arrived.sum() == record.counts["n_tempered_restarts"]
+        assert there.sum() <= 1
+        if arrived.any():
+            # from two levels, it has not moved since
+            own = chain.mixture.responsibilities(record.target_positions, chain.coordinates)[0]
+            counted, expected = counted + arrived, expected + own
+            variance, n = variance + own * (1.0 - own), n + 1
+    assert n > 100
+    assert (np.abs(counted - expected) < 5.0 * np.sqrt(variance)).all()
+    # the components differ by far more than that
+    assert np.ptp(expected) > 10.0 * np.sqrt(variance).max()
 
 
 def test_the_only_pair_of_two_levels_meets_in_every_scan(rng):
