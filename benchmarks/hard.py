@@ -27,6 +27,7 @@ from pymc_tempering.testing.hard import HARD
 def one_run(name, seed, method):
     """Verdict of one default run as a dictionary for one line of the record."""
     import pymc_tempering as pm_temper
+    from pymc_tempering.errors import TemperingError
     from pymc_tempering.testing.hard import judge
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
@@ -36,7 +37,7 @@ def one_run(name, seed, method):
     started = time.process_time()
     try:
         estimate = pm_temper.estimate_logz(target.model, method=method, random_seed=seed, **QUIET)
-    except pm_temper.TemperingError as error:
+    except TemperingError as error:
         # a refusal by name is an answer, and no silent one
         return row | {"refused": f"{type(error).__name__}: {error}"}
     verdict = judge(target, estimate, estimate.idata)

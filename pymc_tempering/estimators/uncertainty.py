@@ -121,8 +121,9 @@ def log_z_standard_error(
     -------
     StandardError
         ``se`` is 0 and ``df`` infinite for a series that is constant, as the estimate is then
-        exact; everything is ``nan`` for fewer than 4 scans or values that are not finite. One
-        chain is split in two, which shows drift but no second mode that the chain never saw.
+        exact; everything is ``nan`` for fewer than 4 scans or where values, or their squares, are not
+        finite. One chain is split in two, which shows drift but no second mode that the chain
+        never saw.
 
     Notes
     -----
@@ -150,7 +151,10 @@ def _mean_error(series: FloatArray) -> StandardError:
     centred = series - series.mean()
     if np.ptp(series) <= 1e-13 * np.abs(series).max():
         return StandardError(0.0, np.inf, float(series.size))
-    scale = centred.std(ddof=1)
+    with np.errstate(over="ignore"):
+        scale = centred.std(ddof=1)
+    if not np.isfinite(scale):
+        return StandardError(np.nan, np.nan, np.nan)
     # ArviZ takes a range below 1e-15 for a constant, so it gets the standardised series.
     relative = float(array_stats.mcse(centred / scale, method="mean"))
     ess = min(1.0 / relative**2, float(series.size))
