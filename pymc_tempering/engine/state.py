@@ -58,6 +58,7 @@ def to_plain(value: Any) -> Any:
             "fits": to_plain(value.fits),
             "weights": np.array(value.weights),
             "share": value.share,
+            "dof": value.dof,
         }
     if isinstance(value, Stateful):
         return value.state()
@@ -76,7 +77,9 @@ def from_plain(value: Any) -> Any:
         if value.get(_KIND) == "coordinates":
             return Coordinates.from_rows(value["mean"], value["rows"])
         if value.get(_KIND) == "mixture":
-            return Mixture(tuple(from_plain(value["fits"])), value["weights"], value["share"])
+            return Mixture(
+                tuple(from_plain(value["fits"])), value["weights"], value["share"], value["dof"]
+            )
         return {name: from_plain(item) for name, item in value.items()}
     return value
 

@@ -12,7 +12,7 @@ from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.agreement import MIN_SPLIT, scalar_series, split_in_two
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MIN_ARRIVALS", "arrival_doubts", "restart_doubts"]
+__all__ = ["MIN_ARRIVALS", "arrival_doubts", "component_doubts", "restart_doubts"]
 
 MIN_ARRIVALS = 10
 """Of a chain: the error of a share from so many is a third of it."""
@@ -43,6 +43,61 @@ def restart_doubts(restarts: FloatArray) -> list[Doubt]:
         f"than {MIN_ARRIVALS}, so little says that every mode was found.",
         "Raise `tune` and `draws`.",
         {"n_tempered_restarts": counts, "chain": idle},
+    )
+    return [doubt]
+
+
+def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
+    """Warning about a component of the base that holds many scans by few arrivals.
+
+    What a mixture covers thinly, through its wide component, is reached seldom and then held for
+    long: the mean swap rate does not show it.
+
+    Parameters
+    ----------
+    arrivals : ndarray of shape (n_chains, n_components)
+        At the target, from each component; the wide one first.
+    share : ndarray of shape (n_chains, n_components)
+        Of the scans, in which the replica at the target had come from the component.
+
+    Returns
+    -------
+    list of Doubt
+        One at most, of the component with fewest.
+
+    Examples
+    --------
+    >>> arrivals, share = np.array([[3.0, 400.0]] * 4), np.array([[0.1, 0.9]] * 4)
+    >>> [doubt] = component_doubts(arrivals, share)
+    >>> doubt.code, doubt.measured["arrivals"]
+    ('mode_hardly_reached', [3, 3, 3, 3])
+    >>> component_doubts(10.0 * arrivals, share)
+    []
+    """
+    worst, found = 1.0, None
+    for component in range(share.shape[1]):
+        # chains that have other bases, or not this component, say nothing about it
+        holding = share[:, component] >= MIN_SHARE
+        several = (arrivals > 0).sum(axis=1) > 1
+        counted = np.flatnonzero(holding & several & (arrivals.sum(axis=1) >= MIN_ARRIVALS))
+        if not counted.size:
+            continue
+        own = arrivals[counted, component]
+        enough = min(own.mean() / MIN_ARRIVALS, own.min() / FEWEST_IN_A_GROUP)
+        if enough < worst:
+            worst, found = float(enough), (component, counted, own.astype(int).tolist())
+    if found is None:
+        return []
+    component, counted, own = found
+    name = "its wide component" if component == 0 else f"its component {component}"
+    doubt = Doubt(
+        "mode_hardly_reached",
+        f"in chains {counted.tolist()} {own} replicas came from the base by {name}, where each "
+        f"chain should have some {MIN_ARRIVALS}, and they hold up to "
+        f"{100 * share[counted, component].max():.0f} % of the draws, so the share of these, and "
+        "what they add to log Z, rest on few numbers.",
+        "Raise `draws`.",
+        {"component": component, "arrivals": own, "chain": counted.tolist()},
     )
     return [doubt]
 

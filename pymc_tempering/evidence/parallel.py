@@ -14,7 +14,7 @@ from pymc_tempering.estimators.stepping_stone import (
     support_mass,
 )
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
-from pymc_tempering.evidence.arrivals import restart_doubts
+from pymc_tempering.evidence.arrivals import component_doubts, restart_doubts
 from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder, support_doubts
 from pymc_tempering.evidence.legs import chain_values, legs_doubts
 from pymc_tempering.types import FloatArray
@@ -87,8 +87,14 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_forward"][chain, : n - 1] = forward.pareto_k
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
+    if "component_arrivals" in statistics:
+        scans = np.maximum(statistics["component_scans"], 0).sum(axis=1)
+        arrays["component_arrivals"] = np.maximum(statistics["component_arrivals"], 0).sum(axis=1)
+        arrays["component_share"] = scans / np.maximum(scans.sum(axis=1, keepdims=True), 1)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
     warnings = [*_doubts(arrays)]
+    if "component_arrivals" in arrays:
+        warnings += component_doubts(arrays["component_arrivals"], arrays["component_share"])
     warnings += legs_doubts(
         log_z,
         chain_standard_errors(influences),

@@ -1,6 +1,7 @@
 """A mixture of the local fits as reference: its weights and shapes from draws of the target."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import softmax
@@ -11,7 +12,7 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.types import FloatArray
 
-__all__ = ["first_mixture", "refined_mixture", "swap_rejection"]
+__all__ = ["first_mixture", "refined_mixture", "swap_rejection", "with_fit_of_strays"]
 
 _FIRST_FLOOR = 0.5
 """Share of the weights that is spread evenly at first: ELBOs of unlike modes do not compare."""
@@ -24,6 +25,11 @@ _FLOOR = 0.1
 
 _DRAWS_PER_DIMENSION = 10
 """Draws of one component below which its shape is left alone."""
+
+_LEAST_STRAYS = 10
+_LEAST_SHARE_OF_STRAYS = 0.05
+_STRAYS_WIDENING = 1.2
+"""Of a fit to few draws, which rather spread too little than too far."""
 
 
 def first_mixture(fits: Sequence[GaussianBase]) -> Mixture:
@@ -85,7 +91,44 @@ def refined_mixture(
         n_own = independent * len(draws)
         wide = n_own >= _DRAWS_PER_DIMENSION * mixture.dim
         fits.append(expand_to_draws(fit, draws, n_own) if wide else fit)
-    return Mixture(tuple(fits), _with_floor(weights / weights.sum(), _FLOOR), mixture.share)
+    weights = _with_floor(weights / weights.sum(), _FLOOR)
+    return replace(mixture, fits=tuple(fits), weights=weights)
+
+
+def with_fit_of_strays(
+    mixture: Mixture, coordinates: Coordinates, positions: FloatArray
+) -> Mixture:
+    """Mixture with a further fit, of the draws that the defensive component alone explains.
+
+    The same mixture where these are fewer than 10 or than there are dimensions, or a twentieth of
+    all: a search that ascends from every start has no fit of a wide mode around a narrow one.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    coordinates : Coordinates
+        Whose scales the defensive component has.
+    positions : ndarray of shape (n, D)
+        Draws of the target.
+
+    Examples
+    --------
+    >>> narrow = first_mixture([GaussianBase([0.0], [0.1])])
+    >>> coordinates = Coordinates.of(narrow.fits[0])
+    >>> draws = np.concatenate([np.zeros(30), np.linspace(-3.0, 3.0, 30)])[:, None]
+    >>> further = with_fit_of_strays(narrow, coordinates, draws).fits[1]
+    >>> bool(1.0 < further.scale[0] < 3.0)
+    True
+    """
+    finite = positions[np.isfinite(positions).all(axis=1)]
+    strays = finite[mixture.responsibilities(finite, coordinates).argmax(axis=1) == 0]
+    if len(strays) < max(_LEAST_STRAYS, mixture.dim, _LEAST_SHARE_OF_STRAYS * len(positions)):
+        return mixture
+    found = GaussianBase.from_draws(strays)
+    fit = GaussianBase(found.mean, _STRAYS_WIDENING * found.scale)
+    n = len(mixture.fits)
+    weights = np.append(n * mixture.weights, 1.0) / (n + 1.0)
+    return replace(mixture, fits=(*mixture.fits, fit), weights=weights)
 
 
 def swap_rejection(delta_reference: FloatArray, delta_target: FloatArray) -> float:

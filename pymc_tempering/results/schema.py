@@ -61,6 +61,10 @@ TEMPERING: dict[str, Entry] = {
     "n_round_trips": Entry(("chain",), "", "round trips after tuning"),
     "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
     "n_components": Entry(("chain",), "", "local fits in the mixture that the path starts from"),
+    "component_arrivals": Entry(
+        ("chain", "component"), "", "arrivals from each component of the base, the wide one first"
+    ),
+    "component_share": Entry(("chain", "component"), "", "share of the scans that these hold"),
     "log_z_before": Entry(("chain",), "nats", "rough log Z from the wide Gaussian of tuning"),
     "log_z_se_before": Entry(("chain",), "nats", "its error"),
     "n_unreached_modes": Entry(("chain",), "", "modes found from which no draw comes"),

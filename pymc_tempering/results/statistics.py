@@ -12,10 +12,20 @@ import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
 
-__all__ = ["N_SEARCH_HITS", "STATISTICS", "STEP_METHODS", "Statistic", "statistics_of"]
+__all__ = [
+    "N_COMPONENTS",
+    "N_SEARCH_HITS",
+    "STATISTICS",
+    "STEP_METHODS",
+    "Statistic",
+    "statistics_of",
+]
 
 N_SEARCH_HITS = 8
 """Modes whose number of starts is stored."""
+
+N_COMPONENTS = 16
+"""Components of a mixture whose arrivals are stored; the last stands for all others, too."""
 
 STEP_METHODS = tuple(row.name for row in METHODS.values() if row.step is not None)
 _COUPLED = ("gibbs_ct", "st")
@@ -145,6 +155,14 @@ STATISTICS: dict[str, Statistic] = {
         "local fits in the mixture that the path starts from; 0 for any other base",
         _scalar("pt"),
         fill=0,
+    ),
+    "component_arrivals": _count(
+        "arrivals at the target in the draw from each component of the base, the wide one first",
+        {"pt": ("component",)},
+    ),
+    "component_scans": _count(
+        "scans of the draw in which the replica at the target had come from each component",
+        {"pt": ("component",)},
     ),
     "log_z_before": Statistic(
         "rough log Z from the wide Gaussian of tuning, where a mixture took over",

@@ -7,11 +7,11 @@ it does not.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -21,9 +21,15 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.halo import one_place
-from pymc_tempering.references.mixture import first_mixture, refined_mixture, swap_rejection
+from pymc_tempering.references.mixture import (
+    first_mixture,
+    refined_mixture,
+    swap_rejection,
+    with_fit_of_strays,
+)
+from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.visits import not_visited
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["ReferenceChoice", "Round", "log_reference", "settled_rule"]
 
@@ -44,6 +50,9 @@ sixth of the mass is missed by 24 of them once in 80 times."""
 
 _RESTARTS_TO_SETTLE = 10
 """The same, before tuning may stop with the Gaussian."""
+
+_CLEARLY_UNCOVERED = 0.3
+"""Share of the draws without a fit at which ten arrivals in all are enough for that."""
 
 MAX_VARIANCE = 0.1
 """Variance of the log weights of a fit's draws, in nats squared and without the lowest 2 %, beyond
@@ -141,6 +150,7 @@ class ReferenceChoice(Stateful):
         "log_z_se_before",
         "unsure",
         "n_missed",
+        "earlier",
     )
 
     def __init__(
@@ -156,6 +166,7 @@ class ReferenceChoice(Stateful):
         self.n_evaluations = 0
         self.rejection = self.uncovered = np.nan
         self.log_z_before = self.log_z_se_before = np.nan
+        self.earlier: list[list[Any]] = []
 
     @property
     def mixture_at_start(self) -> Mixture | None:
@@ -164,10 +175,13 @@ class ReferenceChoice(Stateful):
             return self.first
         return None
 
-    def statistics(self, ladder: LadderLike) -> dict[str, float]:
+    def statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Statistics of a draw, by name."""
+        arrivals, scans = _stored(record.from_component)
         return {
             "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
+            "component_arrivals": arrivals,
+            "component_scans": scans,
             "log_z_before": self.log_z_before,
             "log_z_se_before": self.log_z_se_before,
         }
@@ -183,6 +197,27 @@ class ReferenceChoice(Stateful):
             self.n_missed, n = not_visited(density, positions, self.unsure)
             self.n_evaluations += n
 
+    def together(self, ladder: Ladder, ended: Round) -> Round:
+        """Round with the draws and arrivals of those before it, while the Gaussian goes first.
+
+        Arrivals say whether a mode was missed, whichever round they are of. From a mixture, whose
+        weights a round is to correct, each round is seen alone.
+
+        Parameters
+        ----------
+        ladder : Ladder
+        ended : Round
+        """
+        if ladder.mixture is not None or self.settled:
+            return ended
+        self.earlier.append([ended.positions, ended.log_target, ended.n_restarts])
+        positions, log_target, n_restarts = zip(*self.earlier, strict=True)
+        return ended._replace(
+            positions=np.concatenate(positions),
+            log_target=np.concatenate(log_target),
+            n_restarts=sum(n_restarts),
+        )
+
     def end_of_round(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
         """Refine the mixture from a round's draws, and change the reference where it pays.
 
@@ -195,6 +230,8 @@ class ReferenceChoice(Stateful):
         rng : numpy.random.Generator
         """
         assert self.first is not None
+        if ladder.mixture is not None:
+            self.first = with_fit_of_strays(self.first, ended.coordinates, ended.positions)
         n_effective = min(len(ended.positions), _DRAWS_PER_RESTART * ended.n_restarts)
         mixture = refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
         # one that is fitted to few draws explains them better than any that is not
@@ -210,6 +247,8 @@ class ReferenceChoice(Stateful):
             self.settled = True
             ladder.change_mixture(mixture)
             return False
+        if self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
+            self.settled = True
         per_fit = ended.n_restarts / len(mixture.fits)
         if per_fit < _RESTARTS_PER_FIT:
             return False
@@ -217,8 +256,9 @@ class ReferenceChoice(Stateful):
         if covers:
             self.rejection = self._trial(ladder, mixture, ended, rng)
         if not covers or self.rejection >= min(MAX_REJECTION, ended.barrier):
-            self.settled = per_fit >= _RESTARTS_TO_SETTLE
+            self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE
             return False
+        self.earlier = []
         self.old_betas, self.old_cost = ladder.betas, ended.cost
         self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
         ladder.change_mixture(mixture)
@@ -246,11 +286,20 @@ class ReferenceChoice(Stateful):
         return swap_rejection(draws.delta, delta)
 
 
+def _stored(by_component: IntArray) -> IntArray:
+    """Counts of the first components, and of all others together, in the last column."""
+    if by_component.shape[1] <= N_COMPONENTS:
+        return by_component
+    first, others = np.split(by_component, [N_COMPONENTS - 1], axis=1)
+    return np.column_stack([first, others.sum(axis=1)])
+
+
 def _uncovered_share(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> float:
     """Share of draws where the defensive component has ten times the density of any local fit.
 
     Weights do not enter, and a little more is not enough: a light fit about as wide as the
     defensive one covers its draws as well.
     """
-    local = np.stack([fit.log_density(positions) for fit in mixture.fits]).max(axis=0)
-    return float((coordinates.base.log_density(positions) > local + np.log(10.0)).mean())
+    weights = np.concatenate([[mixture.share], (1.0 - mixture.share) * mixture.weights])
+    parts = mixture.log_parts(positions, coordinates) - np.log(weights)
+    return float((parts[:, 0] > parts[:, 1:].max(axis=1) + np.log(10.0)).mean())

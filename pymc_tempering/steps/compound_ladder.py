@@ -194,12 +194,14 @@ class CompoundLadder(Stateful):
             if keep_positions:
                 positions[scan] = self.target_position
         self.scan += n_scans
+        by_name = counts_by_name(counts)
         return ScanRecord(
             delta=delta,
             swap_acceptance_rate=swap_sums / n_scans,
             acceptance_rate=acceptance_sums / n_scans,
-            counts=counts_by_name(counts),
+            counts=by_name,
             target_positions=positions,
+            from_component=np.array([[by_name["n_tempered_restarts"]], [n_scans]]),
         )
 
     def _move(self, level: int, row: int, draw: FloatArray, counts: IntArray) -> float:

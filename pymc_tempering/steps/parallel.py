@@ -92,9 +92,9 @@ class ParallelTempering(TemperedStep):
         the one of the posterior draws of an earlier run; "prior", the model's prior, so that
         `delta` is the log likelihood. "advi": Gaussians of full rank fitted to all modes that
         ascents from thousands of starts led to, and one wide Gaussian with the moments of all of
-        them. "mixture": those local Gaussians as they are, with that wide one at a weight of 0.15.
-        By default tuning decides between the two from how well the mixture overlaps with draws of
-        the posterior.
+        them. "mixture": those local Gaussians as they are, with a multivariate t of the scales of
+        that wide one at a weight of 0.15. By default tuning decides between the two from how well
+        the mixture overlaps with draws of the posterior.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
@@ -307,7 +307,7 @@ class ParallelTempering(TemperedStep):
             **self._recorder.counted(counts),
             "diverging": diverging,
             "n_unreached_modes": run.n_unreached_modes + run.choice.n_missed,
-            **run.choice.statistics(ladder),
+            **run.choice.statistics(ladder, record),
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
         }

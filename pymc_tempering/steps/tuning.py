@@ -117,7 +117,7 @@ class RoundTuner(Stateful):
     """
 
     _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
-                 "n_gradients", "swap_sums", "positions", "deltas", "barrier",
+                 "n_arrivals", "n_gradients", "swap_sums", "positions", "deltas", "barrier",
                  "scan_variance")  # fmt: skip
 
     choice: ReferenceChoice | None = None
@@ -142,6 +142,7 @@ class RoundTuner(Stateful):
         self.adapt_schedule = adapt_schedule
         self.adapt_base = adapt_base
         self.round = 0
+        self.n_arrivals = 0
         self._start_round()
 
     def _start_round(self) -> None:
@@ -200,7 +201,8 @@ class RoundTuner(Stateful):
         log_z, se = _log_z_and_error(delta, ladder.betas)
         self.scan_variance = se**2 * len(delta)
         ladder.stop_adaptation()
-        if self._good_enough(barrier):
+        self.n_arrivals += self.n_restarts
+        if self._good_enough(barrier, mixture=ladder.mixture is not None):
             self.lengths = np.append(self.lengths[: self.round + 1], self.lengths[self.round])
         if self.adapt_schedule:
             least = self._least_levels(mixture=ladder.mixture is not None)
@@ -220,14 +222,16 @@ class RoundTuner(Stateful):
             return _MIN_LEVELS_MIXTURE if last else _MIN_LEVELS
         return _MIN_LEVELS if last else _MIN_LEVELS_EARLY
 
-    def _good_enough(self, barrier: float) -> bool:
+    def _good_enough(self, barrier: float, *, mixture: bool) -> bool:
         """Whether one more round, in which only schedule and step sizes adapt, is all it takes."""
-        enough = max(_ENOUGH_RESTARTS, _RESTARTS_PER_MODE * self.n_modes)
+        enough = _ENOUGH_RESTARTS
+        if mixture:
+            enough = max(enough, _RESTARTS_PER_MODE * self.n_modes)
         return (
             self.choice is not None
             and self.choice.settled
             and self.round < len(self.lengths) - 2
-            and self.n_restarts >= enough
+            and (self.n_restarts if mixture else self.n_arrivals) >= enough
             and abs(barrier - self.barrier) <= _STABLE + _RELATIVELY_STABLE * barrier
         )
 
@@ -241,23 +245,25 @@ class RoundTuner(Stateful):
         barrier, log_z, se = found
         positions = np.concatenate(self.positions)
         base = self._next_base(positions)
-        if base is None:
-            ladder.rescue_target()
-            return
         choice = self.choice
         # a mixture stands in for a Gaussian, which other ladders do not start from
         if choice is None or choice.first is None or not isinstance(ladder, Ladder):
-            ladder.change_base(base)
+            if base is not None:
+                ladder.change_base(base)
         else:
             log_target = delta + log_reference(ladder.path, positions)
-            old = ladder.coordinates
-            ladder.change_base(base)
             cost = self.scan_variance * self.n_gradients / self.n_scans
-            ended = Round(old, positions, log_target, barrier, cost, self.n_restarts, log_z, se)
-            if choice.end_of_round(ladder, ended, rng):
-                # another path wants short rounds first, as at the start
-                done, left = np.split(self.lengths, [self.round + 1])
-                self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
+            ended = choice.together(
+                ladder,
+                Round(ladder.coordinates, positions, log_target, barrier, cost, self.n_restarts,
+                      log_z, se),
+            )  # fmt: skip
+            if base is not None:
+                ladder.change_base(base)
+                if choice.end_of_round(ladder, ended, rng):
+                    # another path wants short rounds first, as at the start
+                    done, left = np.split(self.lengths, [self.round + 1])
+                    self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
         ladder.rescue_target()
 
     def _next_base(self, positions: FloatArray) -> GaussianBase | None:

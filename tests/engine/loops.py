@@ -59,9 +59,11 @@ def ladder_kernel(
     n_levels, dim = betas.size, path.dim
     none = np.empty((0, 4))
     rows = new_dual_averaging(scales) if adapt else none
+    none_yet = np.zeros((2, n_levels), np.int64)
     record = LadderRecord(
         np.empty((n_scans, n_levels)), np.zeros(n_levels - 1), np.zeros(n_levels), new_counts(),
-        np.empty((0, dim)), path.draws_beforehand(n_scans, np.random.default_rng(0)),
+        np.empty((0, dim)), *path.draws_and_origins(n_scans, np.random.default_rng(0)),
+        np.zeros((2, 9), np.int64),
     )  # fmt: skip
 
     def kernel(states, rng):
@@ -69,7 +71,7 @@ def ladder_kernel(
         view = path.view
         arguments = (
             view, settings.packed,
-            Rungs(betas, np.arange(n_levels), np.zeros(n_levels, np.int64), scheme, first_scan),
+            Rungs(betas, np.arange(n_levels), *none_yet, scheme, first_scan),
             new_replicas(view, u[0]), Adaptation(scales.copy(), rows.copy()), record,
         )  # fmt: skip
         draws = many_draws(path, len(u), n_scans, rng)

@@ -99,6 +99,9 @@ def test_limits():
     for bad in (np.full((2, 50), np.nan), np.zeros((2, 3)), np.tile([1e200, -1e200], (2, 25))):
         assert np.isnan(uncertainty.log_z_standard_error([1.0, 2.0], bad).se)
     assert np.isnan(uncertainty.log_z_standard_error([1.0, -np.inf], np.zeros((2, 50))).se)
+    # finite, but not their squares
+    huge = np.append(np.zeros(49), 1e200)
+    assert np.isnan(uncertainty.log_z_standard_error([1.0], [huge]).se)
     assert np.isnan(uncertainty.block_standard_error([1.0, -np.inf], np.zeros((2, 50))).se)
     assert np.isnan(uncertainty.block_standard_error([1.0], np.zeros((1, 1))).se)
 

@@ -5,7 +5,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.arrivals import arrival_doubts
+from pymc_tempering.evidence.arrivals import arrival_doubts, component_doubts
 
 
 def two_groups(rng, share, n_draws=160, n_chains=4):
@@ -100,3 +100,29 @@ def test_chains_that_differ_in_their_log_density_are_named(
     [doubt] = warned(statistics, make_tree, lp=lp)
     assert doubt.code == "chains_differ"
     assert doubt.measured["R-hat of the log density"] > 1.5
+
+
+def test_a_component_that_holds_draws_by_few_arrivals_is_named():
+    """The wide component of chains 0 and 2; chain 1 holds too little of it, chain 3 has none."""
+    arrivals = np.array([[5, 300, 90], [1, 310, 90], [9, 290, 80], [400, 0, 0]])
+    share = np.array([[0.2, 0.6, 0.2], [0.01, 0.7, 0.29], [0.1, 0.7, 0.2], [1.0, 0.0, 0.0]])
+    [doubt] = component_doubts(arrivals, share)
+    assert doubt.code == "mode_hardly_reached"
+    assert doubt.measured == {"component": 0, "arrivals": [5, 9], "chain": [0, 2]}
+    assert "20 %" in str(doubt)
+    [third] = component_doubts(arrivals[:, [1, 2, 0]], share[:, [1, 2, 0]])
+    assert third.measured["component"] == 2
+    # fewer than ten on average, or fewer than four in one chain
+    assert component_doubts(np.add(arrivals, [7, 0, 0]), share) == []
+    assert component_doubts(np.array([[3, 99], [30, 99]]), np.full((2, 2), 0.5))
+    # a chain with few arrivals in all has a warning of its own
+    assert component_doubts(np.array([[2, 3]]), np.full((1, 2), 0.5)) == []
+
+
+@pytest.mark.statistical
+def test_good_runs_of_a_mixture_are_left_alone(rng):
+    """1000 runs of 4 chains whose 400 arrivals hold 1.3 scans each, from components of 6 %."""
+    for _ in range(1000):
+        shares = np.array([0.06, 0.34, 0.6])
+        arrivals = rng.multinomial(400, shares, size=4)
+        assert component_doubts(arrivals, arrivals / 400) == []

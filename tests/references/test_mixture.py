@@ -6,7 +6,12 @@ from scipy import stats
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.mixture import first_mixture, refined_mixture, swap_rejection
+from pymc_tempering.references.mixture import (
+    first_mixture,
+    refined_mixture,
+    swap_rejection,
+    with_fit_of_strays,
+)
 
 FITS = [GaussianBase([-3.0, 1.0], [0.5, 1.0], -4.0), GaussianBase([3.0, 0.0], [1.0, 0.4], -14.0)]
 WIDE = Coordinates.of(GaussianBase([0.0, 0.5], [4.0, 1.5]))
@@ -64,3 +69,23 @@ def test_rejection_of_two_gaussians(rng):
     assert rejection == pytest.approx(exact, abs=0.06)
     assert swap_rejection(np.full(3, 2.0), np.full(5, 2.0)) == 0.0
     assert swap_rejection(np.full(3, -np.inf), np.zeros(5)) == 1.0
+
+
+def test_draws_that_no_fit_explains_have_one_of_their_own(rng):
+    """A wide mode around a narrow one, and too few draws of it to say where it is."""
+    narrow = first_mixture([GaussianBase([1.0, -1.0], [0.1, 0.1])])
+    coordinates = Coordinates.of(GaussianBase([1.0, -1.0], [0.13, 0.13]))
+    wide = stats.multivariate_normal([1.2, -1.0], [[1.0, 0.3], [0.3, 2.0]])
+    inside = narrow.fits[0].draw(rng, 300)
+    found = with_fit_of_strays(
+        narrow, coordinates, np.vstack([inside, wide.rvs(40, random_state=rng)])
+    )
+    assert found.fits[0] is narrow.fits[0]
+    assert found.weights.tolist() == [0.5, 0.5]
+    # widened, from 40 draws of which the innermost count as the narrow mode's
+    assert (found.fits[1].standard_deviation / np.sqrt([1.0, 2.0]) > 0.9).all()
+    assert (found.fits[1].standard_deviation / np.sqrt([1.0, 2.0]) < 2.0).all()
+    # fewer than ten, and a smaller share
+    for n_wide, n_inside in ((6, 40), (12, 600)):
+        some = np.vstack([np.resize(inside, (n_inside, 2)), wide.rvs(n_wide, random_state=rng)])
+        assert with_fit_of_strays(narrow, coordinates, some) is narrow

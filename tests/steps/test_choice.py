@@ -9,6 +9,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
@@ -16,7 +17,7 @@ from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.datatree import label_dimensions
-from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.choice import ReferenceChoice, Round
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.run import prepare_step
 from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_SCANS, MOST_SCANS, scans_for_error
@@ -76,10 +77,45 @@ def test_the_mixture_takes_over_where_it_covers(fits, rng):
 
 
 def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
-    ladder, tuner, choice = ladder_and_tuner("measured", fits[:1] + fits[:1], rng)
+    # two places, and both at the same one of the modes
+    beside = GaussianBase(fits[0].mean - 2.0 * fits[0].standard_deviation, fits[0].scale)
+    ladder, tuner, choice = ladder_and_tuner("measured", (fits[0], beside), rng)
     tune(ladder, tuner, rng)
     assert ladder.mixture is None
     assert choice.uncovered > 0.1
+
+
+def some_round(positions, n_restarts):
+    n = len(positions)
+    wide = Coordinates.of(GaussianBase.from_moments(TARGET.mean, 1.7 * TARGET.cov))
+    return Round(wide, positions, np.arange(n, dtype=float), 2.0, 1.0, n_restarts, 0.0, 1.0)
+
+
+def test_arrivals_of_all_rounds_count_until_the_mixture_takes_over(fits, rng):
+    ladder, _, choice = ladder_and_tuner("measured", fits, rng)
+    z = TARGET.draw(rng, 60)
+    for n_before, n, n_restarts in ((0, 20, 3), (20, 60, 5)):
+        seen = choice.together(ladder, some_round(z[n_before:n], n_restarts))
+        np.testing.assert_array_equal(seen.positions, z[:n])
+        assert seen.log_target.shape == (n,)
+    assert seen.n_restarts == 3 + 5
+    copy = ReferenceChoice("gaussian", ()).set_state(choice.state())
+    again = [c.together(ladder, some_round(z[:5], 1)) for c in (choice, copy)]
+    np.testing.assert_array_equal(again[0].positions, again[1].positions)
+    assert again[1].n_restarts == 9
+    ladder.change_mixture(choice.first)
+    assert choice.together(ladder, some_round(z[:5], 1)).n_restarts == 1
+
+
+def test_tuning_may_end_where_fits_clearly_do_not_cover(rng):
+    """Ten arrivals are enough for it, of the forty that two fits ask for otherwise."""
+    elsewhere = [GaussianBase.from_moments(TARGET.mean + d, 0.1 * TARGET.cov) for d in (8.0, 16.0)]
+    for n_restarts, settled in ((9, False), (10, True)):
+        ladder, _, choice = ladder_and_tuner("measured", elsewhere, rng)
+        ended = choice.together(ladder, some_round(TARGET.draw(rng, 200), n_restarts))
+        assert not choice.end_of_round(ladder, ended, rng)
+        assert choice.uncovered > 0.9
+        assert choice.settled == settled
 
 
 def test_the_gaussian_comes_back_where_the_mixture_promised_too_much(rng):

@@ -20,7 +20,7 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import evaluate
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Ladder", "ScanRecord"]
 
@@ -42,6 +42,9 @@ class ScanRecord(NamedTuple):
         By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
     target_positions : ndarray of shape (n_scans, D) or (0, D)
         Positions at beta = 1 as ``z``, if they were asked for.
+    from_component : ndarray of int of shape (2, n_components)
+        Arrivals at beta = 1 from each component of the reference, and scans with a replica there
+        that came from it; the defensive component of a mixture is the first.
     """
 
     delta: FloatArray
@@ -49,6 +52,7 @@ class ScanRecord(NamedTuple):
     acceptance_rate: FloatArray
     counts: dict[str, int]
     target_positions: FloatArray
+    from_component: IntArray
 
 
 class Ladder(Ensemble):
@@ -69,7 +73,7 @@ class Ladder(Ensemble):
     """
 
     _changing = ("coordinates", "mixture", "betas", "scales", "dual_averaging", "scan", "u",
-                 "replica_at", "last_end")  # fmt: skip
+                 "replica_at", "last_end", "origin")  # fmt: skip
 
     def __init__(
         self,
@@ -123,6 +127,7 @@ class Ladder(Ensemble):
         self.u = u
         self.replica_at = np.arange(betas.size)
         self.last_end = np.zeros(betas.size, dtype=np.int64)
+        self.origin = np.full(betas.size, -1)
 
     def _draw(self, rng: np.random.Generator) -> FloatArray:
         beforehand = self.path.draws_beforehand(1, rng)[0]
@@ -174,14 +179,16 @@ class Ladder(Ensemble):
             Return the position at beta = 1 after each scan.
         """
         n, dim = self.u.shape
+        draws, origins = self.path.draws_and_origins(n_scans, rng)
+        n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1
         record = LadderRecord(
             np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(),
-            np.empty((n_scans if keep_positions else 0, dim)),
-            self.path.draws_beforehand(n_scans, rng),
+            np.empty((n_scans if keep_positions else 0, dim)), draws, origins,
+            np.zeros((2, n_components), dtype=np.int64),
         )  # fmt: skip
         # the only pair of two levels meets in every scan
         scheme = self.swap_scheme if n > 2 else SWEEP
-        rungs = Rungs(self.betas, self.replica_at, self.last_end, scheme, self.scan)
+        rungs = Rungs(self.betas, self.replica_at, self.last_end, self.origin, scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
         explorer = self.settings.within(self.path.reach).packed
         ladder_scans_of_tuples(
@@ -196,6 +203,7 @@ class Ladder(Ensemble):
             acceptance_rate=record.acceptance_sums / n_scans,
             counts=counts_by_name(record.counts, needs_gradient=self.settings.needs_gradient),
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
+            from_component=record.from_component,
         )
 
     def change_base(self, base: GaussianBase) -> None:
@@ -213,6 +221,7 @@ class Ladder(Ensemble):
         The replicas keep their places.
         """
         self.mixture = mixture
+        self.origin = np.full(self.n_levels, -1)
         self.u = self.u
 
     def change_schedule(self, betas: FloatArray) -> None:

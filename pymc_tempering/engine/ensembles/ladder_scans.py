@@ -10,7 +10,7 @@ from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference
-from pymc_tempering.engine.tally import count_move, count_reference_draw
+from pymc_tempering.engine.tally import RESTARTS, count_move, count_reference_draw
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -27,6 +27,8 @@ class Rungs(NamedTuple):
     replica_at : ndarray of int of shape (n_levels,)
     last_end : ndarray of int of shape (n_levels,)
         See :func:`.swap.track_trips`.
+    origin : ndarray of int of shape (n_levels,)
+        Component of the reference that the replica was last drawn from, by replica; -1 before.
     swap_scheme : int
         Position in :data:`.swap.SWAP_SCHEMES`.
     first_scan : int
@@ -36,6 +38,7 @@ class Rungs(NamedTuple):
     betas: FloatArray
     replica_at: IntArray
     last_end: IntArray
+    origin: IntArray
     swap_scheme: int
     first_scan: int
 
@@ -57,6 +60,11 @@ class LadderRecord(NamedTuple):
         With rows, overwritten with the position at beta = 1 after each scan.
     reference_draws : ndarray of shape (n_scans, D) or (n_scans, 0)
         Draws ``u`` of the reference, made beforehand; without columns they are made here.
+    draw_origins : ndarray of int of shape (n_scans,)
+        Component that each is of.
+    from_component : ndarray of int of shape (2, n_components)
+        Arrivals at the target of replicas drawn from each component, and scans with one of them
+        there; incremented.
     """
 
     delta: FloatArray
@@ -65,6 +73,8 @@ class LadderRecord(NamedTuple):
     counts: IntArray
     target_positions: FloatArray
     reference_draws: FloatArray
+    draw_origins: IntArray
+    from_component: IntArray
 
 
 @compiled
@@ -101,6 +111,7 @@ def ladder_scans(
                     path, replicas, r, record.reference_draws[scan], rng
                 )
                 count_reference_draw(record.counts, delta[r], bad_gradient)
+                rungs.origin[r] = record.draw_origins[scan]
                 record.acceptance_sums[0] += 1.0
             else:
                 move = explore(
@@ -114,7 +125,12 @@ def ladder_scans(
                 betas[i + 1] - betas[i], delta[replica_at[i]], delta[replica_at[i + 1]]
             )
         swap_sweep(rungs.swap_scheme, rungs.first_scan + scan, betas, delta, replica_at, rng)
+        n_restarts = record.counts[RESTARTS]
         track_trips(replica_at, rungs.last_end, record.counts)
+        origin = rungs.origin[replica_at[n_levels - 1]]
+        if origin >= 0:
+            record.from_component[0, origin] += record.counts[RESTARTS] - n_restarts
+            record.from_component[1, origin] += 1
         for level in range(n_levels):
             record.delta[scan, level] = delta[replica_at[level]]
         if record.target_positions.shape[0] > 0:

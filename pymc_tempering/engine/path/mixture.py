@@ -2,11 +2,12 @@
 
 Its log density in the coordinates of a path is
 
-    log(share N(u; 0, I) + (1 - share) sum_k w_k N(u; m_k, C_k))
+    log(share t(u; 0, I) + (1 - share) sum_k w_k N(u; m_k, C_k))
 
-so that it covers all that the Gaussian of the coordinates covers, to within ``-log(share)`` nats,
-and has each mode's own shape where one is known. Kernels are given arrays: none is compiled again
-for other fits, weights or models.
+with a multivariate t that has the scales of the coordinates' Gaussian. The mixture has each mode's
+own shape where one is known. It covers, if thinly, what lies many standard deviations outside of
+all of them: tails that no Gaussian has, and a wide mode around a narrow one. Kernels are given
+arrays: none is compiled again for other fits, weights or models.
 """
 
 import hashlib
@@ -16,19 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEFENSIVE_SHARE", "Components", "Mixture", "log_mixture", "no_components"]
+__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "Mixture", "log_mixture",
+           "no_components"]  # fmt: skip
 
 DEFENSIVE_SHARE = 0.15
-"""Weight of the Gaussian of the coordinates."""
+"""Weight of the defensive component."""
+
+DEFENSIVE_DOF = 1.0
+"""Its degrees of freedom: with these, one draw in ten is beyond eight standard deviations, whatever
+the dimension. See "What bounds the mixture" in benchmarks/README.md."""
 
 _NEGLIGIBLE = 37.0
 """Nats below the others at which a component changes no digit of their sum."""
@@ -44,16 +50,19 @@ class Components(NamedTuple):
     means : ndarray of shape (K, D)
     roots : ndarray of shape (K, D, D)
         Lower triangular: inverses of the Cholesky factors of the covariances.
+    dof : float
+        Degrees of freedom of the defensive component.
     """
 
     log_scales: FloatArray
     means: FloatArray
     roots: FloatArray
+    dof: float
 
 
 def no_components(dim: int) -> Components:
     """Of a path whose reference is no mixture."""
-    return Components(np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)))
+    return Components(np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), np.inf)
 
 
 @compiled
@@ -82,7 +91,7 @@ def log_mixture(
     Parameters
     ----------
     components : Components
-        With a defensive one, N(0, I).
+        With a defensive one, a t around the origin.
     u : ndarray of shape (D,)
     residual : ndarray of shape (D,)
         Overwritten with the gradient plus ``u``.
@@ -90,10 +99,13 @@ def log_mixture(
         Scratch space.
     """
     dim = u.shape[0]
-    top = components.log_scales[0]
+    square = 0.0
     for i in range(dim):
-        top -= 0.5 * u[i] * u[i]
-        residual[i] = 0.0
+        square += u[i] * u[i]
+    tail = 0.5 * (components.dof + dim)
+    top = components.log_scales[0] - tail * np.log1p(square / components.dof)
+    for i in range(dim):
+        residual[i] = (1.0 - 2.0 * tail / (components.dof + square)) * u[i]
     total = 1.0
     x = work[0]
     for k in range(components.means.shape[0]):
@@ -120,7 +132,7 @@ def log_mixture(
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Local Gaussians with weights; the Gaussian of a path's coordinates is the defensive one.
+    """Local Gaussians with weights, and a defensive t of the scales of a path's coordinates.
 
     Attributes
     ----------
@@ -129,6 +141,8 @@ class Mixture:
         Positive, adding up to 1: shares of what the defensive component leaves.
     share : float
         Weight of the defensive component.
+    dof : float
+        Its degrees of freedom.
 
     Raises
     ------
@@ -147,6 +161,7 @@ class Mixture:
     fits: tuple[GaussianBase, ...]
     weights: FloatArray
     share: float = DEFENSIVE_SHARE
+    dof: float = DEFENSIVE_DOF
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -156,10 +171,12 @@ class Mixture:
                 f"A mixture was given fits of dimensions {sorted(dims)} and weights of shape "
                 f"{weights.shape}; expected one weight for each of at least one fit."
             )
-        if not (weights > 0.0).all() or abs(weights.sum() - 1.0) > 1e-9 or not 0 < self.share < 1:
+        bounded = 0.0 < self.share < 1.0 and 0.0 < self.dof < np.inf
+        if not (weights > 0.0).all() or abs(weights.sum() - 1.0) > 1e-9 or not bounded:
             raise BaseError(
-                f"A mixture was given weights {weights} and a defensive share {self.share}; "
-                "expected positive weights that add up to 1, and a share between 0 and 1."
+                f"A mixture was given weights {weights}, a defensive share {self.share} and "
+                f"{self.dof} degrees of freedom; expected positive weights that add up to 1, a "
+                "share between 0 and 1, and finite positive degrees of freedom."
             )
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
@@ -167,7 +184,7 @@ class Mixture:
 
     # read-only arrays are writeable again after a pickle, so it is rebuilt through the constructor
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.fits, np.array(self.weights), self.share)
+        return type(self), (self.fits, np.array(self.weights), self.share, self.dof)
 
     @property
     def dim(self) -> int:
@@ -176,9 +193,9 @@ class Mixture:
 
     @cached_property
     def digest(self) -> str:
-        """Identity of fits, weights and share: 16 hex digits."""
+        """Identity of fits, weights and defensive component: 16 hex digits."""
         h = hashlib.sha256("".join(fit.digest for fit in self.fits).encode())
-        h.update(np.array([*self.weights, self.share], dtype="<f8").tobytes())
+        h.update(np.array([*self.weights, self.share, self.dof], dtype="<f8").tobytes())
         return h.hexdigest()[:16]
 
     def in_coordinates(self, coordinates: Coordinates) -> Components:
@@ -187,11 +204,13 @@ class Mixture:
         means = coordinates.to_base(np.stack([fit.mean for fit in self.fits]))
         log_det = np.array([np.log(np.diagonal(root)).sum() for root in roots])
         constant = -0.5 * self.dim * LOG_2PI
-        log_scales = np.log1p(-self.share) + np.log(self.weights) + log_det
+        log_scales = constant + np.log1p(-self.share) + np.log(self.weights) + log_det
+        defensive = np.log(self.share) + _log_t_constant(self.dof, self.dim)
         return Components(
-            constant + np.concatenate([[np.log(self.share)], log_scales]),
+            np.concatenate([[defensive], log_scales]),
             np.ascontiguousarray(means),
             np.ascontiguousarray(roots),
+            self.dof,
         )
 
     def reach(self, coordinates: Coordinates) -> float:
@@ -206,7 +225,11 @@ class Mixture:
 
         In nats.
         """
-        parts = [np.log(self.share) + coordinates.base.log_density(z)]
+        u = coordinates.to_base(z)
+        log_t = _log_t_constant(self.dof, self.dim) - 0.5 * (self.dof + self.dim) * np.log1p(
+            (u * u).sum(axis=-1) / self.dof
+        )
+        parts = [np.log(self.share) + log_t - coordinates.base.log_det_scale]
         for fit, weight in zip(self.fits, self.weights, strict=True):
             parts.append(np.log1p(-self.share) + np.log(weight) + fit.log_density(z))
         return np.stack(parts, axis=-1)
@@ -223,17 +246,29 @@ class Mixture:
         parts = self.log_parts(z, coordinates)
         return np.exp(parts - logsumexp(parts, axis=-1, keepdims=True))
 
-    def draw(self, n: int, coordinates: Coordinates, rng: np.random.Generator) -> FloatArray:
-        """Independent draws ``z``, shape (n, D)."""
+    def draw(
+        self, n: int, coordinates: Coordinates, rng: np.random.Generator
+    ) -> tuple[FloatArray, IntArray]:
+        """Independent draws ``z``, shape (n, D), and which component each is of, shape (n,).
+
+        The defensive component is 0.
+        """
         shares = np.concatenate([[self.share], (1.0 - self.share) * self.weights])
         component = rng.choice(shares.size, n, p=shares / shares.sum())
         noise = rng.standard_normal((n, self.dim))
-        z = coordinates.from_base(noise)
+        stretch = np.sqrt(self.dof / rng.chisquare(self.dof, n))
+        z = coordinates.from_base(stretch[:, None] * noise)
         for k, fit in enumerate(self.fits):
             rows = component == k + 1
             if rows.any():
                 z[rows] = fit.from_base(noise[rows])
-        return z
+        return z, component
+
+
+def _log_t_constant(dof: float, dim: int) -> float:
+    """Log density of a standard multivariate t at its centre, in nats."""
+    half = 0.5 * dof
+    return float(gammaln(half + 0.5 * dim) - gammaln(half) - 0.5 * dim * np.log(np.pi * dof))
 
 
 def _solved(scale: FloatArray, matrix: FloatArray) -> FloatArray:

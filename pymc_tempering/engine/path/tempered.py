@@ -11,7 +11,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture, no_components
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.types import BoolArray, FloatArray
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Density", "Reference", "TemperedPath"]
 
@@ -51,7 +51,7 @@ class TemperedPath:
     coordinates : Coordinates
         In which replicas move. Their Gaussian is the reference, unless another is given.
     reference : Reference or Mixture, optional
-        A mixture, in which the Gaussian of the coordinates is the defensive component, or any other
+        A mixture, whose defensive component has the scales of the coordinates, or any other
         normalised density; the coordinates are then a preconditioner alone.
     """
 
@@ -129,10 +129,15 @@ class TemperedPath:
 
     def draws_beforehand(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw ``u`` from a reference that kernels cannot draw from, shape (n, D), else (n, 0)."""
+        return self.draws_and_origins(n, rng)[0]
+
+    def draws_and_origins(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+        """:meth:`draws_beforehand`, and which component of a mixture each is of, else 0."""
+        origins = np.zeros(n, dtype=np.int64)
         if self.reference is None:
-            return np.empty((n, 0))
+            return np.empty((n, 0)), origins
         if isinstance(self.reference, Mixture):
-            draws = self.reference.draw(n, self.coordinates, rng)
+            draws, origins = self.reference.draw(n, self.coordinates, rng)
         else:
             draws = self.reference.draw(n, rng)
-        return np.ascontiguousarray(self.coordinates.to_base(draws))
+        return np.ascontiguousarray(self.coordinates.to_base(draws)), origins

@@ -99,7 +99,7 @@ class Batch(Stateful):
             if keep_positions:
                 positions.append(self.target_position)
         return ScanRecord(deltas, swaps / n_scans, acceptance / n_scans, counts_by_name(counts),
-                          np.array(positions))  # fmt: skip
+                          np.array(positions), np.array([[0], [n_scans]]))  # fmt: skip
 
     def _move(self, rng):
         """Move all replicas, and return the acceptance probabilities by level."""

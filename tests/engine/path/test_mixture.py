@@ -36,30 +36,32 @@ BETAS = np.array([0.0, 0.4, 1.0])
 SETTINGS = Hamiltonian(max_steps=8)
 
 
-def path(coordinates=COORDINATES["dense"], weights=WEIGHTS, share=0.15):
-    return TemperedPath(TARGET, coordinates, Mixture(FITS, weights, share))
+def path(coordinates=COORDINATES["dense"], weights=WEIGHTS, share=0.15, dof=1.0):
+    return TemperedPath(TARGET, coordinates, Mixture(FITS, weights, share, dof))
 
 
-def density(z, coordinates, weights=WEIGHTS, share=0.15):
+def density(z, coordinates, weights=WEIGHTS, share=0.15, dof=1.0):
     """By SciPy."""
-    each = [coordinates.base, *FITS]
-    return sum(
+    base = coordinates.base
+    wide = stats.multivariate_t(base.mean, base.covariance, df=dof).pdf(z)
+    return share * wide + sum(
         w * stats.multivariate_normal(g.mean, g.covariance).pdf(z)
-        for w, g in zip([share, *((1.0 - share) * weights)], each, strict=True)
+        for w, g in zip((1.0 - share) * weights, FITS, strict=True)
     )
 
 
+@pytest.mark.parametrize("dof", [1.0, 6.0])
 @pytest.mark.parametrize("form", COORDINATES)
-def test_density_and_gradient_against_scipy(form, rng):
+def test_density_and_gradient_against_scipy(form, dof, rng):
     coordinates = COORDINATES[form]
-    mixture = path(coordinates).mixture
+    mixture = path(coordinates, dof=dof).mixture
     # near each component, and where all but the wide one are negligible
     far = np.array([[30.0, -20.0], [-9.0, 9.0]])
-    z = np.vstack([mixture.draw(20, coordinates, rng), TARGET.mean + far])
-    expected = np.log(density(z, coordinates))
+    z = np.vstack([mixture.draw(20, coordinates, rng)[0], TARGET.mean + far])
+    expected = np.log(density(z, coordinates, dof=dof))
     np.testing.assert_allclose(mixture.log_density(z, coordinates), expected, rtol=1e-10)
     u = coordinates.to_base(z)
-    replicas = new_replicas(path(coordinates).view, u)
+    replicas = new_replicas(path(coordinates, dof=dof).view, u)
     np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - expected, rtol=1e-9)
     for i in range(2):
         h = 1e-5 * np.eye(2)[i]
@@ -84,31 +86,40 @@ def test_density_in_low_rank_coordinates(rng):
     factor = np.tril(0.1 * rng.normal(size=(dim, dim)), -1) + np.diag(sd)
     mixture = Mixture((GaussianBase(mean + 0.1, factor),), np.ones(1))
     target = testing.scaled_normal(dim=dim, sd=0.7)
-    z = mixture.draw(8, coordinates, rng)
+    z, _ = mixture.draw(8, coordinates, rng)
     replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
     expected = target.log_density(z) - mixture.log_density(z, coordinates)
     np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
 
 
-def test_it_covers_what_the_wide_gaussian_covers(rng):
+def test_it_covers_what_lies_many_standard_deviations_out(rng):
+    """Ten of them: 50 nats below the top for a Gaussian, less than 10 here."""
     coordinates = COORDINATES["dense"]
-    z = coordinates.from_base(rng.normal(size=(200, 2)) * 5.0)
-    own = path().mixture.log_density(z, coordinates)
-    assert (own >= np.log(0.15) + coordinates.base.log_density(z)).all()
+    out = rng.normal(size=(200, 2))
+    z = coordinates.from_base(10.0 * out / np.linalg.norm(out, axis=1, keepdims=True))
+    mixture = path().mixture
+    own = mixture.log_density(z, coordinates)
+    assert (own > mixture.log_density(WIDE.mean[None], coordinates) - 10.0).all()
+    assert (own > np.log(0.15) + WIDE.log_density(z) + 40.0).all()
 
 
 @pytest.mark.statistical
 def test_draws_follow_the_density(rng):
     """Shares of the components among 40000 draws and means of their places: |z| > 5, seven."""
     coordinates, n = COORDINATES["dense"], 40_000
-    mixture = path().mixture
-    z = mixture.draw(n, coordinates, rng)
+    # enough degrees of freedom for squares that have a variance
+    dof = 9.0
+    mixture = path(dof=dof).mixture
+    z, component = mixture.draw(n, coordinates, rng)
     shares = np.array([0.15, 0.85 * 0.3, 0.85 * 0.7])
     owned = mixture.responsibilities(z, coordinates)
+    drawn = np.bincount(component, minlength=3) / n
+    assert (np.abs(drawn - shares) < 5.0 * np.sqrt(shares / n)).all()
     np.testing.assert_allclose(owned.sum(axis=1), 1.0)
     assert (np.abs(owned.mean(axis=0) - shares) < 5.0 * owned.std(axis=0) / np.sqrt(n)).all()
     means = np.stack([WIDE.mean, *(fit.mean for fit in FITS)])
-    seconds = np.stack([g.covariance + np.outer(g.mean, g.mean) for g in (WIDE, *FITS)])
+    covariances = [dof / (dof - 2.0) * WIDE.covariance, *(fit.covariance for fit in FITS)]
+    seconds = np.stack([c + np.outer(m, m) for c, m in zip(covariances, means, strict=True)])
     for found, exact in (
         (z, shares @ means),
         (z**2, shares @ np.diagonal(seconds, axis1=1, axis2=2)),
@@ -121,6 +132,9 @@ def test_weights_are_what_is_asked_for():
     for weights, share in (([0.5, 0.6], 0.15), ([0.0, 1.0], 0.15), ([0.5], 0.15), ([0.5, 0.5], 1)):
         with pytest.raises(BaseError, match="weight"):
             Mixture(FITS, np.array(weights), share)
+    for dof in (0.0, np.inf):
+        with pytest.raises(BaseError, match="degrees of freedom"):
+            Mixture(FITS, WEIGHTS, 0.15, dof)
     with pytest.raises(BaseError, match="at least one fit"):
         Mixture((), np.ones(0))
 
@@ -131,8 +145,8 @@ def test_the_path_knows_its_mixture():
     gaussian = own.starting_from(None)
     assert gaussian.view.reference_address == GAUSSIAN
     assert gaussian.base_id == base_id(WIDE)
-    others = [path(weights=WEIGHTS[::-1]), path(share=0.2), own.moved(FITS[0])]
-    assert len({p.base_id for p in (own, gaussian, *others)}) == 5
+    others = [path(weights=WEIGHTS[::-1]), path(share=0.2), path(dof=3.0), own.moved(FITS[0])]
+    assert len({p.base_id for p in (own, gaussian, *others)}) == 6
     assert own.moved(FITS[0]).mixture is own.mixture
     copy = cloudpickle.loads(cloudpickle.dumps(own.mixture))
     assert copy.digest == own.mixture.digest
@@ -145,7 +159,7 @@ class MixtureLaw:
         return np.log(density(z, COORDINATES["dense"]))
 
     def draw(self, n, rng):
-        return path().mixture.draw(n, COORDINATES["dense"], rng)
+        return path().mixture.draw(n, COORDINATES["dense"], rng)[0]
 
 
 EXACT = ExactPath(TARGET, MixtureLaw())
@@ -157,7 +171,8 @@ LOG_ODDS = 0.5 * np.log(0.7 / 0.3)
 def scan_statistics():
     deltas = {f"delta[{k}]": lambda s, k=k: np.clip(EXACT.delta(s[:, k]), -30.0, 10.0)
               for k in range(BETAS.size)}  # fmt: skip
-    places = {f"z[{k}, {i}]": lambda s, k=k, i=i: s[:, k, i]
+    # draws of the wide component have no mean
+    places = {f"z[{k}, {i}]": lambda s, k=k, i=i: np.arctan(s[:, k, i] - TARGET.mean[i])
               for k in range(BETAS.size) for i in range(2)}  # fmt: skip
     return deltas | places
 
@@ -165,9 +180,11 @@ def scan_statistics():
 def forgets_the_wide_one(components, u, residual, work):
     """Density without the defensive component, whose normaliser is then wrong, too."""
     value = log_mixture(components, u, residual, work)
-    top = components.log_scales[0]
+    square = 0.0
     for i in range(u.shape[0]):
-        top -= 0.5 * u[i] * u[i]
+        square += u[i] * u[i]
+    tail = 0.5 * (components.dof + u.shape[0])
+    top = components.log_scales[0] - tail * np.log1p(square / components.dof)
     rest = np.exp(value) - np.exp(top)
     return np.log(rest) if rest > 0.0 else value - 30.0
 
@@ -227,6 +244,27 @@ def test_log_z_and_the_mean_from_two_levels(rng):
     assert (np.abs(np.mean(found, axis=0) - exact) < 5.5 * error).all()
     assert (error < [0.05, 0.25, 0.1]).all()
     assert record.counts["n_round_trips"] > 5
+
+
+@pytest.mark.statistical
+def test_arrivals_are_counted_for_the_component_that_was_drawn_from(rng):
+    """Given a draw's place, its component follows the responsibilities, taken or not: |z| > 5."""
+    chain = tuned(rng)
+    counted, expected, variance, n = np.zeros(3), np.zeros(3), np.zeros(3), 0
+    for _ in range(1500):
+        record = chain.run(1, rng, keep_positions=True)
+        arrived, there = record.from_component
+        assert arrived.sum() == record.counts["n_tempered_restarts"]
+        assert there.sum() <= 1
+        if arrived.any():
+            # from two levels, it has not moved since
+            own = chain.mixture.responsibilities(record.target_positions, chain.coordinates)[0]
+            counted, expected = counted + arrived, expected + own
+            variance, n = variance + own * (1.0 - own), n + 1
+    assert n > 100
+    assert (np.abs(counted - expected) < 5.0 * np.sqrt(variance)).all()
+    # the components differ by far more than that
+    assert np.ptp(expected) > 10.0 * np.sqrt(variance).max()
 
 
 def test_the_only_pair_of_two_levels_meets_in_every_scan(rng):
