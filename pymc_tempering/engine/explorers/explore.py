@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pymc_tempering.engine.calls import call_move
+from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, hamiltonian_move
 from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.move import Explorer, ExplorerSettings, Move
@@ -17,6 +18,7 @@ __all__ = ["EXPLORERS", "explore"]
 EXPLORERS: dict[str, Callable[[], ExplorerSettings]] = {
     "hamiltonian": Hamiltonian,
     "slice": Slice,
+    "gist": Gist,
 }
 """Settings of the explorers, by name; a new explorer is one file and a line here."""
 
