@@ -14,11 +14,13 @@ from planted import with_planted
 
 from pymc_tempering import testing
 from pymc_tempering.engine.calls import move_address
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.explorers.gist import Gist, _log_density, _log_step, gist_move
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.testing import invariance_test
 
 N = 40_000
@@ -124,3 +126,20 @@ def test_steps_follow_the_local_scale(rng):
             moved.append(np.linalg.norm(replicas.u[0] - before))
         lengths.append(np.median(moved))
     assert 60.0 < lengths[0] / lengths[1] < 200.0
+
+
+@pytest.mark.statistical
+def test_a_tuned_ladder_finds_log_z(rng):
+    """Mean of six runs within five of its standard errors, and the energy's acceptance as aimed."""
+    path = CURVED.in_coordinates(WIDE)
+    betas, log_z, rates = np.array([0.0, 0.1, 0.4, 1.0]), [], []
+    for _ in range(6):
+        ladder = Ladder(path, betas, BANANA.mean, rng, settings=Gist())
+        ladder.run(1000, rng, adapt=True)
+        ladder.stop_adaptation()
+        record = ladder.run(2000, rng)
+        log_z.append(mbar(record.delta, betas).log_z[-1])
+        rates.append(record.acceptance_rate[1:].mean())
+    error = np.std(log_z, ddof=1) / np.sqrt(6)
+    assert abs(np.mean(log_z) - BANANA.log_z) < 5.0 * error < 0.3
+    assert 0.5 < np.mean(rates) < 0.8
