@@ -24,7 +24,7 @@ from figures import QUIET, SHORT_FOLDER, console, table
 from pymc_tempering.testing.hard import HARD
 
 
-def one_run(name, seed, method):
+def one_run(name, seed, method, options):
     """Verdict of one default run as a dictionary for one line of the record."""
     import pymc_tempering as pm_temper
     from pymc_tempering.errors import TemperingError
@@ -33,10 +33,12 @@ def one_run(name, seed, method):
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     target = HARD[name]()
-    row = {"name": name, "kind": target.kind, "seed": seed, "method": method}
+    row = {"name": name, "kind": target.kind, "seed": seed, "method": method} | options
     started = time.process_time()
     try:
-        estimate = pm_temper.estimate_logz(target.model, method=method, random_seed=seed, **QUIET)
+        estimate = pm_temper.estimate_logz(
+            target.model, method=method, random_seed=seed, **QUIET, **options
+        )
     except TemperingError as error:
         # a refusal by name is an answer, and no silent one
         return row | {"refused": f"{type(error).__name__}: {error}"}
@@ -60,15 +62,20 @@ def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def study(names, seeds, method, record, n_jobs):
+def study(names, seeds, method, options, record, n_jobs):
     """Make the runs that the record lacks, each target in a fresh process."""
-    done = {(row["name"], row["seed"]) for row in read(record) if row["method"] == method}
+    wanted = method, options.get("explorer")
+    rows = [row for row in read(record) if (row["method"], row.get("explorer")) == wanted]
+    done = {(row["name"], row["seed"]) for row in rows}
     missing = [(name, seed) for seed in range(seeds) for name in names if (name, seed) not in done]
     record.parent.mkdir(parents=True, exist_ok=True)
     # a fresh process for each: no run profits from what another compiled
     pool = ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn"), max_tasks_per_child=1)
     with pool, record.open("a") as file:
-        runs = {pool.submit(one_run, name, seed, method): (name, seed) for name, seed in missing}
+        runs = {
+            pool.submit(one_run, name, seed, method, options): (name, seed)
+            for name, seed in missing
+        }
         for run in as_completed(runs):
             name, seed = runs[run]
             try:
@@ -76,7 +83,7 @@ def study(names, seeds, method, record, n_jobs):
             except Exception as error:  # noqa: BLE001  a run that crashes is a finding
                 kind = HARD[name]().kind
                 row = {"name": name, "kind": kind, "seed": seed, "method": method,
-                       "crashed": repr(error)}  # fmt: skip
+                       "crashed": repr(error)} | options  # fmt: skip
             file.write(json.dumps(row) + "\n")
             file.flush()
             console.print(f"{name} {seed}: {verdict_of(row)}")
@@ -127,6 +134,7 @@ def main():
     parser.add_argument("--names", default=",".join(HARD), help="targets, separated by commas")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--method", default="pt")
+    parser.add_argument("--explorer", help="how replicas move, default that of the method")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "hard.jsonl")
     parser.add_argument("--against", type=Path, help="record of another version, to print beside")
@@ -135,7 +143,8 @@ def main():
     unknown = sorted(set(names) - set(HARD))
     if unknown:
         parser.error(f"unknown targets {unknown}; there are {sorted(HARD)}")
-    study(names, args.seeds, args.method, args.record, args.jobs)
+    options = {"explorer": args.explorer} if args.explorer else {}
+    study(names, args.seeds, args.method, options, args.record, args.jobs)
     for title, path in (("before", args.against), ("this version", args.record)):
         if path is not None:
             rows = [row for row in read(path)

@@ -13,6 +13,7 @@ import numpy as np
 
 __all__ = [
     "ProgressHooks",
+    "address_of_compiled",
     "assigned_steps",
     "cache_locators",
     "compile_keyed",
@@ -264,6 +265,18 @@ def no_reference_counts() -> dict[str, bool]:
     makes an array is refused with it.
     """
     return {"_nrt": False}
+
+
+def address_of_compiled(function: Any, signature: tuple[Any, ...]) -> int:
+    """Address of the machine code of a compiled function for arguments of given types.
+
+    numba has public addresses of functions with C types only (``numba.cfunc``). The code lives as
+    long as the function.
+    """
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return address
 
 
 def cache_locators() -> list[type[Any]]:

@@ -87,6 +87,17 @@ def test_every_hook_has_a_test():
     assert [hook for hook in private.__all__ if f"test_{hook.lower()}" not in tests] == []
 
 
+def test_address_of_compiled():
+    @numba.njit
+    def plus(x, y):
+        return x + y
+
+    signature = (numba.types.float64, numba.types.int64)
+    address = private.address_of_compiled(plus, signature)
+    assert address == private.address_of_compiled(plus, signature) != 0
+    assert plus.signatures == [signature]
+
+
 def test_is_circular():
     circular = pm.distributions.transforms.circular
     with pm.Model() as model:

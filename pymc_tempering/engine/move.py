@@ -2,10 +2,11 @@
 
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
 
+from pymc_tempering.engine.calls import move_address
 from pymc_tempering.options import check_positive, check_probability, check_whole
 from pymc_tempering.types import FloatArray
 
@@ -29,17 +30,17 @@ class Explorer(NamedTuple):
 
     Attributes
     ----------
-    kind : int
-        Position in :data:`pymc_tempering.engine.explorers.explore.EXPLORERS`.
+    address : int
+        Of the compiled move, see :func:`.calls.move_address`; 0 for Hamiltonian moves.
     options : ndarray of shape (n_options,)
-        What the explorer of this kind declares.
+        What the explorer declares.
     aim : float
         Mean of the adaptation signal that tuning of the scale aims at.
     log_max_scale : float
         Log of the largest scale that tuning tries.
     """
 
-    kind: int
+    address: int
     options: FloatArray
     aim: float
     log_max_scale: float
@@ -78,8 +79,6 @@ class ExplorerSettings:
 
     Attributes
     ----------
-    kind : int
-        Which explorer these are the settings of.
     needs_gradient : bool
     max_scale : float
         Largest scale that tuning tries, default without bound.
@@ -102,7 +101,6 @@ class ExplorerSettings:
     pymc_tempering.errors.OptionError: `Walk.n_steps` is 0; expected a whole number of at least 1.
     """
 
-    kind: ClassVar[int]
     needs_gradient: ClassVar[bool]
     max_scale: ClassVar[float] = np.inf
     aim: float
@@ -121,10 +119,20 @@ class ExplorerSettings:
 
     @cached_property
     def packed(self) -> Explorer:
-        """Hand the settings to compiled code."""
+        """Hand the settings to compiled code, with a move that is compiled here at the latest."""
+        address = 0 if self.move is None else move_address(self.move)
         aim, *options = astuple(self)
         log_max_scale = float(np.log(self.max_scale))
-        return Explorer(self.kind, np.array(options, dtype=np.float64), float(aim), log_max_scale)
+        return Explorer(address, np.array(options, dtype=np.float64), float(aim), log_max_scale)
+
+    @property
+    def move(self) -> Any:
+        """The compiled move; None for the Hamiltonian one, which every ensemble contains."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the address, which is another one in another process."""
+        return type(self), astuple(self)
 
     def within(self, reach: float) -> Self:
         """Settings for a path whose modes are smaller than its reference; the same by default.

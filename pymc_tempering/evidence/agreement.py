@@ -89,7 +89,8 @@ def agreement_doubts(
         f"{'; '.join(found)}. So some have not found every mode, or have hardly moved between "
         "them, and neither the draws nor log Z can be trusted.",
         "Raise `tune`, or pass a wider `base=`; where every chain moves between all modes, raise "
-        "`draws`.",
+        "`draws`; where a scale shrinks to a neck, as in a centred hierarchy, pass "
+        "explorer='gist', or write it non-centred.",
         measured,
     )
     return [doubt]

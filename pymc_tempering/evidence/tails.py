@@ -134,7 +134,8 @@ def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> 
         f"draws fall off like a power of the distance along {listed}; in brackets the tail "
         f"index, beyond {limit:.2f}. Moves hardly travel such tails, so that log Z may lack their "
         "mass, and its error be too small.",
-        "Raise `draws` and compare; or put a prior on what lets the tail grow.",
+        "Raise `draws` and compare; put a prior on what lets the tail grow; or, where scales "
+        "shrink and grow with it as in a horseshoe, pass explorer='gist', whose steps follow them.",
         {f"tail index of {names[i]}": index for i, index in heavy.items()},
     )
     return [doubt]

@@ -103,9 +103,10 @@ class ParallelTempering(TemperedStep):
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
         nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
-    explorer : {"hamiltonian", "slice"} or ExplorerSettings, optional
+    explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian"; "slice", which needs no gradient, is the default
-        of models without. Other settings are in :mod:`pymc_tempering.engine.explorers`.
+        of models without; "gist" draws step sizes around the local scale, for necks. See
+        :mod:`pymc_tempering.engine.explorers`.
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float

@@ -19,7 +19,7 @@ from pymc_tempering.errors import OptionError
 class Walk(ExplorerSettings):
     """What the author of an explorer writes."""
 
-    kind: ClassVar[int] = 99
+    move: ClassVar[None] = None
     aim: float = 0.3
     length: float = 1.0
     n_steps: int = 5

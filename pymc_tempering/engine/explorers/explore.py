@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pymc_tempering.engine.calls import call_move
+from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, hamiltonian_move
-from pymc_tempering.engine.explorers.slice import Slice, slice_move
+from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.move import Explorer, ExplorerSettings, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -16,8 +18,11 @@ __all__ = ["EXPLORERS", "explore"]
 EXPLORERS: dict[str, Callable[[], ExplorerSettings]] = {
     "hamiltonian": Hamiltonian,
     "slice": Slice,
+    "gist": Gist,
 }
-"""Settings of the explorers, by name; a new explorer is one file, a line here and one below."""
+"""Settings of the explorers, by name; a new explorer is one file and a line here."""
+
+_MOVE = Move(0.0, 0.0, 0, 0, 0)
 
 
 @compiled(inline="always")
@@ -45,6 +50,7 @@ def explore(
     row : int
     rng : numpy.random.Generator
     """
-    if explorer.kind == 1:
-        return slice_move(path, explorer.options, beta, scale, replicas, row, rng)
+    if explorer.address != 0:
+        arguments = path, explorer.options, beta, scale, replicas, row, rng
+        return call_move(explorer.address, _MOVE, arguments)
     return hamiltonian_move(path, explorer.options, beta, scale, replicas, row, rng)

@@ -35,12 +35,16 @@ class Hamiltonian(ExplorerSettings):
         Largest number of gradient evaluations of a move, default 64.
     """
 
-    kind: ClassVar[int] = 0
     needs_gradient: ClassVar[bool] = True
     max_scale: ClassVar[float] = MAX_STEP_SIZE
     aim: float = 0.8
     trajectory_length: float = 1.5
     max_steps: int = 64
+
+    @property
+    def move(self) -> None:
+        """None: part of every ensemble."""
+        return None
 
     def within(self, reach: float) -> Self:
         """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""

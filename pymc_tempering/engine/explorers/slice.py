@@ -7,7 +7,7 @@ figures 3 and 5).
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,13 +44,17 @@ class Slice(ExplorerSettings):
         Coordinates that a move updates, from a random one on. Default 0: all of them.
     """
 
-    kind: ClassVar[int] = 1
     needs_gradient: ClassVar[bool] = False
     # the width bounds itself, by shrinkages; this keeps it finite where a density is flat
     max_scale: ClassVar[float] = 1e3
     aim: float = 0.5
     max_expansions: int = field(default=16, metadata={"least": 0})
     n_updates: int = field(default=0, metadata={"least": 0})
+
+    @property
+    def move(self) -> Any:
+        """The compiled move."""
+        return slice_move
 
 
 @compiled

@@ -15,8 +15,8 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["N_WORK", "Replicas", "copy_replica", "draw_from_reference", "evaluate", "new_replicas"]
 
-N_WORK = 8
-"""Rows of scratch space: two to evaluate a density, six for a trajectory or a slice."""
+N_WORK = 12
+"""Rows of scratch space: two to evaluate a density, the rest for a trajectory or a slice."""
 
 
 class Replicas(NamedTuple):
@@ -30,7 +30,7 @@ class Replicas(NamedTuple):
         Gradients of the log reference plus ``u``; empty for a Gaussian reference.
     log_target, log_reference, delta : ndarray of shape (n,)
         In nats; ``delta`` is their difference.
-    work : ndarray of shape (8, D)
+    work : ndarray of shape (12, D)
         Scratch space.
     """
 

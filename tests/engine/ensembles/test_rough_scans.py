@@ -17,6 +17,7 @@ from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES, simulated_scans
+from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -33,8 +34,8 @@ ROUGH = ExactPath(Rough(), GaussianLaw(COORDINATES))
 SEEN = ROUGH.in_coordinates(COORDINATES)
 # not minus log z: an error that perfect weights would hide has to show
 BIAS = np.array([0.0, -0.3, 0.2, ROUGH.target.log_z + 0.8])
-SETTINGS = {"hamiltonian": Hamiltonian(max_steps=4), "slice": Slice()}
-SCALES = {"hamiltonian": STEPS, "slice": WIDTHS}
+SETTINGS = {"hamiltonian": Hamiltonian(max_steps=4), "slice": Slice(), "gist": Gist(max_steps=4)}
+SCALES = {"hamiltonian": STEPS, "slice": WIDTHS, "gist": STEPS}
 
 
 def features(z):

@@ -1,0 +1,181 @@
+"""Hamiltonian moves whose step size is drawn around the local scale, for necks and funnels.
+
+The scale comes from the curvature along one random direction, by a difference of gradients. A step
+size is drawn around it, a trajectory followed with it, and the move accepted as if the step size
+were a momentum: with the ratio of its densities given the end and given the start. This is Gibbs
+self-tuning (GIST; Bou-Rabee, Carpenter & Marsden 2024, arXiv 2404.15253, algorithm 1) of the step
+size. Two gradients a move pay for it; where the curvature is the same everywhere, the ratio is 1.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, accept, follow
+from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
+from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.path.trial import GRADIENT, POSITION, RESIDUAL
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Gist", "gist_move"]
+
+_MOMENTUM = 5
+_PROBE, _PROBE_GRADIENT, _PROBE_RESIDUAL, _DIRECTION = 8, 9, 10, 11
+
+_DISPLACEMENT = 1e-3
+"""Of the probe, in standard deviations of the reference: below the width of most necks."""
+
+_FLAT = 0.01
+"""Added to the curvature, so that there is a scale where there is none."""
+
+_LOG_LEAST = np.log(1e-8)
+
+_SPREAD = 0.4
+_WIDE_SHARE, _WIDE_SPREAD, _WIDE_SHIFT = 0.3, 1.2, -0.7
+"""The log of a step size over the local scale is normal; three in ten spread wider and are shorter,
+so that a trajectory may end where the scale is several times another (benchmarks/README.md)."""
+
+
+@dataclass(frozen=True)
+class Gist(ExplorerSettings):
+    """Hamiltonian moves with a step size drawn around the local scale.
+
+    For posteriors with necks, such as hierarchies written centred and horseshoes: the step size
+    that one place needs is a hundredth of another's.
+
+    Attributes
+    ----------
+    aim : float
+        Acceptance rate of the energy error alone that tuning aims at, default 0.75.
+    trajectory_length : float
+        Longest simulated time of a move, default 1.5.
+    max_steps : int
+        Largest number of steps of a move, default 64; two more gradients find the scales.
+
+    Examples
+    --------
+    >>> Gist(max_steps=128)
+    Gist(aim=0.75, trajectory_length=1.5, max_steps=128)
+    """
+
+    needs_gradient: ClassVar[bool] = True
+    max_scale: ClassVar[float] = 4.0
+    aim: float = 0.75
+    trajectory_length: float = 1.5
+    max_steps: int = 64
+
+    @property
+    def move(self) -> Any:
+        """The compiled move."""
+        return gist_move
+
+    def within(self, reach: float) -> Self:
+        """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
+        return (
+            self
+            if reach == 1.0
+            else replace(self, trajectory_length=reach * self.trajectory_length)
+        )
+
+
+@compiled
+def _log_scale(
+    path: Path, beta: float, u: FloatArray, grad: FloatArray, residual: FloatArray, work: FloatArray
+) -> tuple[float, bool]:
+    """Log of the local scale at ``u``, and whether the gradient beside it was bad.
+
+    The curvature is that of what rotations do not account for, see :mod:`.integrator`: a reference
+    that equals the target leaves none.
+    """
+    probe, gradient, direction = work[_PROBE], work[_PROBE_GRADIENT], work[_DIRECTION]
+    beside = work[_PROBE_RESIDUAL, : residual.shape[0]]
+    for i in range(u.shape[0]):
+        probe[i] = u[i] + _DISPLACEMENT * direction[i]
+    _, bad_gradient = evaluate_target(path, probe, gradient, work)
+    evaluate_reference(path, probe, beside, work)
+    squares, norm = 0.0, 0.0
+    for i in range(u.shape[0]):
+        change = beta * (gradient[i] - grad[i] + _DISPLACEMENT * direction[i])
+        if residual.shape[0] > 0:
+            change += (1.0 - beta) * (beside[i] - residual[i])
+        squares += change * change
+        norm += direction[i] * direction[i]
+    return -0.5 * np.log(_FLAT + np.sqrt(squares / norm) / _DISPLACEMENT), bad_gradient
+
+
+@compiled
+def _log_step(log_scale: float, scale: float) -> float:
+    """Log of the typical step size at a place, within bounds that hold everywhere."""
+    return min(max(np.log(scale) + log_scale, _LOG_LEAST), LOG_MAX_STEP_SIZE)
+
+
+@compiled
+def _draw_deviation(rng: np.random.Generator) -> float:
+    """Log of a step size over the typical one."""
+    deviation = rng.standard_normal()
+    if rng.random() < _WIDE_SHARE:
+        return _WIDE_SHIFT + _WIDE_SPREAD * deviation
+    return _SPREAD * deviation
+
+
+@compiled
+def _log_density(deviation: float) -> float:
+    """Log density of :func:`_draw_deviation`, up to a constant."""
+    narrow = np.log((1.0 - _WIDE_SHARE) / _SPREAD) - 0.5 * (deviation / _SPREAD) ** 2
+    shifted = (deviation - _WIDE_SHIFT) / _WIDE_SPREAD
+    return np.logaddexp(narrow, np.log(_WIDE_SHARE / _WIDE_SPREAD) - 0.5 * shifted**2)
+
+
+@compiled
+def gist_move(
+    path: Path,
+    options: FloatArray,
+    beta: float,
+    scale: float,
+    replicas: Replicas,
+    row: int,
+    rng: np.random.Generator,
+) -> Move:
+    """Move one replica by a transition that leaves the density at ``beta`` invariant.
+
+    Two coins, for the energy error and for the density of the step size: a move that the first one
+    rejects needs no second scale.
+
+    Parameters
+    ----------
+    path, beta, replicas, row, rng
+        As for :func:`pymc_tempering.engine.explorers.explore.explore`.
+    options : ndarray of shape (2,)
+        Longest simulated time of a trajectory, largest number of its steps.
+    scale : float
+        Tuned: step size in units of the local scale.
+    """
+    work = replicas.work
+    momentum, direction = work[_MOMENTUM], work[_DIRECTION]
+    for i in range(momentum.shape[0]):
+        momentum[i] = rng.standard_normal()
+        direction[i] = rng.standard_normal()
+    here, bad_here = _log_scale(
+        path, beta, replicas.u[row], replicas.grad[row], replicas.residual[row], work
+    )
+    log_step, deviation = _log_step(here, scale), _draw_deviation(rng)
+    step_size = np.exp(log_step + deviation)
+    # from the step size alone, which is the same seen from the end
+    longest = min(max(options[0] / step_size, 1.0), options[1])
+    n_steps = int(rng.integers(1, int(np.ceil(longest)) + 1))
+    proposal = follow(path, beta, step_size, n_steps, replicas, row, momentum)
+    rate, status = proposal.acceptance_rate, proposal.status
+    n, n_bad = proposal.n_evaluations + 1, proposal.n_bad_gradients + bad_here
+    if status != REJECTED or rng.random() >= rate:
+        return Move(rate, rate, status, n, n_bad)
+    residual = work[RESIDUAL, : replicas.residual.shape[1]]
+    there, bad_there = _log_scale(path, beta, work[POSITION], work[GRADIENT], residual, work)
+    from_end = log_step + deviation - _log_step(there, scale)
+    ratio = np.exp(min(0.0, _log_density(from_end) - _log_density(deviation)))
+    if rng.random() < ratio:
+        accept(path, proposal, replicas, row)
+        status = ACCEPTED
+    return Move(rate * ratio, rate, status, n + 1, n_bad + bad_there)
