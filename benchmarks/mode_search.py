@@ -1,64 +1,187 @@
-"""How often the search for modes finds a narrow mode beside a wide one.
+"""How often the search for modes finds a narrow mode beside a wide one: where its boundary is.
 
-Two modes of equal weight and standard deviations 1 and 0.3, six apart, no prior, started in the
-wide one: searches that find both, with the default number of gradients and with ten times as many.
+Two modes of equal mass, the search started in the wide one, whose standard deviation is 1; there is
+no prior. They are apart in one coordinate or in a random direction, and the wide one is a Gaussian
+or, so that nothing can be divided out, a product of logistic densities.
 
-    python benchmarks/mode_search.py --searches 100
+    python benchmarks/mode_search.py --searches 50 --against out/mode_search_before.json
+
+Shares of searches that find both modes go to ``--record``; one of another version, made by this
+script on that version's package, is printed and drawn beside it.
 """
 
 import argparse
+import functools
+import json
+import math
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
+import numba
 import numpy as np
-import pymc as pm
-import pytensor.tensor as pt
-from figures import table
+from figures import SHORT_FOLDER, console, pyplot, save, table
 
-from pymc_tempering.model.compile import compile_density
-from pymc_tempering.references.search import SEARCHES, find_modes
+from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 
-DIMENSIONS, NARROW, DISTANCE = (2, 4, 6, 8), 0.3, 6.0
+DIMENSIONS, RATIOS, DISTANCES = (4, 8, 16, 32), (0.6, 0.4, 0.2), (6.0, 12.0)
+KINDS = ("one coordinate", "random direction", "random direction, logistic")
+EQUAL = Effort(1_000_000, 20_000)
+"""Gradients with which versions are compared."""
 
 
-def problem(dim):
+@functools.cache
+def problem(kind, dim, ratio, distance):
+    """Density, and the centres of both modes."""
     centre = np.zeros(dim)
-    centre[0] = DISTANCE
-    with pm.Model() as model:
-        x = pm.Flat("x", shape=dim)
-        wide = -0.5 * (x**2).sum()
-        narrow = -0.5 * (((x - centre) / NARROW) ** 2).sum() - dim * np.log(NARROW)
-        pm.Potential("target", pt.logaddexp(wide, narrow))
-    return compile_density(model)
+    centre[0] = 1.0
+    if kind != "one coordinate":
+        centre = np.random.default_rng(dim).normal(size=dim)
+    centre *= distance / np.linalg.norm(centre)
+    logistic = kind.endswith("logistic")
+    # of a logistic density of standard deviation 1
+    scale = math.sqrt(3.0) / math.pi
+    constant = dim * (0.5 * math.log(2.0 * math.pi) - math.log(scale)) if logistic else 0.0
+    higher = -dim * math.log(ratio)
+
+    @numba.cfunc("float64(CPointer(float64), CPointer(float64))")
+    def density(z_pointer, grad_pointer):
+        z, grad = numba.carray(z_pointer, dim), numba.carray(grad_pointer, dim)
+        wide, narrow = constant, higher
+        for i in range(dim):
+            if logistic:
+                away = abs(z[i]) / scale
+                wide -= away + 2.0 * math.log1p(math.exp(-away))
+            else:
+                wide -= 0.5 * z[i] ** 2
+            narrow -= 0.5 * ((z[i] - centre[i]) / ratio) ** 2
+        top = max(wide, narrow)
+        total = top + math.log(math.exp(wide - top) + math.exp(narrow - top))
+        a, b = math.exp(wide - total), math.exp(narrow - total)
+        for i in range(dim):
+            slope = math.tanh(0.5 * z[i] / scale) / scale if logistic else z[i]
+            grad[i] = -a * slope - b * (z[i] - centre[i]) / ratio**2
+        return total
+
+    target = SimpleNamespace(address=density.address, dim=dim, kept_alive=density)
+    return target, np.stack([np.zeros(dim), centre])
 
 
-def searched(density, effort, n_searches):
-    """Searches that end with both modes; gradients and CPU seconds of one."""
-    started = time.process_time()
-    n_found = n_gradients = 0
+def searched(target, centres, effort, n_searches):
+    """Shares of searches that end with both modes, and with others; gradients of one."""
+    found = false = n_gradients = 0
     for seed in range(n_searches):
-        rng = np.random.default_rng(seed)
-        found = find_modes(density, density.start, rng, effort=effort)
-        first = found.modes[:, 0]
-        n_found += any(abs(first) < 1.0) and any(abs(first - DISTANCE) < 1.0)
-        n_gradients += found.search.n_gradients
-    return n_found, n_gradients // n_searches, (time.process_time() - started) / n_searches
+        result = find_modes(
+            target, np.zeros(target.dim), np.random.default_rng(seed), effort=effort
+        )
+        distances = np.linalg.norm(result.modes[:, None] - centres, axis=2)
+        found += bool((distances.min(axis=0) < 0.5).all())
+        false += bool((distances.min(axis=1) > 0.5).any())
+        n_gradients += result.search.n_gradients
+    return found / n_searches, false / n_searches, n_gradients // n_searches
+
+
+def efforts(n_searches):
+    """Efforts by name, and how many searches each is worth."""
+    return {
+        "equal": (EQUAL, n_searches),
+        "default": (SEARCHES["default"], max(n_searches // 2, 1)),
+        "thorough": (SEARCHES["thorough"], max(n_searches // 10, 1)),
+    }
+
+
+def measure(names, n_searches):
+    rows = []
+    for name, (effort, n) in efforts(n_searches).items():
+        if name not in names:
+            continue
+        for kind in KINDS:
+            for distance in DISTANCES if name == "equal" else DISTANCES[:1]:
+                for ratio in RATIOS:
+                    for dim in DIMENSIONS:
+                        started = time.process_time()
+                        setting = {"kind": kind, "dim": dim, "ratio": ratio, "distance": distance}
+                        shares = searched(*problem(**setting), effort, n)
+                        results = dict(zip(("found", "false", "gradients"), shares, strict=True))
+                        seconds = (time.process_time() - started) / n
+                        rows.append(setting | results | {"effort": name, "searches": n,
+                                                         "seconds": seconds})  # fmt: skip
+    return rows
+
+
+def grid(rows, effort, kind, distance):
+    """Shares found, shape (ratios, dimensions), in percent; nan where not measured."""
+    shares = {
+        (row["ratio"], row["dim"]): 100.0 * row["found"]
+        for row in rows
+        if (row["effort"], row["kind"], row["distance"]) == (effort, kind, distance)
+    }
+    return np.array([[shares.get((r, d), np.nan) for d in DIMENSIONS] for r in RATIOS])
+
+
+def report(columns):
+    """One table of all grids, which ``columns`` names: (title, rows, effort)."""
+    lines = []
+    for kind in KINDS:
+        for distance in DISTANCES:
+            grids = [grid(rows, effort, kind, distance) for _, rows, effort in columns]
+            for i, ratio in enumerate(RATIOS):
+                for j, dim in enumerate(DIMENSIONS):
+                    shares = ["" if np.isnan(g[i, j]) else f"{g[i, j]:.0f}" for g in grids]
+                    lines.append([kind, f"{distance:g}", ratio, dim, *shares])
+    names = ["apart in", "distance", "ratio", "dimensions", *(title for title, _, _ in columns)]
+    table("percent of searches that find both modes", names, lines)
+
+
+def draw(columns, full):
+    figure, axes = pyplot().subplots(
+        len(KINDS), len(columns), figsize=(2.6 * len(columns) + 0.8, 2.2 * len(KINDS)),
+        sharex=True, sharey=True, squeeze=False, layout="constrained",
+    )  # fmt: skip
+    for kind, line in zip(KINDS, axes, strict=True):
+        for axis, (title, rows, effort) in zip(line, columns, strict=True):
+            shares = grid(rows, effort, kind, DISTANCES[0])
+            axis.imshow(shares, vmin=0.0, vmax=100.0, cmap="cividis", aspect="auto")
+            for (i, j), share in np.ndenumerate(shares):
+                colour = "black" if share > 50.0 else "white"
+                axis.text(j, i, f"{share:.0f}", ha="center", va="center", color=colour)
+            axis.set_xticks(range(len(DIMENSIONS)), DIMENSIONS)
+            axis.set_yticks(range(len(RATIOS)), RATIOS)
+            if axis in axes[0]:
+                axis.set_title(title, fontsize=9)
+            if axis in axes[-1]:
+                axis.set_xlabel("dimensions")
+        line[0].set_ylabel(f"{kind}\nratio of widths", fontsize=8)
+    figure.suptitle(f"% of searches that find a narrow mode {DISTANCES[0]:g} away", fontsize=10)
+    save(figure, "mode_search", full)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--searches", type=int, default=100)
-    arguments = parser.parse_args()
-    rows = []
-    for dim in DIMENSIONS:
-        density = problem(dim)
-        for name in ("default", "thorough"):
-            found, gradients, seconds = searched(density, SEARCHES[name], arguments.searches)
-            rows.append([dim, name, found, gradients, f"{seconds:.3f}"])
-    table(
-        f"both modes found, of {arguments.searches} searches",
-        ["dimensions", "search", "found", "gradients", "CPU s"],
-        rows,
-    )
+    parser.add_argument("--searches", type=int, default=50)
+    parser.add_argument("--efforts", default="equal,default,thorough")
+    parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "mode_search.json")
+    parser.add_argument("--against", type=Path, help="record of another version")
+    args = parser.parse_args()
+    args.record.parent.mkdir(parents=True, exist_ok=True)
+    rows = json.loads(args.record.read_text()) if args.record.exists() else []
+    missing = [name for name in args.efforts.split(",")
+               if name not in {row["effort"] for row in rows}]  # fmt: skip
+    for name in missing:
+        rows += measure([name], args.searches)
+        args.record.write_text(json.dumps(rows))
+    thousands = {name: effort.n_gradients // 1000 for name, (effort, _) in efforts(1).items()}
+    columns = [
+        (f"{thousands['equal']}k", rows, "equal"),
+        (f"default, {thousands['default']}k", rows, "default"),
+        (f"thorough, {thousands['thorough']}k", rows, "thorough"),
+    ]
+    if args.against is not None:
+        before = json.loads(args.against.read_text())
+        columns = [(f"before, {columns[0][0]}", before, "equal"), *columns]
+    report(columns)
+    console.print(f"searches with a false mode: {max(row['false'] for row in rows):.0%} at most")
+    draw(columns, full=args.searches >= 50 and args.against is not None)
 
 
 if __name__ == "__main__":

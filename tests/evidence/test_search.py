@@ -1,12 +1,16 @@
 """What an estimate says of the search for modes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import OptionError
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
+from pymc_tempering.references.search import Effort, find_modes
 from pymc_tempering.testing import asymmetric_bimodal
+from tests.references.test_search import waves
 
 
 def statistics(**counts):
@@ -58,6 +62,22 @@ def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
     alone = statistics(starts=1, modes=1, once=1, mass_once=1.0)
     assert search_doubts(search_arrays(alone)) == []
     assert search_doubts({}) == []
+
+
+def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
+    """A hundred modes and more: 40 starts leave most unseen, thousands none that matters."""
+    target = SimpleNamespace(address=waves.address, dim=2)
+    few = find_modes(target, np.zeros(2), rng, effort=Effort(40, 40_000)).search
+    [doubt] = search_doubts(search_arrays(as_recorded(few)))
+    assert doubt.code == "modes_unseen"
+    assert doubt.measured["search_unseen"] > 0.3
+    many = find_modes(target, np.zeros(2), rng).search
+    assert len(many.hits) > 2 * len(few.hits)
+    assert search_doubts(search_arrays(as_recorded(many))) == []
+
+
+def as_recorded(search):
+    return {name: np.array([[value]]) for name, value in search.statistics().items()}
 
 
 @pytest.mark.parametrize("method", ["pt", "gibbs_ct", "st", "hais"])
