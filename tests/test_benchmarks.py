@@ -62,3 +62,23 @@ def test_runs_that_cannot_be_compared(compare_runs, tmp_path, run):
         status(compare_runs, tmp_path, run, run | {"method": "st"})
     with pytest.raises(SystemExit, match="no case in common"):
         status(compare_runs, tmp_path, run, changed(run, case="other"))
+
+
+def test_coverage_is_counted_by_hand(monkeypatch):
+    """Errors of 0.5, 1, 1.8 and 3 se; bounds are at 0.674, 1.645 and 1.960."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import calibration
+
+    runs = [
+        {"error": sign * t * 0.1, "se": 0.1, "df": 1e6, "warnings": [], "seconds": 1.0}
+        for t, sign in ((0.5, 1), (1.0, -1), (1.8, 1), (3.0, -1))
+    ]
+    assert calibration.coverage(runs) == [1, 2, 3]
+    failed = runs[0] | {"error": 0.5, "warnings": ["chains_disagree"]}
+    unknown = runs[0] | {"se": float("nan")}
+    assert [calibration.is_wrong(run) for run in (*runs, failed, unknown)] == [False] * 4 + [
+        True
+    ] * 2
+    cells = calibration.summary([*runs, failed])
+    assert (cells["runs"], cells["failing"], cells["warned of these"]) == (5, 1, 1)
+    assert cells["95 %"].startswith("60.0%")

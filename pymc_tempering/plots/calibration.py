@@ -79,5 +79,5 @@ def plot_calibration(
     one.set_xlabel("stated posterior probability")
     one.set_ylabel("share that was true")
     tidy(one)
-    legend_below(one, n_columns=3)
+    legend_below(one, n_columns=2)
     return one
