@@ -11,7 +11,7 @@ from pymc_tempering.plots.common import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, V
 OURS = "pymc_tempering"
 COLUMNS = ["method", "runs", "RMSE", "bias", "se / RMSE", "cold CPU s", "warm CPU s",
            "s x (RMSE/0.1)^2", "warned"]  # fmt: skip
-PAGE = ROOT / "docs" / "howto" / "peers_table.md"
+PAGE = ROOT / "docs" / "howto" / "peers_table.txt"
 STYLES = {
     "pymc_tempering": (BLUE, "o"), "nutpie_bridge": (VERMILLION, "s"),
     "nutpie_bridge_5": (ORANGE, "D"), "blackjax_smc": (GREEN, "^"),
@@ -109,7 +109,7 @@ def markdown(columns, lines):
 
 
 def page(rows, summaries, lines):
-    """What the documentation includes: both tables with their dates."""
+    """Markdown that the documentation includes: both tables with their dates."""
     dates = sorted({row["date"] for row in rows})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     own = sorted({row["commit"] for row in rows if row["method"] == OURS})

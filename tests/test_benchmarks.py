@@ -1,10 +1,12 @@
-"""Comparing two runs of the benchmark: what is marked, and what is not."""
+"""What the studies compute from their runs, and which runs they still have to make."""
 
 import copy
+import importlib
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -82,3 +84,75 @@ def test_coverage_is_counted_by_hand(monkeypatch):
     cells = calibration.summary([*runs, failed])
     assert (cells["runs"], cells["failing"], cells["warned of these"]) == (5, 1, 1)
     assert cells["95 %"].startswith("60.0%")
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """From the name of a script to its module."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+    def load(name):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return importlib.import_module(name)
+
+    return load
+
+
+def rows_of(method, errors, seconds, se=None):
+    """Runs of one method, of which the first is cold and takes ten times as long."""
+    return [
+        {
+            "case": "radon", "method": method, "seed": seed, "cold": seed == 0, "error": error,
+            "seconds": 10.0 * seconds if seed == 0 else seconds, "se": se, "warnings": [],
+        }
+        for seed, error in enumerate(errors)
+    ]  # fmt: skip
+
+
+class TestPeers:
+    def test_figures_of_a_method(self, study):
+        found = study("peer_tables").summarise(rows_of("sample_smc", [0.3, -0.1, 0.1], 2.0, se=0.1))
+        assert found["rmse"] == pytest.approx(np.sqrt(0.11 / 3))
+        assert found["se_ratio"] == pytest.approx(0.1 / np.sqrt(0.11 / 3))
+        assert (found["cold"], found["warm"]) == (20.0, 2.0)
+        assert found["measure"] == pytest.approx(2.0 * 0.11 / 3 / 0.01)
+
+    def test_the_best_peer_is_that_of_the_smallest_measure(self, study):
+        module = study("peer_tables")
+        rows = rows_of("pymc_tempering", [0.1, -0.1, 0.1], 1.0)
+        rows += rows_of("sample_smc", [0.2, -0.2, 0.2], 2.0)
+        rows += rows_of("nutpie_bridge", [1.0, -1.0, 1.0], 0.1)
+        best, ratio, low, high = module.advantage(module.by_case(rows)["radon"])
+        assert (best, ratio) == ("sample_smc", pytest.approx(8.0))
+        # F(3, 3) exceeds 15.44 once in forty times
+        assert (low, high) == (
+            pytest.approx(8.0 / 15.44, rel=1e-3),
+            pytest.approx(8.0 * 15.44, 1e-3),
+        )
+        assert module.advantage({"sample_smc": module.summarise(rows[:3])}) is None
+
+    def test_only_missing_runs_are_made(self, study):
+        module = study("peers")
+        rows = rows_of("sample_smc", [0.0, 0.0], 1.0)
+        assert module.missing_seeds(rows, "radon", "sample_smc", 4) == [-1, 2, 3]
+        assert module.missing_seeds(rows, "radon", "sample_smc", 2) == []
+        assert module.missing_seeds(rows, "bmr_0", "sample_smc", 2) == [0, 1]
+
+    def test_a_start_for_flat_models_leaves_the_posterior(self, study):
+        module = study("peer_models")
+        given = module.problem("correlated_gaussian")
+        model = module.with_prior(given)
+        points = np.random.default_rng(1).normal(size=(3, 3))
+        densities = [
+            [float(m.compile_logp(mode="FAST_COMPILE")({"x": x})) for x in points]
+            for m in (given.model, model)
+        ]
+        assert np.allclose(*densities)
+
+
+def test_exponents_of_a_power(study):
+    dims = np.array([10.0, 30.0, 100.0, 300.0])
+    slope, error = study("growth").exponent(dims, 7.0 * dims**1.5)
+    assert slope == pytest.approx(1.5)
+    assert error == pytest.approx(0.0, abs=1e-9)
+    assert np.isnan(study("growth").exponent(dims[:2], dims[:2])).all()
