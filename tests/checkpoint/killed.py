@@ -32,7 +32,7 @@ BLOCKS = {"scans_per_draw": 4}
 METHODS: dict[str, dict[str, Any]] = {
     "pt": SHORT | BLOCKS,
     "pt, two processes": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "fork"},
-    "pt, target_se": SHORT | BLOCKS | {"target_se": 0.04, "max_chains": 6},
+    "pt, target_se": SHORT | BLOCKS | {"target_se": 1e-3, "max_chains": 5},
     "gibbs_ct": SHORT | BLOCKS | {"method": "gibbs_ct"},
     "st": SHORT | BLOCKS | {"method": "st"},
     "hais": SHORT | {"method": "hais"},

@@ -75,6 +75,35 @@ def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, t
     assert different(whole, sample(model, **options)) == []
 
 
+def test_blocks_of_draws(model, whole, tmp_path, monkeypatch):
+    """However many draws are in memory, no more than that: 36 are seven blocks of five and one."""
+    monkeypatch.setattr(journal, "_MOST_DRAWS", 5)
+    assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
+    for chain in tmp_path.glob(FOLDERS_OF_CHAINS):
+        assert len(list(chain.glob("draws-*"))) == 8
+        assert len(list(chain.glob("state-*"))) == 2
+        sorted(chain.glob("state-*"))[-1].unlink()
+    assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
+
+
+def test_a_run_that_was_interrupted_goes_on(model, whole, tmp_path, monkeypatch):
+    """As after Ctrl-C: what there is is returned, and the same call returns all."""
+    advance, steps = ParallelTempering._advance, iter(range(100))
+
+    def interrupted(self, point):
+        if next(steps) == 30:
+            raise KeyboardInterrupt
+        return advance(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ParallelTempering, "_advance", interrupted)
+        patch.setattr(journal, "EVERY", 0.0)
+        part = sample(model, resume=tmp_path, **RUN)
+    assert dict(part.posterior.sizes)["draw"] == 6
+    assert "interrupted" in part["tempering"]["warning_code"].values
+    assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
+
+
 def test_a_finished_run_is_returned(model, whole, store, monkeypatch, capsys):
     monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
     options = RUN | {"progressbar": True, "quiet": False}

@@ -83,3 +83,16 @@ def test_arrays_of_objects_are_refused_by_name(tmp_path, version):
         np.lib.format.write_array(file, np.array([{}], dtype=object), version=version)
     with pytest.raises(DataError, match=r"bad\.npz has pickled Python objects"):
         refuse_objects(path)
+
+
+def test_every_changed_bit_of_an_array_is_noticed(tmp_path, rng):
+    """Noise is kept as it is, so that a changed bit of it is no error of decompression."""
+    path = tmp_path / "noise.npz"
+    write_tree(path, {"noise": rng.integers(0, 256, 100_000, dtype=np.uint8)})
+    content = path.read_bytes()
+    for at in rng.integers(1000, 99_000, size=20):
+        changed = bytearray(content)
+        changed[at] ^= 4
+        path.write_bytes(changed)
+        with pytest.raises(DamagedFileError):
+            read_tree(path)
