@@ -159,8 +159,10 @@ def as_numbers(name: str, value: Any, error: type[Exception] = OptionError) -> F
         Or another class, as given.
     """
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers")
         return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as reason:
+    except (TypeError, ValueError, OverflowError) as reason:
         raise error(f"`{name}` is {value!r:.80}; expected an array of numbers.") from reason
 
 

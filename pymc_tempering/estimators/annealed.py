@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.numerics import log_mean_exp, pareto_k, weight_ess
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -67,7 +68,7 @@ class BidirectionalEstimate(NamedTuple):
 
 
 def _check(log_weights: ArrayLike, name: str) -> FloatArray:
-    array = np.asarray(log_weights, dtype=float)
+    array = as_numbers("log_weights", log_weights, DataError)
     if array.ndim != 1 or array.size == 0 or np.isnan(array).any() or np.isposinf(array).any():
         raise DataError(
             f"{name} has shape {array.shape} and {np.isnan(array).sum()} nan; expected "
@@ -142,6 +143,11 @@ def annealed_reverse(log_weights: ArrayLike, log_support_mass: float = 0.0) -> A
     -2.0
     """
     array = _check(log_weights, "log_weights")
+    mass = as_numbers("log_support_mass", log_support_mass, DataError)
+    if mass.ndim or not mass < np.inf:
+        raise DataError(
+            f"`log_support_mass` is {log_support_mass!r:.80}; expected nats, at most 0."
+        )
     if np.isneginf(array).any():
         raise DataError(
             f"{np.isneginf(array).sum()} reverse log weights are -inf; expected finite values. "
@@ -187,7 +193,9 @@ def bidirectional(
     """
     lower = annealed_forward(forward).log_z
     upper = annealed_reverse(reverse, log_support_mass).log_z
-    pair = bar(np.asarray(forward, dtype=float), -np.asarray(reverse, dtype=float))
+    pair = bar(
+        as_numbers("forward", forward, DataError), -as_numbers("reverse", reverse, DataError)
+    )
     return BidirectionalEstimate(
         pair.log_ratio,
         lower,

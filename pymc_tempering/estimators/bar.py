@@ -9,9 +9,12 @@ from scipy.special import expit, log_expit, logsumexp
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = ["BarEstimate", "bar", "bar_ladder", "neighbour_overlap"]
+
+_LARGEST = 1e300
 
 
 class BarEstimate(NamedTuple):
@@ -84,7 +87,8 @@ def bar(
     >>> round(bar([2.0, 2.0], [-2.0, -2.0, -2.0]).log_ratio, 9)
     2.0
     """
-    f, r = (np.asarray(values, dtype=float).ravel() for values in (forward, reverse))
+    f = as_numbers("forward", forward, DataError).ravel()
+    r = as_numbers("reverse", reverse, DataError).ravel()
     for name, values in (("forward", f), ("reverse", r)):
         if values.size == 0 or np.isnan(values).any() or np.isposinf(values).any():
             raise DataError(
@@ -118,6 +122,11 @@ def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
         return float(forward - reverse - excess)
 
     centre = 0.5 * (np.median(f[np.isfinite(f)]) - np.median(r[np.isfinite(r)]))
+    if not abs(centre) < _LARGEST:
+        raise DataError(
+            f"The log ratio would be about {centre:.3g} nats, beyond all reckoning; expected "
+            f"values below {_LARGEST:g}. Look at the densities that were compared."
+        )
     at_centre = balance(centre)
     if at_centre == 0.0:
         return float(centre)

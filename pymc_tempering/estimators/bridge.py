@@ -15,6 +15,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import BarEstimate, bar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.numerics import pareto_k
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = ["BridgeEstimate", "HalvesEstimate", "bridge", "bridge_halves"]
@@ -124,8 +125,8 @@ def bridge(
     >>> round(bridge(np.full((2, 50), -1.5), np.full(100, -1.5)).log_z, 9)
     -1.5
     """
-    draws = np.atleast_2d(np.asarray(delta_draws, dtype=np.float64))
-    proposals = np.asarray(delta_proposals, dtype=np.float64).ravel()
+    draws = np.atleast_2d(as_numbers("delta_draws", delta_draws, DataError))
+    proposals = as_numbers("delta_proposals", delta_proposals, DataError).ravel()
     if draws.ndim != 2 or draws.size == 0 or not np.isfinite(draws).all():
         raise DataError(
             f"delta_draws has shape {draws.shape} and {int((~np.isfinite(draws)).sum())} values "

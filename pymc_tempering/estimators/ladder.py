@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.options import check_betas
+from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = ["LadderEstimate", "check_ladder", "finite_floor"]
@@ -63,7 +63,7 @@ def check_ladder(delta: ArrayLike, betas: ArrayLike) -> tuple[FloatArray, FloatA
     (1, 2)
     """
     betas = check_betas(betas)
-    array = np.asarray(delta, dtype=float)
+    array = as_numbers("delta", delta, DataError)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != betas.size:
         raise DataError(
             f"delta has shape {array.shape}; expected (n_scans, {betas.size}), one column per "

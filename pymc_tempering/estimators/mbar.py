@@ -14,7 +14,7 @@ from pymc_tempering.estimators.ladder import (
     finite_floor,
 )
 from pymc_tempering.jit import compiled
-from pymc_tempering.options import check_betas
+from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["mbar", "mbar_samples"]
@@ -101,7 +101,8 @@ def mbar_samples(delta: ArrayLike, level: ArrayLike, betas: ArrayLike) -> Ladder
     [0.0, -2.0]
     """
     betas = check_betas(betas)
-    x = np.asarray(delta, dtype=float)
+    x = as_numbers("delta", delta, DataError)
+    as_numbers("level", level, DataError)
     k = np.asarray(level)
     if x.ndim != 1 or x.shape != k.shape or k.size == 0 or not np.issubdtype(k.dtype, np.integer):
         raise DataError(

@@ -11,6 +11,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import check_ladder, finite_floor
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.numerics import pareto_k, weight_ess
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PowerEstimate", "Reweighted", "mbar_powers", "reweight"]
@@ -85,7 +86,7 @@ def reweight(log_weights: ArrayLike) -> Reweighted:
     >>> round(reweight([[0.0, np.log(3.0)]]).log_ratio, 6) == round(float(np.log(2.0)), 6)
     True
     """
-    array = np.atleast_2d(np.asarray(log_weights, dtype=np.float64))
+    array = np.atleast_2d(as_numbers("log_weights", log_weights, DataError))
     if array.ndim != 2 or array.size == 0 or np.isnan(array).any() or np.isposinf(array).any():
         raise DataError(
             f"The log weights have shape {array.shape}; expected (n_chains, n_draws), finite or "
@@ -133,7 +134,7 @@ def mbar_powers(delta: ArrayLike, betas: ArrayLike, powers: ArrayLike) -> PowerE
     [-0.5, -4.0]
     """
     delta, betas = check_ladder(delta, betas)
-    powers = np.atleast_1d(np.asarray(powers, dtype=np.float64))
+    powers = np.atleast_1d(as_numbers("powers", powers, DataError))
     if powers.ndim != 1 or not (np.isfinite(powers) & (powers > 0.0)).all():
         raise DataError(f"The powers are {powers.tolist()}; expected positive numbers.")
     n_scans, n_levels = delta.shape

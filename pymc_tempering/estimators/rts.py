@@ -15,7 +15,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import finite_floor
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
-from pymc_tempering.options import check_betas
+from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -47,8 +47,8 @@ def _check(
     delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     betas = check_betas(betas)
-    x = np.asarray(delta, dtype=float)
-    weights = np.asarray(log_level_weights, dtype=float)
+    x = as_numbers("delta", delta, DataError)
+    weights = as_numbers("log_level_weights", log_level_weights, DataError)
     if x.ndim != 1 or x.size == 0 or np.isnan(x).any() or np.isposinf(x).any():
         raise DataError(
             f"delta has shape {x.shape}; expected (n_scans,) finite values, or -inf where the "
@@ -124,7 +124,7 @@ def rts(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) -> Rts
     >>> rts(np.full(9, -2.0), [0, 0.5, 1], [0, 0, 0]).log_z.round(9).tolist()
     [0.0, -1.0, -2.0]
     """
-    weights = np.asarray(log_level_weights, dtype=float)
+    weights = as_numbers("log_level_weights", log_level_weights, DataError)
     if weights.ndim != 1:
         raise DataError(
             f"log_level_weights has shape {weights.shape}; expected (n_levels,), the same for "
@@ -212,7 +212,9 @@ def rts_mixed(delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike) 
     """
     log_q = level_log_probability(delta, betas, log_level_weights)
     n_scans, n_levels = log_q.shape
-    weights = np.broadcast_to(np.asarray(log_level_weights, dtype=float), log_q.shape)
+    weights = np.broadcast_to(
+        as_numbers("log_level_weights", log_level_weights, DataError), log_q.shape
+    )
     q = np.exp(log_q)
     share = q.mean(axis=0)
     log_z = np.log(share) - logsumexp(weights, axis=0)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import check_ladder
 from pymc_tempering.numerics import log_mean_exp, pareto_k
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -161,7 +162,7 @@ def support_mass(delta_base: ArrayLike) -> SupportMass:
     >>> round(mass.log_mass, 6), round(mass.se, 6)
     (-0.287682, 0.288675)
     """
-    array = np.asarray(delta_base, dtype=float).ravel()
+    array = as_numbers("delta_base", delta_base, DataError).ravel()
     if array.size == 0 or np.isnan(array).any():
         raise DataError(
             f"delta_base has {array.size} values, {np.isnan(array).sum()} of them nan; expected "

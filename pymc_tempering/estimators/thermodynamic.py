@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder
 from pymc_tempering.estimators.rts import level_log_probability
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = ["thermodynamic_integration", "thermodynamic_integration_rb"]
@@ -96,7 +97,7 @@ def thermodynamic_integration_rb(
     >>> estimate.log_z.round(9).tolist()
     [0.0, -0.5, -2.0]
     """
-    x = np.asarray(delta, dtype=float)
+    x = as_numbers("delta", delta, DataError)
     q = np.exp(level_log_probability(x, betas, log_level_weights))
     _refuse_infinite(x)
     # nothing is known of a level that no draw could be at: nan

@@ -61,10 +61,11 @@ def unconstrained_draws(
     # bounds of one variable may be other variables, whose drawn values are meant
     outputs = graph_replace(outputs, dict(zip(model.free_RVs, inputs, strict=True)), strict=False)
     forward = pymc_compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
-    stacked = posterior[names].stack(sample=("chain", "draw"))
-    n = stacked.sizes["sample"]
+    n = posterior.sizes["chain"] * posterior.sizes["draw"]
     picked = np.unique(np.linspace(0, n - 1, min(n, max_draws)).astype(int))
-    values = {name: stacked[name].transpose("sample", ...).values for name in names}
+    arrays = {name: posterior[name].transpose("chain", "draw", ...).values for name in names}
+    # not by xarray, which cannot stack variables without entries
+    values = {name: array.reshape(n, *array.shape[2:]) for name, array in arrays.items()}
     value_names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
     draws = np.empty((picked.size, density.dim))
     for row, i in enumerate(picked):

@@ -4,6 +4,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
 __all__ = ["base_from_draws"]
@@ -43,10 +44,10 @@ def base_from_draws(
     >>> base.is_diagonal, bool(abs(base.scale[1] - 3.0) < 0.3)
     (True, True)
     """
-    x = np.asarray(draws, dtype=np.float64)
+    x = as_numbers("draws", draws, BaseError)
     if x.ndim == 2:
         x = x[None]
-    if x.ndim != 3:
+    if x.ndim != 3 or x.size == 0:
         raise BaseError(
             f"The draws have shape {x.shape}; expected (n, D) or (chains, n, D) arrays of "
             "unconstrained values."

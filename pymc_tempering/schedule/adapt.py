@@ -7,14 +7,20 @@ even-odd scheme.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
+from pymc_tempering.errors import ScheduleError
+from pymc_tempering.options import as_numbers, check_betas, check_whole
+from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.types import FloatArray
 
 __all__ = ["cumulative_barrier", "equal_barrier_schedule", "n_levels_for", "round_trip_rate"]
 
 # a pair that never rejected still needs room, or neighbouring levels would coincide
 _MIN_REJECTION = 1e-3
+
+_ROUNDING = 1e-9
 
 
 def cumulative_barrier(rejection_rates: FloatArray) -> FloatArray:
@@ -35,7 +41,7 @@ def cumulative_barrier(rejection_rates: FloatArray) -> FloatArray:
     >>> cumulative_barrier(np.array([0.25, 0.5]))
     array([0.  , 0.25, 0.75])
     """
-    return np.concatenate([[0.0], np.cumsum(rejection_rates)])
+    return np.concatenate([[0.0], np.cumsum(_checked(rejection_rates))])
 
 
 def equal_barrier_schedule(
@@ -62,7 +68,14 @@ def equal_barrier_schedule(
     >>> equal_barrier_schedule(np.array([0, 0.5, 1]), np.array([0.2, 0.2]), 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    barrier = cumulative_barrier(np.maximum(rejection_rates, _MIN_REJECTION))
+    betas, n_levels = check_betas(betas), check_n_levels(n_levels)
+    rates = _checked(rejection_rates)
+    if rates.size != betas.size - 1:
+        raise ScheduleError(
+            f"{rates.size} rejection rates were given for {betas.size} levels; expected one for "
+            "each pair of neighbours."
+        )
+    barrier = cumulative_barrier(np.maximum(rates, _MIN_REJECTION))
     inverse = PchipInterpolator(barrier, betas)
     new: FloatArray = inverse(np.linspace(0.0, barrier[-1], n_levels))
     new[0], new[-1] = 0.0, 1.0
@@ -89,7 +102,11 @@ def n_levels_for(barrier: float, most: int, least: int = 3) -> int:
     >>> n_levels_for(4.3, most=32)
     10
     """
-    return int(np.clip(np.ceil(2.0 * barrier) + 1, least, most))
+    number = as_numbers("barrier", barrier, ScheduleError)
+    if number.ndim or not -_ROUNDING <= number < np.inf:
+        raise ScheduleError(f"`barrier` is {barrier!r:.80}; expected a finite number from 0 on.")
+    least, most = check_whole("least", least, 2), check_whole("most", most, 2)
+    return int(np.clip(np.ceil(2.0 * number) + 1, least, most))
 
 
 def round_trip_rate(rejection_rates: FloatArray) -> float:
@@ -106,5 +123,16 @@ def round_trip_rate(rejection_rates: FloatArray) -> float:
     >>> float(round_trip_rate(np.array([0.5, 0.5])))
     0.16666666666666666
     """
+    rates = _checked(rejection_rates)
     with np.errstate(divide="ignore"):
-        return 1.0 / (2.0 + 2.0 * np.sum(rejection_rates / (1.0 - rejection_rates)))
+        return 1.0 / (2.0 + 2.0 * np.sum(rates / (1.0 - rates)))
+
+
+def _checked(rejection_rates: ArrayLike) -> FloatArray:
+    rates = as_numbers("rejection_rates", rejection_rates, ScheduleError)
+    if rates.ndim != 1 or not ((rates >= -_ROUNDING) & (rates <= 1.0 + _ROUNDING)).all():
+        raise ScheduleError(
+            f"`rejection_rates` is {rejection_rates!r:.80}; expected a vector of probabilities, "
+            "one for each pair of neighbours."
+        )
+    return rates

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
@@ -196,11 +197,14 @@ def _build(
     )
     with pm.Model() as tempered:
         _copy_coords(frozen, tempered)
-        u = pm.Normal(POSITION, shape=density.dim, initval=base.to_base(position))
+        start = base.to_base(position).astype(pytensor.config.floatX)
+        u = pm.Normal(POSITION, shape=density.dim, initval=start)
         beta = pm.Uniform(beta_name(model.named_vars), 0.0, 1.0, initval=0.5)
         scale = pt.constant(np.array(base.scale))
         z = pt.constant(np.array(base.mean)) + (scale * u if base.is_diagonal else scale @ u)
-        log_target, *values = graph_replace(outputs, {z_input: finite_gradient(z)})
+        log_target, *values = graph_replace(
+            outputs, {z_input: finite_gradient(z).astype(z_input.dtype)}
+        )
         # u, not z: the base's own log density is that of N(0, I) less a constant
         log_base = -0.5 * (u**2).sum() - 0.5 * density.dim * LOG_2PI - base.log_det_scale
         valid = pt.and_(pt.lt(log_target, np.inf), pt.gt(log_target, -np.inf))

@@ -11,7 +11,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.model import compile as path_compile
+from pymc_tempering.model import machine_code
 
 nan, inf = float("nan"), float("inf")
 
@@ -97,7 +97,7 @@ def call(world, monkeypatch, tmp_path):
 
     def evaluate(source, *, may_compile=False):
         if not may_compile:
-            monkeypatch.setattr(path_compile, "pymc_compile", refuse)
+            monkeypatch.setattr(machine_code, "pymc_compile", refuse)
         monkeypatch.setattr(pm, "sample", refuse)
         monkeypatch.chdir(tmp_path)
         return eval(source, dict(world))
