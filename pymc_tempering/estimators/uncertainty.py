@@ -121,8 +121,8 @@ def log_z_standard_error(
     -------
     StandardError
         ``se`` is 0 and ``df`` infinite for a series that is constant, as the estimate is then
-        exact; everything is ``nan`` for fewer than 4 scans or where values, or their squares, are not
-        finite. One chain is split in two, which shows drift but no second mode that the chain
+        exact; everything is ``nan`` for fewer than 4 scans or where values, or their squares, are
+        not finite. One chain is split in two, which shows drift but no second mode that the chain
         never saw.
 
     Notes
