@@ -104,9 +104,8 @@ class ParallelTempering(TemperedStep):
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
         nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
-        How a replica moves, default "hamiltonian"; "slice", which needs no gradient, is the default
-        of models without; "gist", for necks, draws steps around the local scale. Others are in
-        :mod:`pymc_tempering.engine.explorers`.
+        How a replica moves, default "hamiltonian", or "slice" for models without a gradient;
+        "gist", for necks, draws steps around the local scale (`pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
