@@ -26,7 +26,7 @@ QUIET = {
     "cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False,
 }  # fmt: skip
 
-console = Console(width=170, highlight=False)
+console = Console(width=190, highlight=False)
 
 
 def cases_or_none():
