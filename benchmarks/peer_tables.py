@@ -1,7 +1,7 @@
 """Tables and the picture of the comparison with peers, from the rows of a record."""
 
 import numpy as np
-from figures import ROOT, console, plain_log, pyplot, rmse, save, table
+from figures import FOLDER, ROOT, console, plain_log, pyplot, rmse, save, table
 from peer_methods import METHODS
 from peer_models import AIM, CHECK, PROBLEMS
 from scipy import stats
@@ -11,7 +11,7 @@ from pymc_tempering.plots.common import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, V
 OURS = "pymc_tempering"
 COLUMNS = ["method", "runs", "RMSE", "bias", "se / RMSE", "cold CPU s", "warm CPU s",
            "s x (RMSE/0.1)^2", "warned"]  # fmt: skip
-PAGE = ROOT / "docs" / "howto" / "peers_table.txt"
+PAGE = FOLDER / "peers_table.md"
 STYLES = {
     "pymc_tempering": (BLUE, "o"), "nutpie_bridge": (VERMILLION, "s"),
     "nutpie_bridge_5": (ORANGE, "D"), "blackjax_smc": (GREEN, "^"),
