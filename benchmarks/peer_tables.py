@@ -11,7 +11,7 @@ from pymc_tempering.plots.common import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, V
 OURS = "pymc_tempering"
 COLUMNS = ["method", "runs", "RMSE", "bias", "se / RMSE", "cold CPU s", "warm CPU s",
            "s x (RMSE/0.1)^2", "warned"]  # fmt: skip
-PAGE = FOLDER / "peers_table.md"
+PAGE = FOLDER / "peers_table.txt"
 STYLES = {
     "pymc_tempering": (BLUE, "o"), "nutpie_bridge": (VERMILLION, "s"),
     "nutpie_bridge_5": (ORANGE, "D"), "blackjax_smc": (GREEN, "^"),
