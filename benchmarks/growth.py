@@ -121,8 +121,12 @@ def exponent(dims, costs):
     return float(slope), float(np.sqrt(variance * covariance[0, 0]))
 
 
+def _with_error(slope):
+    return f"{slope[0]:.2f} +- {slope[1]:.2f}" if np.isfinite(slope[0]) else ""
+
+
 COLUMNS = ["target", "D", "runs", "RMSE", "se", "10^3 gradients", "10^3 gradients to 0.1",
-           "CPU s", "CPU s to 0.1", "MB", "warned"]  # fmt: skip
+           "CPU s", "CPU s to 0.1", "MB so far", "warned"]  # fmt: skip
 COSTS = ("gradients", "gradients to 0.1", "seconds", "seconds to 0.1")
 
 
@@ -145,7 +149,7 @@ def report(rows, full):
         hit = {dim: s for dim, s in by.items() if s["rmse"] <= MISSED}
         slopes = [exponent(list(hit), [s[cost] for s in hit.values()]) for cost in COSTS]
         span = f"{min(hit)} to {max(hit)}" if hit else ""
-        exponents.append([name, span, *(f"{a:.2f} +- {b:.2f}" for a, b in slopes)])
+        exponents.append([name, span, *map(_with_error, slopes)])
     table("exponents of D", ["target", "D", *COSTS], exponents)
     draw(found, full)
 
@@ -165,7 +169,9 @@ def draw(found, full):
                 axis.plot(*zip(*missed, strict=True), "x", color=colour, ms=12)
         plain_log(axis, subs=(1.0, 3.0) if cost.startswith("s") else (1.0,))
         axis.set(xlabel="dimensions", ylabel=cost.replace("to 0.1", "to an RMSE of 0.1 nats"))
-    axes[0].legend(frameon=False, title="crossed out: RMSE above 0.3 nats", title_fontsize="small")
+    axes[0].plot([], [], "x", color="0.3", ms=12, label="RMSE above 0.3 nats")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4,
+                  frameon=False)  # fmt: skip
     save(figure, "growth", full)
 
 

@@ -131,6 +131,14 @@ class TestPeers:
         )
         assert module.advantage({"sample_smc": module.summarise(rows[:3])}) is None
 
+    def test_a_wrong_answer_reaches_no_aim(self, study):
+        module = study("peer_tables")
+        own = module.summarise(rows_of("pymc_tempering", [0.1, 0.1], 1.0, se=0.002))
+        line = module.comparison("radon", ("sample_smc", 50.0, 5.0, 500.0), own)
+        assert line[-1].startswith("no: wrong")
+        line = module.comparison("radon", ("sample_smc", 50.0, 5.0, 500.0), own | {"se_ratio": 0.8})
+        assert line[-1] == "yes"
+
     def test_only_missing_runs_are_made(self, study):
         module = study("peers")
         rows = rows_of("sample_smc", [0.0, 0.0], 1.0)
