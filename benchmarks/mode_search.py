@@ -4,7 +4,8 @@ Two modes of equal mass, the search started in the wide one, whose standard devi
 no prior. They are apart in one coordinate or in a random direction, and the wide one is a Gaussian
 or, so that nothing can be divided out, a product of logistic densities.
 
-    python benchmarks/mode_search.py --searches 50 --against out/mode_search_before.json
+    python benchmarks/mode_search.py --against out/mode_search_before.json
+    python benchmarks/mode_search.py --efforts equal,default,thorough --searches 50
 
 Shares of searches that find both modes go to ``--record``; one of another version, made by this
 script on that version's package, is printed and drawn beside it.
@@ -15,6 +16,7 @@ import functools
 import json
 import math
 import time
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +26,7 @@ from figures import SHORT_FOLDER, console, pyplot, save, table
 
 from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 
-DIMENSIONS, RATIOS, DISTANCES = (4, 8, 16, 32), (0.6, 0.4, 0.2), (6.0, 12.0)
+DIMENSIONS, RATIOS, DISTANCES = (4, 8, 16, 32), (0.6, 0.4, 0.2), (6.0,)
 KINDS = ("one coordinate", "random direction", "random direction, logistic")
 EQUAL = Effort(1_000_000, 20_000)
 """Gradients with which versions are compared."""
@@ -82,30 +84,35 @@ def searched(target, centres, effort, n_searches):
 
 
 def efforts(n_searches):
-    """Efforts by name, and how many searches each is worth."""
+    """Efforts by name, with the number of searches: fewer where each takes seconds."""
     return {
         "equal": (EQUAL, n_searches),
-        "default": (SEARCHES["default"], max(n_searches // 2, 1)),
+        "default": (SEARCHES["default"], n_searches),
         "thorough": (SEARCHES["thorough"], max(n_searches // 10, 1)),
     }
 
 
-def measure(names, n_searches):
-    rows = []
-    for name, (effort, n) in efforts(n_searches).items():
-        if name not in names:
+def measure(setting, effort, n_searches):
+    """Row of the record for one density, without a row's name of the effort."""
+    density = problem(**setting)
+    started = time.process_time()
+    shares = searched(*density, effort, n_searches)
+    seconds = (time.process_time() - started) / n_searches
+    results = dict(zip(("found", "false", "gradients"), shares, strict=True))
+    return setting | results | {"searches": n_searches, "seconds": seconds}
+
+
+def study(names, kinds, n_searches, record):
+    """Measure what the record lacks; it can be interrupted."""
+    rows = json.loads(record.read_text()) if record.exists() else []
+    done = {(r["effort"], r["kind"], r["distance"], r["ratio"], r["dim"]) for r in rows}
+    for key in product(names, kinds, DISTANCES, RATIOS, DIMENSIONS):
+        if key in done:
             continue
-        for kind in KINDS:
-            for distance in DISTANCES if name == "equal" else DISTANCES[:1]:
-                for ratio in RATIOS:
-                    for dim in DIMENSIONS:
-                        started = time.process_time()
-                        setting = {"kind": kind, "dim": dim, "ratio": ratio, "distance": distance}
-                        shares = searched(*problem(**setting), effort, n)
-                        results = dict(zip(("found", "false", "gradients"), shares, strict=True))
-                        seconds = (time.process_time() - started) / n
-                        rows.append(setting | results | {"effort": name, "searches": n,
-                                                         "seconds": seconds})  # fmt: skip
+        name, *values = key
+        setting = dict(zip(("kind", "distance", "ratio", "dim"), values, strict=True))
+        rows.append(measure(setting, *efforts(n_searches)[name]) | {"effort": name})
+        record.write_text(json.dumps(rows))
     return rows
 
 
@@ -158,18 +165,15 @@ def draw(columns, full):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--searches", type=int, default=50)
-    parser.add_argument("--efforts", default="equal,default,thorough")
+    parser.add_argument("--searches", type=int, default=20)
+    parser.add_argument("--efforts", default="equal")
+    parser.add_argument("--kinds", default=",".join(map(str, range(len(KINDS)))))
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "mode_search.json")
     parser.add_argument("--against", type=Path, help="record of another version")
     args = parser.parse_args()
     args.record.parent.mkdir(parents=True, exist_ok=True)
-    rows = json.loads(args.record.read_text()) if args.record.exists() else []
-    missing = [name for name in args.efforts.split(",")
-               if name not in {row["effort"] for row in rows}]  # fmt: skip
-    for name in missing:
-        rows += measure([name], args.searches)
-        args.record.write_text(json.dumps(rows))
+    kinds = [KINDS[int(i)] for i in args.kinds.split(",")]
+    rows = study(args.efforts.split(","), kinds, args.searches, args.record)
     thousands = {name: effort.n_gradients // 1000 for name, (effort, _) in efforts(1).items()}
     columns = [
         (f"{thousands['equal']}k", rows, "equal"),
@@ -179,9 +183,10 @@ def main():
     if args.against is not None:
         before = json.loads(args.against.read_text())
         columns = [(f"before, {columns[0][0]}", before, "equal"), *columns]
+    columns = [column for column in columns if any(row["effort"] == column[2] for row in column[1])]
     report(columns)
     console.print(f"searches with a false mode: {max(row['false'] for row in rows):.0%} at most")
-    draw(columns, full=args.searches >= 50 and args.against is not None)
+    draw(columns, full=args.searches >= 20 and args.against is not None)
 
 
 if __name__ == "__main__":

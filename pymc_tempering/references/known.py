@@ -108,6 +108,8 @@ class KnownModes:
         self._heights.append(height)
         self._exact.append(variance <= EXACT)
 
+    # far out squares are beyond all numbers, and such starts belong to no mode
+    @np.errstate(over="ignore", invalid="ignore")
     def owners(self, starts: Starts) -> Owners:
         """Tell which starts belong to known modes, whatever else an ascent would do.
 
@@ -128,6 +130,7 @@ class KnownModes:
         agrees = (np.abs(starts.values - logs[nearest, rows]) <= AGREEMENT * (1.0 + fall)) & (
             np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(u[nearest, rows], axis=1)
         )
+        agrees &= np.isfinite(fall)
         rounding = _ROUNDING * (1.0 + fall + np.abs(starts.values))
         exact = np.array(self._exact)[nearest]
         flank = agrees & exact & (rest > rounding)
@@ -138,6 +141,7 @@ class KnownModes:
         number = np.where(agrees, np.array(self.numbers)[owner], -1)
         return Owners(number, np.where(flank, rest, np.nan))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def beyond(self, starts: Starts) -> FloatArray:
         """Follow what known modes leave over uphill, along lines, until it outweighs them.
 

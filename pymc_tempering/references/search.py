@@ -72,8 +72,7 @@ _LEAST_BATCH, _MOST_BATCH = 32, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
 
 _FOLLOWED, _MOST_IN_VAIN = 2, 8
-"""Starts of a batch from which the rest of the known modes is followed, and how many of them in
-a row may lead nowhere before that is given up."""
+"""Starts of a batch whose rest is followed, and how many in a row may lead nowhere."""
 
 MOST_FITS, MOST_REFINED = 64, 8
 """Modes of which the curvature is taken, the highest first, and of which a variational fit is made
@@ -86,6 +85,8 @@ NEGLIGIBLE = 10.0
 """nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
 
 
+# what is fitted far from any mode has squares beyond all numbers
+@np.errstate(over="ignore", invalid="ignore")
 @density_guard()
 def find_modes(
     density: Density,

@@ -75,6 +75,13 @@ def test_heavy_tails_are_not_taken_for_a_known_mode(cauchy, rng):
     assert (owners.number == -1).mean() > 0.9
 
 
+def test_starts_beyond_all_numbers_belong_to_no_mode(gaussian):
+    starts = evaluated(gaussian, gaussian.mean + np.array([[1e150, 0.0, 0.0], [1.0, 0.0, 0.0]]))
+    starts.values[:], starts.grads[:] = -1e300, -1e200
+    owners = known_at(gaussian, gaussian.mean).owners(starts)
+    assert owners.number.tolist() == [-1] * len(starts.points)
+
+
 def test_nothing_is_known_at_first(gaussian):
     known = KnownModes(gaussian)
     owners = known.owners(evaluated(gaussian, gaussian.mean[None]))
