@@ -14,7 +14,10 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["BarEstimate", "bar", "bar_ladder", "neighbour_overlap"]
 
-_LARGEST = 1e300
+_LARGEST = 1e150
+"""nats beyond which sums of values are not numbers."""
+
+_MOST_ITERATIONS = 2000
 
 
 class BarEstimate(NamedTuple):
@@ -96,6 +99,13 @@ def bar(
                 f"{np.isposinf(values).sum()} inf; expected at least one, finite or -inf. Record "
                 "a density that vanishes as -inf on the log scale."
             )
+        if values.max() > _LARGEST:
+            raise DataError(
+                f"{name} has values up to {values.max():.3g} nats; expected values below "
+                f"{_LARGEST:g}. Look at the densities that were compared."
+            )
+    # what is this far below has no weight, and would overflow where it is added
+    f, r = (np.where(np.isneginf(x), x, np.maximum(x, -_LARGEST)) for x in (f, r))
     no_forward, no_reverse = np.isneginf(f).all(), np.isneginf(r).all()
     if no_forward or no_reverse:
         log_ratio = np.nan if no_forward and no_reverse else (-np.inf if no_forward else np.inf)
@@ -122,11 +132,6 @@ def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
         return float(forward - reverse - excess)
 
     centre = 0.5 * (np.median(f[np.isfinite(f)]) - np.median(r[np.isfinite(r)]))
-    if not abs(centre) < _LARGEST:
-        raise DataError(
-            f"The log ratio would be about {centre:.3g} nats, beyond all reckoning; expected "
-            f"values below {_LARGEST:g}. Look at the densities that were compared."
-        )
     at_centre = balance(centre)
     if at_centre == 0.0:
         return float(centre)
@@ -136,7 +141,16 @@ def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
     while balance(outer) * direction > 0.0:
         inner, step = outer, 2.0 * step
         outer = inner + direction * step
-    return float(brentq(balance, inner, outer, xtol=1e-13 * max(1.0, abs(outer)), rtol=1e-14))
+    return float(
+        brentq(
+            balance,
+            inner,
+            outer,
+            xtol=1e-13 * max(1.0, abs(outer)),
+            rtol=1e-14,
+            maxiter=_MOST_ITERATIONS,
+        )
+    )
 
 
 def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:

@@ -20,8 +20,6 @@ __all__ = ["cumulative_barrier", "equal_barrier_schedule", "n_levels_for", "roun
 # a pair that never rejected still needs room, or neighbouring levels would coincide
 _MIN_REJECTION = 1e-3
 
-_ROUNDING = 1e-9
-
 
 def cumulative_barrier(rejection_rates: FloatArray) -> FloatArray:
     """Cumulative communication barrier at the levels of a schedule.
@@ -103,8 +101,8 @@ def n_levels_for(barrier: float, most: int, least: int = 3) -> int:
     10
     """
     number = as_numbers("barrier", barrier, ScheduleError)
-    if number.ndim or not -_ROUNDING <= number < np.inf:
-        raise ScheduleError(f"`barrier` is {barrier!r:.80}; expected a finite number from 0 on.")
+    if number.ndim or not np.isfinite(number):
+        raise ScheduleError(f"`barrier` is {barrier!r:.80}; expected a finite number.")
     least, most = check_whole("least", least, 2), check_whole("most", most, 2)
     return int(np.clip(np.ceil(2.0 * number) + 1, least, most))
 
@@ -130,7 +128,8 @@ def round_trip_rate(rejection_rates: FloatArray) -> float:
 
 def _checked(rejection_rates: ArrayLike) -> FloatArray:
     rates = as_numbers("rejection_rates", rejection_rates, ScheduleError)
-    if rates.ndim != 1 or not ((rates >= -_ROUNDING) & (rates <= 1.0 + _ROUNDING)).all():
+    # estimates of probabilities, which may lie a little below 0
+    if rates.ndim != 1 or not np.isfinite(rates).all():
         raise ScheduleError(
             f"`rejection_rates` is {rejection_rates!r:.80}; expected a vector of probabilities, "
             "one for each pair of neighbours."
