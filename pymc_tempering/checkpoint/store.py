@@ -20,11 +20,12 @@ from pymc_tempering.checkpoint.trees import (
     refuse_objects,
     write_tree,
 )
+from pymc_tempering.engine.path.endless import Rise
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
 from pymc_tempering.references.coverage import Search
-from pymc_tempering.references.search import Prepared
+from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.files import probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
@@ -62,13 +63,16 @@ class Kept:
         try:
             kept = from_plain(read_tree(self.folder / _FITS))
             search = kept["search"]
+            hits, rise = tuple(search["hits"]), search["rise"]
+            return Prepared(
+                kept["anchor"],
+                tuple(kept["fits"]),
+                Search(**(search | {"hits": hits, "rise": Rise(rise[0], tuple(rise[1]), rise[2])})),
+                tuple(kept["unsure"]),
+                kept["place"],
+            )
         except (DamagedFileError, TypeError, KeyError):
             return None
-        return Prepared(
-            kept["anchor"],
-            tuple(kept["fits"]),
-            Search(**(search | {"hits": tuple(search["hits"])})),
-        )
 
     def keep_fits(self, found: Prepared) -> None:
         """Keep the fits of a run; all its chains start from them.
@@ -82,6 +86,8 @@ class Kept:
         tree = {
             "anchor": to_plain(found.anchor),
             "fits": to_plain(found.fits),
+            "unsure": to_plain(found.unsure),
+            "place": to_plain(found.place),
             "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
         }
         try:

@@ -29,7 +29,9 @@ def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]
     """
     if "search_starts" not in statistics:
         return {}
-    arrays = {f"search_{name}": statistics[f"search_{name}"][:, 0] for name in _NAMES}
+    # runs of earlier versions have no rise
+    known = [f"search_{name}" for name in _NAMES if f"search_{name}" in statistics]
+    arrays = {name: statistics[name][:, 0] for name in known}
     counts = [statistics[f"search_{name}"][:, 0] for name in ("starts", "once", "twice")]
     shares = [unseen_share(*map(int, chain)) for chain in zip(*counts, strict=True)]
     arrays["search_unseen"], arrays["search_unseen_upper"] = np.transpose(shares)

@@ -7,9 +7,6 @@ Nothing but values of the density is asked for, so that jumps and plateaus do no
 that draws fall into count.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 from scipy.optimize import brentq
 
@@ -24,7 +21,7 @@ from pymc_tempering.references.starts import inside, jitter, pulled_inside
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PreparedByDraws", "fit_by_draws"]
+__all__ = ["fit_by_draws"]
 
 MOST_ROUNDS = 40
 
@@ -40,24 +37,6 @@ _FEW = 32
 _N_ELBO = 400
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedByDraws(Prepared):
-    """One Gaussian over all that draws fell into.
-
-    Attributes
-    ----------
-    place : ndarray of shape (D,)
-        A weighted draw: between modes, the mean may have no density.
-    """
-
-    place: FloatArray
-
-    @cached_property
-    def modes(self) -> FloatArray:
-        """Where replicas start, ``z``, shape (1, D)."""
-        return self.place[None]
-
-
 def fit_by_draws(
     density: Density,
     start: FloatArray,
@@ -65,7 +44,7 @@ def fit_by_draws(
     *,
     prior_points: FloatArray,
     report: Report = unwatched,
-) -> PreparedByDraws:
+) -> Prepared:
     """Fit one Gaussian to a density that has no gradient.
 
     Parameters
@@ -115,7 +94,7 @@ def fit_by_draws(
     elbo = evaluate_elbo(density, base, rng, _N_ELBO).value
     fitted = GaussianBase(base.mean, base.scale, elbo if np.isfinite(elbo) else None)
     n_evaluations = n_done * n + _N_ELBO + len(prior_points)
-    return PreparedByDraws(fitted, (fitted,), Search((), 0, 0, n_evaluations, 0.0), place=place)
+    return Prepared(fitted, (fitted,), Search((), 0, 0, n_evaluations, 0.0), place=place)
 
 
 def _first_points(

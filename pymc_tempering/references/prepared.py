@@ -25,14 +25,19 @@ class Prepared:
     search : Search
     unsure : tuple of GaussianBase
         Maxima, with their curvature, of modes with poor fits that may hold much of the mass.
+    place : ndarray of shape (D,), optional
+        Where replicas start in place of the means, which between modes may have no density.
     """
 
     anchor: GaussianBase
     fits: tuple[GaussianBase, ...]
     search: Search
     unsure: tuple[GaussianBase, ...] = ()
+    place: FloatArray | None = None
 
     @cached_property
     def modes(self) -> FloatArray:
-        """Means of the fits, ``z``, shape (n_modes, D)."""
+        """Where replicas start: means of the fits, ``z``, shape (n_modes, D), or the one place."""
+        if self.place is not None:
+            return self.place[None]
         return np.stack([fit.mean for fit in self.fits])

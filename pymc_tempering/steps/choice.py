@@ -88,7 +88,7 @@ def settled_rule(rule: str, density: Density, fits: Sequence[GaussianBase]) -> s
     density : Density
     fits : sequence of GaussianBase
     """
-    if rule != "measured" or not one_place(fits):
+    if rule != "measured" or not fits or not one_place(fits):
         return rule
     # a check and no draw: the same in every chain
     rng = np.random.default_rng(0)

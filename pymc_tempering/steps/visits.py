@@ -10,12 +10,17 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MAX_DIP
 from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
 __all__ = ["not_visited"]
 
 N_LOOKED_AT = 32
 """Draws of a round, evenly spaced: eight of them are of a mode with a quarter of the mass."""
+
+N_AROUND, NEAR = 8, 0.3
+"""Ascents from around a maximum, and how many standard deviations of its curvature away: further
+off, a bend leads out of its mode."""
 
 
 def not_visited(
@@ -40,9 +45,19 @@ def not_visited(
     rows = np.linspace(0, len(positions) - 1, min(N_LOOKED_AT, len(positions))).astype(np.int64)
     n_missed = n_gradients = 0
     for mode in modes:
-        found = ascend(density, positions[rows], Coordinates.of(mode))
-        distances = np.linalg.norm(mode.to_base(found.ends), axis=1)
-        nearest = found.ends[np.argmin(distances)]
-        n_missed += dip_between(density, nearest, mode.mean) > MAX_DIP
-        n_gradients += found.n_gradients
-    return int(n_missed), n_gradients
+        coordinates = Coordinates.of(mode)
+        found = ascend(density, positions[rows], coordinates)
+        # an ascent may stop on a ridge, or on a saddle, that leads on to where the draws are
+        near = GaussianBase(mode.mean, NEAR * mode.scale)
+        around = near.draw(np.random.default_rng(0), N_AROUND)
+        beside = ascend(density, around[inside(density, around)], coordinates)
+        places = [mode.mean, *beside.ends[np.isfinite(beside.values)]]
+        joined = [_joined(density, place, found.ends, mode) for place in places]
+        n_missed += not (joined[0] or np.mean(joined) > 0.5)
+        n_gradients += found.n_gradients + beside.n_gradients
+    return n_missed, n_gradients
+
+
+def _joined(density: Density, place: FloatArray, ends: FloatArray, mode: GaussianBase) -> bool:
+    distances = np.linalg.norm(mode.to_base(ends) - mode.to_base(place[None]), axis=1)
+    return dip_between(density, ends[np.argmin(distances)], place) <= MAX_DIP

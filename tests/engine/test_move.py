@@ -60,7 +60,7 @@ def test_defaults_are_in_bounds_and_packed_in_order(settings):
     assert Slice(max_expansions=0).packed.options.tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("explorer", [Slice, 7, None, ["slice"]])
+@pytest.mark.parametrize("explorer", [Slice, 7, ["slice"]])
 def test_steps_refuse_what_is_no_explorer(explorer):
     with pm.Model() as model:
         pm.Normal("x")
