@@ -86,7 +86,7 @@ def expected_seconds(
     Examples
     --------
     >>> expected_seconds(1e-5, "parallel_tempering", scans=10_000, chains=4, cores=2).round(1)
-    array([1.1, 8.8])
+    array([1.5, 9.2])
     """
     if step not in SCAN_GRADIENTS:
         return None

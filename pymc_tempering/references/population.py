@@ -119,8 +119,8 @@ def _tempered_weights(delta: FloatArray) -> tuple[float, FloatArray]:
     Examples
     --------
     >>> power, weights = _tempered_weights(np.array([0.0, -1.0, -np.inf, -9.0]))
-    >>> round(power, 2), round(1.0 / (weights**2).sum(), 2)
-    (1.0, 1.64)
+    >>> round(power, 2), round(float(1.0 / (weights**2).sum()), 2)
+    (1.0, 1.65)
     """
     raised = np.where(np.isfinite(delta), delta, -np.inf) - delta[np.isfinite(delta)].max()
     least = _EFFECTIVE * np.isfinite(raised).sum()

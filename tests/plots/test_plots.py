@@ -159,7 +159,10 @@ class TestLogZTrace:
             assert draws[-1] == 40
             for k in (1, len(draws) - 1):
                 delta = run["sample_stats"]["delta"].values[chain, : draws[k], :, :n]
-                expected = bar_ladder(delta.reshape(-1, n), betas[:n]).log_z[-1]
+                delta = delta.reshape(-1, n)
+                # a chain runs as many scans for each draw as its error asks for
+                delta = delta[np.isfinite(delta[:, -1])]
+                expected = bar_ladder(delta, betas[:n]).log_z[-1]
                 np.testing.assert_allclose(log_z[k], expected)
         (mean,) = lines_of(ax, INK)
         rows = [line.get_ydata() for line in chains]

@@ -155,7 +155,7 @@ class Mixture:
     >>> wide = Coordinates.of(GaussianBase([0.0], [2.0]))
     >>> mixture = Mixture(fits, np.array([0.3, 0.7]))
     >>> mixture.responsibilities(np.array([[-2.0], [2.0], [9.0]]), wide).round(2).tolist()
-    [[0.08, 0.92, 0.0], [0.04, 0.0, 0.96], [1.0, 0.0, 0.0]]
+    [[0.06, 0.94, 0.0], [0.02, 0.0, 0.98], [1.0, 0.0, 0.0]]
     """
 
     fits: tuple[GaussianBase, ...]
