@@ -39,7 +39,10 @@ def round_delta(delta: FloatArray) -> FloatArray:
     >>> round_delta(np.array([-3.14159265, -np.inf])).tolist()
     [-3.1415863037109375, -inf]
     """
-    return np.rint(delta / DELTA_DIGIT) * DELTA_DIGIT
+    # beyond 1e11 nats a float has no smaller digits, and far beyond the quotient overflows
+    with np.errstate(over="ignore"):
+        rounded = np.rint(delta / DELTA_DIGIT) * DELTA_DIGIT
+    return np.where(np.abs(delta) < 1e11, rounded, delta)
 
 
 def compact(idata: xr.DataTree) -> xr.DataTree:

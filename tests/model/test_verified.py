@@ -82,7 +82,7 @@ def compiled(request):
         for name, kind in GROUPS[request.param].items():
             kind(name.replace(" ", "_"))
     density = compile_density(model)
-    _, function = density._keep_alive
+    function = density._keep_alive.function
     points = density.start + np.random.default_rng(4).normal(0.0, 0.6, (12, density.dim))
     return density, function, points
 
