@@ -98,6 +98,6 @@ def test_only_poor_fits_that_may_hold_much_are_in_doubt(bent):
         return LocalFit(base, 0.0, 1, tops)
 
     heavy, good = fit(0.0, 0.0, 3.0), fit(1.0, -0.5, None)
-    light, doubtful = fit(2.0, -20.0, -9.0), fit(3.0, -20.0, 2.0)
+    light, doubtful = fit(2.0, -20.0, -9.0), fit(3.0, -20.0, 2.6)
     assert unsure_modes([heavy]) == ()
     assert unsure_modes([heavy, good, light, doubtful]) == (doubtful.peak,)
