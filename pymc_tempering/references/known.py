@@ -124,8 +124,9 @@ class KnownModes:
         nearest = logs.argmax(axis=0)
         rows = np.arange(n)
         fall = np.array(self._heights)[nearest] - logs[nearest, rows]
-        pull = [_times_factor(self._fits[k], starts.grads[i]) for i, k in enumerate(nearest)]
-        off = np.array(pull) + u[nearest, rows]
+        off = u[nearest, rows]
+        for k in np.unique(nearest):
+            off[nearest == k] += _times_factor(self._fits[k], starts.grads[nearest == k])
         rest = starts.values - logsumexp(logs, axis=0)
         agrees = (np.abs(starts.values - logs[nearest, rows]) <= AGREEMENT * (1.0 + fall)) & (
             np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(u[nearest, rows], axis=1)
