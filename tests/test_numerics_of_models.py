@@ -127,6 +127,7 @@ print(np.isfinite(tempered.compile_logp()(tempered.initial_point())))
 """
 
 
+@pytest.mark.slow
 def test_single_precision():
     flags = ",".join(filter(None, [os.environ.get("PYTENSOR_FLAGS"), "floatX=float32"]))
     done = subprocess.run(

@@ -228,8 +228,16 @@ def empty(path):
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [cut, flip, empty])
-@pytest.mark.parametrize("kind", ["draws", "state", "fits"])
+# each kind and each damage once in every run of the tests, the rest of the pairs among the slow ones
+OFTEN = (("draws", cut), ("state", flip), ("fits", empty))
+PAIRS = [
+    pytest.param(damage, kind, marks=() if (kind, damage) in OFTEN else pytest.mark.slow)
+    for damage in (cut, flip, empty)
+    for kind in ("draws", "state", "fits")
+]
+
+
+@pytest.mark.parametrize(("damage", "kind"), PAIRS)
 def test_damaged_files_are_made_again(model, whole, store, damage, kind):
     if kind == "fits":
         damage(store / "fits.npz")

@@ -46,7 +46,14 @@ def shares():
 SHORT = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True}
 
 
-@pytest.mark.parametrize("method", ["pt", "gibbs_ct", "st"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "pt",
+        pytest.param("gibbs_ct", marks=pytest.mark.slow),
+        pytest.param("st", marks=pytest.mark.slow),
+    ],
+)
 def test_log_z_of_a_black_box(blind, method, seed):
     """False alarms: once in 15,000 seeds (4 standard errors), and 0.03 beyond the error's own."""
     estimate = pm_temper.estimate_logz(blind, method=method, random_seed=seed, **SHORT)
