@@ -228,7 +228,7 @@ def empty(path):
     path.write_bytes(b"")
 
 
-# each kind and each damage once in every run of the tests, the rest of the pairs among the slow ones
+# each kind and each damage once in every run of the tests, the other pairs among the slow ones
 OFTEN = (("draws", cut), ("state", flip), ("fits", empty))
 PAIRS = [
     pytest.param(damage, kind, marks=() if (kind, damage) in OFTEN else pytest.mark.slow)
