@@ -323,6 +323,7 @@ class TestDemo:
         assert str(folder / "galaxies.png") in last
         assert str(folder / "galaxies.csv") in last
 
+    @pytest.mark.slow
     def test_two_mixtures_in_processes_of_their_own(self, tmp_path):
         """The whole demo, with so few draws that its numbers mean nothing."""
         command = [

@@ -56,6 +56,7 @@ def test_check_shows_repeats_and_no_other_bars(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_joint_tempering_shows_its_pilot(model, capsys):
     for show in (True, False):
         run(model, draws=20, tune=20, chains=1, cores=1, random_seed=1, progressbar=show)
