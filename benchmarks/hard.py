@@ -16,6 +16,7 @@ import statistics
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -80,6 +81,9 @@ def study(names, seeds, method, options, record, n_jobs):
             name, seed = runs[run]
             try:
                 row = run.result()
+            except BrokenProcessPool:
+                # killed from outside: nothing was found out
+                raise
             except Exception as error:  # noqa: BLE001  a run that crashes is a finding
                 kind = HARD[name]().kind
                 row = {"name": name, "kind": kind, "seed": seed, "method": method,
