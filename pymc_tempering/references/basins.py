@@ -103,6 +103,11 @@ class Basins:
             known = self._nearby(found.ends[i], distances, value if converged else None)
             if known is not None:
                 known.hits += 1
+                if converged and found.values[i] > known.value + MAX_DIP:
+                    # what was known was a saddle, or a halt on a ridge: the mode is uphill of it
+                    known.start, known.end = starts[i], found.ends[i]
+                    known.value, known.converged = float(found.values[i]), True
+                    places[[basin is known for basin in self.known].index(True)] = u[i]
             elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
                 places[len(self.known)] = u[i]
                 self.known.append(Basin(starts[i], found.ends[i], value, converged))

@@ -149,8 +149,7 @@ class _Searcher:
             found = self._measure(0)
             if found is None or (found.is_maximum and found.gain < _MOST_GAIN):
                 break
-            # on a slope whose scales were not known; or a saddle, as a start with the symmetry of
-            # the model is between its modes
+            # on a slope of unknown scales; or a saddle, as starts with the model's symmetry are
             start = found.base.mean if found.is_maximum else found.base.draw(rng, 1)[0]
             if inside(density, start[None])[0]:
                 self._coordinates = Coordinates.of(found.base)
@@ -158,7 +157,6 @@ class _Searcher:
                 self._ascend(start[None], _FIRST_GRADIENTS)
         self._fit(0)
         if (first := self._fits.get(0)) is not None:
-            # later ascents take a fifth of the steps
             self._coordinates = Coordinates.of(first.base)
             self._units = np.maximum(1.0, first.base.standard_deviation)
 
@@ -216,13 +214,27 @@ class _Searcher:
             self._in_vain = 0 if len(known) > n_known else self._in_vain + len(flanks)
         for i in range(n_before, len(known)):
             if known[i].converged and self._n_gradients < self._share // 2:
-                self._measure(i)
-                self._know(i)
+                found = self._measure(i)
+                if found and not found.is_maximum:  # where starts with a symmetry end
+                    found = self._leave_saddle(i, found)
+                if found and found.is_maximum:
+                    self._know(i)
+
+    def _leave_saddle(self, i: int, found: Curvature) -> Curvature | None:
+        """Ascend to both sides of a saddle."""
+        aside = found.base.draw(self._rng, 1)
+        self._ascend(np.concatenate([aside, 2.0 * found.base.mean - aside]))
+        return self._measure(i)
 
     def _know(self, i: int) -> None:
         """Compare later starts with a mode."""
         if i in self._variances:
             self._known.add(i, self._shapes[i], self._variances[i])
+
+    @property
+    def _n_spent(self) -> int:
+        n_apart = self._basins.n_gradients + self._known.n_gradients
+        return self._n_ascents + n_apart + self._n_gradients + self._n_refined
 
     def _measure(self, i: int) -> Curvature | None:
         """Take the curvature at the end of an ascent, unless that still rose."""
@@ -309,13 +321,7 @@ class _Searcher:
             hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(others),
             n_left_out=len(others),
             n_unfinished=self._basins.n_lost,
-            n_gradients=self._n_ascents
-            + self._basins.n_gradients
-            + self._known.n_gradients
-            + self._n_gradients
-            + self._n_refined
-            + n_halos
-            + rise.n_gradients,
+            n_gradients=self._n_spent + n_halos + rise.n_gradients,
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
             rise=rise,
         )

@@ -7,8 +7,12 @@ import numba
 import numpy as np
 import pytest
 
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references import search
+from pymc_tempering.references.ascent import ascend
+from pymc_tempering.references.basins import Basins
 from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 from tests.references.conftest import SIGNATURE
 from tests.references.test_full_rank import WIDE_DIM, funnel_density, wide_density
@@ -88,6 +92,24 @@ def twins(z_pointer, grad_pointer):
     grad[1] = -z[1] / 4.0
     fall = 0.5 * (z[0] ** 2 / 0.25 + 36.0 + z[1] ** 2 / 4.0)
     return away + math.log1p(math.exp(-2.0 * away)) - fall
+
+
+def test_what_is_uphill_of_a_saddle_takes_its_place():
+    """Otherwise ends of the other mode count for the saddle, from which nothing dips to them."""
+    target = SimpleNamespace(address=twins.address, dim=2)
+    basins, unit = Basins(target), Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
+    for x in (0.0, 3.0, -3.0, 3.0):
+        found = ascend(target, np.array([[x, 0.0]]), unit)
+        assert found.converged.all()
+        basins.add(np.array([[x, 0.0]]), found, unit)
+    assert [(round(basin.end[0]), basin.hits) for basin in basins.known] == [(3, 3), (-3, 1)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_saddle_at_the_start_hides_no_mode(seed):
+    target = SimpleNamespace(address=twins.address, dim=2)
+    found = find_modes(target, np.zeros(2), np.random.default_rng(seed))
+    assert sorted(np.sign(found.modes[:, 0])) == [-1.0, 1.0]
 
 
 def test_many_modes_are_counted_and_the_unseen_estimated(rng):
