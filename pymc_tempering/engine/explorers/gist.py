@@ -7,13 +7,14 @@ self-tuning (GIST; Bou-Rabee, Carpenter & Marsden 2024, arXiv 2404.15253, algori
 size. Two gradients a move pay for it; where the curvature is the same everywhere, the ratio is 1.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, accept, follow
-from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
+from pymc_tempering.engine.explorers.trajectories import TrajectorySettings
+from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
 from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.engine.path.trial import GRADIENT, POSITION, RESIDUAL
@@ -40,7 +41,7 @@ so that a trajectory may end where the scale is several times another (benchmark
 
 
 @dataclass(frozen=True)
-class Gist(ExplorerSettings):
+class Gist(TrajectorySettings):
     """Hamiltonian moves with a step size drawn around the local scale.
 
     For posteriors with necks, such as hierarchies written centred and horseshoes: the step size
@@ -61,24 +62,13 @@ class Gist(ExplorerSettings):
     Gist(aim=0.75, trajectory_length=1.5, max_steps=128)
     """
 
-    needs_gradient: ClassVar[bool] = True
     max_scale: ClassVar[float] = 4.0
     aim: float = 0.75
-    trajectory_length: float = 1.5
-    max_steps: int = 64
 
     @property
     def move(self) -> Any:
         """The compiled move."""
         return gist_move
-
-    def within(self, reach: float) -> Self:
-        """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
-        return (
-            self
-            if reach == 1.0
-            else replace(self, trajectory_length=reach * self.trajectory_length)
-        )
 
 
 @compiled

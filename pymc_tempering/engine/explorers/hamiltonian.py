@@ -1,12 +1,13 @@
 """Hamiltonian moves with fresh momentum and a jittered number of steps."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE, accept, follow
-from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
+from pymc_tempering.engine.explorers.trajectories import TrajectorySettings
+from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.jit import compiled
@@ -22,7 +23,7 @@ _MOMENTUM = 5
 
 
 @dataclass(frozen=True)
-class Hamiltonian(ExplorerSettings):
+class Hamiltonian(TrajectorySettings):
     """Hamiltonian moves with fresh momentum.
 
     Attributes
@@ -35,24 +36,13 @@ class Hamiltonian(ExplorerSettings):
         Largest number of gradient evaluations of a move, default 64.
     """
 
-    needs_gradient: ClassVar[bool] = True
     max_scale: ClassVar[float] = MAX_STEP_SIZE
     aim: float = 0.8
-    trajectory_length: float = 1.5
-    max_steps: int = 64
 
     @property
     def move(self) -> None:
         """None: part of every ensemble."""
         return None
-
-    def within(self, reach: float) -> Self:
-        """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
-        return (
-            self
-            if reach == 1.0
-            else replace(self, trajectory_length=reach * self.trajectory_length)
-        )
 
 
 @compiled
