@@ -11,10 +11,9 @@ import numpy as np
 from scipy.linalg import solve
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import BoolArray, FloatArray
 
@@ -36,14 +35,6 @@ _MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0
 
 # squared nats: a Gaussian from which the log density differs by less is the target itself
 _EXACT = 1e-6
-
-
-@compiled
-def _gradients(address: int, z: FloatArray, grad: FloatArray) -> FloatArray:
-    values = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        values[i] = call_density(address, z[i], grad[i])
-    return values
 
 
 @density_guard()
@@ -86,8 +77,8 @@ def fit_gaussian(
         eps = rng.standard_normal((n_pairs, dim))
         u = np.concatenate([eps, -eps])
         z = np.ascontiguousarray(mean + (u @ scale.T if full else u * scale))
-        grad = np.empty_like(z)
-        values = _gradients(density.address, z, grad)
+        values, grad = np.empty(len(z)), np.empty_like(z)
+        call_density_at(density.address, z, values, grad)
         n_gradients += len(z)
         inside = np.isfinite(values) & np.isfinite(grad).all(axis=1)
         if inside.sum() < dim + 2 if full else not inside.any():

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Starts", "Surroundings", "evaluated", "inside", "jitter", "pulled_inside"]
@@ -44,16 +43,10 @@ class Starts(NamedTuple):
         return Starts(self.points[rows], self.values[rows], self.grads[rows])
 
 
-@compiled
-def _evaluate(address: int, z: FloatArray, values: FloatArray, grads: FloatArray) -> None:
-    for n in range(z.shape[0]):
-        values[n] = call_density(address, z[n], grads[n])
-
-
 def _at(density: Density, points: FloatArray) -> tuple[Starts, BoolArray]:
     points = np.ascontiguousarray(points)
     values, grads = np.empty(len(points)), np.empty(points.shape)
-    _evaluate(density.address, points, values, grads)
+    call_density_at(density.address, points, values, grads)
     fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
     return Starts(points, values, grads), fine
 

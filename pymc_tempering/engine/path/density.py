@@ -15,7 +15,7 @@ from pymc_tempering.engine.interrupts import STOP_SYMBOL
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["call_density", "pull_back", "to_z"]
+__all__ = ["call_density", "call_density_at", "pull_back", "to_z"]
 
 
 @intrinsic
@@ -62,6 +62,13 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
         return value
 
     return signature, codegen
+
+
+@compiled
+def call_density_at(address: int, z: FloatArray, values: FloatArray, grads: FloatArray) -> None:
+    """Fill ``values`` and the rows of ``grads`` at the rows of ``z``, of shape (n, D)."""
+    for n in range(z.shape[0]):
+        values[n] = call_density(address, z[n], grads[n])
 
 
 # sums in any order, so that the compiler can use vector instructions; no other liberties, since
