@@ -43,6 +43,10 @@ class Basin:
         Ascents that ended here.
     is_gaussian : bool
         Whether a Gaussian was seen to fit what is around the end.
+    measured : bool
+        Whether the curvature was taken there.
+    is_saddle : bool
+        Whether ascents from both sides lead elsewhere.
     """
 
     start: FloatArray
@@ -51,6 +55,8 @@ class Basin:
     converged: bool
     hits: int = 1
     is_gaussian: bool = False
+    measured: bool = False
+    is_saddle: bool = False
 
 
 class Basins:
@@ -102,12 +108,12 @@ class Basins:
             value = float(found.values[i])
             known = self._nearby(found.ends[i], distances, value if converged else None)
             if known is not None:
-                known.hits += 1
-                if converged and found.values[i] > known.value + MAX_DIP:
-                    # what was known was a saddle, or a halt on a ridge: the mode is uphill of it
-                    known.start, known.end = starts[i], found.ends[i]
-                    known.value, known.converged = float(found.values[i]), True
-                    places[[basin is known for basin in self.known].index(True)] = u[i]
+                self.known[known].hits += 1
+                if converged and self._is_downhill(known, found.ends[i], value):
+                    # a saddle, or a halt: the mode takes its number
+                    hits = self.known[known].hits
+                    self.known[known] = Basin(starts[i], found.ends[i], value, converged, hits)
+                    places[known] = u[i]
             elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
                 places[len(self.known)] = u[i]
                 self.known.append(Basin(starts[i], found.ends[i], value, converged))
@@ -128,9 +134,7 @@ class Basins:
             self.known[i].hits += int(n)
         return np.flatnonzero(~same)
 
-    def _nearby(
-        self, end: FloatArray, distances: FloatArray, maximum: float | None
-    ) -> Basin | None:
+    def _nearby(self, end: FloatArray, distances: FloatArray, maximum: float | None) -> int | None:
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
             known = self.known[i]
             # no ridge, which alone has ends of unlike heights: a narrow mode may be tens of nats
@@ -141,8 +145,16 @@ class Basins:
             if self._dip(end, i, _FEW_POINTS) <= MAX_DIP and (
                 distances[i] < _CLOSE or self._dip(end, i, _MANY_POINTS) <= MAX_DIP
             ):
-                return known
+                return int(i)
         return None
+
+    def _is_downhill(self, i: int, end: FloatArray, value: float) -> bool:
+        """Whether a known place is no mode: from there all the way is up to the end of another.
+
+        From a maximum, in the flank of which a higher one may stand, it goes down at first.
+        """
+        higher = value > self.known[i].value + MAX_DIP
+        return higher and self._dip(end, i, _MANY_POINTS) <= _SAME_VALUE
 
     def _dip(self, end: FloatArray, i: int, n_points: int) -> float:
         self.n_gradients += n_points + 2

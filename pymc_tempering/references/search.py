@@ -16,23 +16,13 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
-from pymc_tempering.references.basins import Basins
+from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.coverage import Search
-from pymc_tempering.references.curvature import Curvature, curvature_at
 from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.known import KnownModes
-from pymc_tempering.references.local import (
-    GAUSSIAN,
-    N_DRAWS,
-    LocalFit,
-    assess,
-    combine_local_bases,
-    merge,
-    peak_at,
-    refine,
-    unsure_modes,
-)
+from pymc_tempering.references.local import combine_local_bases, merge, unsure_modes
 from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.starts import (
     Starts,
     Surroundings,
@@ -40,7 +30,7 @@ from pymc_tempering.references.starts import (
     jitter,
     pulled_inside,
 )
-from pymc_tempering.references.watch import Report, Tally, unwatched
+from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
@@ -73,10 +63,6 @@ _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
 
 _FOLLOWED, _MOST_IN_VAIN = 2, 8
 """Starts of a batch whose rest is followed, and how many in a row may lead nowhere."""
-
-MOST_FITS, MOST_REFINED = 64, 8
-"""Modes of which the curvature is taken, the highest first, and of which a variational fit is made
-where curvature does not describe them. With more modes, places decide the base and not shapes."""
 
 MOST_RISES = 2
 """Ascents that ran away of which the mass is looked at, the highest first."""
@@ -135,28 +121,27 @@ class _Searcher:
     ) -> None:
         self._density, self._start, self._rng = density, start, rng
         self._effort, self._report = effort, report
-        self._share = effort.n_gradients // 5
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins = Basins(density)
-        self._fits: dict[int, LocalFit] = {}
-        self._shapes: dict[int, GaussianBase] = {}
-        self._variances: dict[int, float] = {}
+        self._shapes = Shapes(density, rng, effort.n_gradients // 5)
         self._known = KnownModes(density)
-        self._n_ascents = self._n_gradients = self._n_refined = self._in_vain = 0
+        self._n_ascents = self._in_vain = 0
         self._ascend(start[None], _FIRST_GRADIENTS)
         for _ in range(_MOST_REPEATS):
-            found = self._measure(0)
+            found = self._shapes.measure(0, self._basins.known[0], self._units)
             if found is None or (found.is_maximum and found.gain < _MOST_GAIN):
                 break
-            # on a slope of unknown scales; or a saddle, as starts with the model's symmetry are
+            # on a slope whose scales were not known; or a saddle, as a start with the symmetry of
+            # the model is between its modes
             start = found.base.mean if found.is_maximum else found.base.draw(rng, 1)[0]
             if inside(density, start[None])[0]:
                 self._coordinates = Coordinates.of(found.base)
                 self._basins = Basins(density)
                 self._ascend(start[None], _FIRST_GRADIENTS)
-        self._fit(0)
-        if (first := self._fits.get(0)) is not None:
+        self._shapes.improve(0, self._basins.known[0], self._coordinates, self._units)
+        if (first := self._shapes.fits.get(0)) is not None:
+            # later ascents take a fifth of the steps
             self._coordinates = Coordinates.of(first.base)
             self._units = np.maximum(1.0, first.base.standard_deviation)
 
@@ -170,10 +155,10 @@ class _Searcher:
         around = self._surroundings(prior_points)
         most = self._effort.n_gradients
         n_done, total = 1, self._effort.n_starts
-        while n_done < total and self._n_ascents < most:
-            self._report("search for modes", self._n_ascents, most)
+        while n_done < total and self._n_looked < most:
+            self._report("search for modes", self._n_looked, most)
             # small batches while a start is dear, so that none goes far beyond what is left
-            n = (most - self._n_ascents) * n_done // (4 * self._n_ascents) if n_done > 1 else 0
+            n = (most - self._n_looked) * n_done // (4 * self._n_looked) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
             starts, n_gradients = pulled_inside(self._density, *around.draw(n, self._rng))
             self._n_ascents += n_gradients
@@ -186,7 +171,7 @@ class _Searcher:
         self._report("search for modes", most, most)
 
     def _surroundings(self, prior_points: FloatArray | None) -> Surroundings:
-        first = self._fits.get(0)
+        first = self._shapes.fits.get(0)
         places, units = [self._start], [self._units]
         if first is not None:
             self._know(0)
@@ -200,7 +185,6 @@ class _Searcher:
         owners = self._known.owners(starts)
         for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
             known[i].hits += int(n)
-        n_before = len(known)
         climbing = starts.points[owners.number < 0]
         if len(climbing):
             self._ascend(climbing)
@@ -212,83 +196,32 @@ class _Searcher:
             if len(beyond):
                 self._ascend(beyond)
             self._in_vain = 0 if len(known) > n_known else self._in_vain + len(flanks)
-        for i in range(n_before, len(known)):
-            if known[i].converged and self._n_gradients < self._share // 2:
-                found = self._measure(i)
-                if found and not found.is_maximum:  # where starts with a symmetry end
-                    found = self._leave_saddle(i, found)
-                if found and found.is_maximum:
-                    self._know(i)
+        for i, basin in enumerate(known):
+            if basin.converged and not basin.measured and self._shapes.may_measure:
+                self._look_at(i, basin)
 
-    def _leave_saddle(self, i: int, found: Curvature) -> Curvature | None:
-        """Ascend to both sides of a saddle."""
-        aside = found.base.draw(self._rng, 1)
-        self._ascend(np.concatenate([aside, 2.0 * found.base.mean - aside]))
-        return self._measure(i)
+    def _look_at(self, i: int, basin: Basin) -> None:
+        """Take the curvature at a new place, and ascend to both sides where it is a saddle.
+
+        Starts with a symmetry of the model end in saddles. A place to which neither side comes back
+        is none of the modes, and one from which the mode uphill took the number is looked at again.
+        """
+        found = self._shapes.measure(i, basin, self._units)
+        if found is not None and not found.is_maximum:
+            n_hits = basin.hits
+            aside = found.base.draw(self._rng, 1)
+            self._ascend(np.concatenate([aside, 2.0 * found.base.mean - aside]))
+            if (uphill := self._basins.known[i]) is not basin:
+                self._shapes.measure(i, uphill, self._units)
+            elif basin.hits == n_hits:
+                basin.is_saddle = True
+                self._shapes.drop(i)
+        self._know(i)
 
     def _know(self, i: int) -> None:
         """Compare later starts with a mode."""
-        if i in self._variances:
-            self._known.add(i, self._shapes[i], self._variances[i])
-
-    @property
-    def _n_spent(self) -> int:
-        n_apart = self._basins.n_gradients + self._known.n_gradients
-        return self._n_ascents + n_apart + self._n_gradients + self._n_refined
-
-    def _measure(self, i: int) -> Curvature | None:
-        """Take the curvature at the end of an ascent, unless that still rose."""
-        basin = self._basins.known[i]
-        if not basin.converged:
-            return None
-        found = curvature_at(self._density, basin.end, self._units)
-        fit = assess(self._density, found.base, basin.hits, self._rng)
-        self._shapes[i] = found.base
-        self._n_gradients += found.n_gradients + N_DRAWS
-        if fit is not None:
-            self._fits[i] = fit
-            # of the curvature, which is what later starts are compared with
-            self._variances[i] = fit.variance
-            basin.is_gaussian = fit.variance <= GAUSSIAN
-        return found
-
-    def _fit(self, i: int) -> None:
-        """Fit a mode further, unless its fit is good; the better ELBO stays."""
-        fit = self._fits.get(i)
-        if fit is not None and fit.variance <= GAUSSIAN:
-            return
-        better, n_gradients = refine(
-            self._density, self._basins.known[i], self._shapes.get(i), self._coordinates,
-            self._units, self._rng,
-        )  # fmt: skip
-        self._n_refined += n_gradients
-        if better is not None and (fit is None or better.elbo > fit.elbo):
-            self._fits[i] = better
-
-    def _fit_rest(self) -> None:
-        known = self._basins.known
-        rest = sorted(range(1, len(known)), key=lambda i: known[i].value, reverse=True)
-        most = self._n_gradients + self._share
-        chosen = rest[:MOST_FITS]
-        tally = Tally(self._report, "shapes of modes", len(chosen))
-        for i in chosen:
-            if self._n_gradients < most and i not in self._shapes:
-                self._measure(i)
-            tally.add()
-        best = sorted(self._fits, key=lambda i: self._fits[i].mass, reverse=True)
-        runaways = [i for i in rest if not known[i].converged]
-        poor = runaways + [i for i in best if i > 0 and self._fits[i].variance > GAUSSIAN]
-        tally = Tally(self._report, "local fits", len(poor[:MOST_REFINED]))
-        for i in poor[:MOST_REFINED]:
-            if self._n_refined < self._share:
-                self._fit(i)
-            tally.add()
-        for i, fit in self._fits.items():
-            peak = None
-            if fit.variance > GAUSSIAN:
-                peak, n_gradients = peak_at(self._density, known[i], self._units)
-                self._n_refined += n_gradients
-            self._fits[i] = fit._replace(hits=known[i].hits, peak=peak)
+        if i in self._shapes.curvatures:
+            self._known.add(i, *self._shapes.curvatures[i])
 
     def result(self) -> Prepared:
         """Fit what was found, and combine the fits.
@@ -298,39 +231,56 @@ class _Searcher:
         BaseError
             If no fit succeeded.
         """
-        self._fit_rest()
-        if not self._fits:
+        known = self._basins.known
+        self._shapes.complete(known, self._coordinates, self._units, self._report)
+        if not self._shapes.fits:
             raise BaseError(
                 "None of the local fits succeeded: the density may be improper. Give a base "
                 "explicitly."
             )
-        fits = merge(self._density, list(self._fits.values()))
+        fits = merge(self._density, list(self._shapes.fits.values()))
         n_halos = 0
         if self._effort.n_starts > 1:
             halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng)
             fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
-        known = self._basins.known
         others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
-        others += [known[i].hits for i in range(len(known)) if i not in self._fits]
+        others += [basin.hits for basin in self._without_fit]
         masses = softmax([fit.mass for fit in kept])
         bases = tuple(fit.base for fit in kept)
         rise = self._rise(bases[0])
         search = Search(
             hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(others),
             n_left_out=len(others),
-            n_unfinished=self._basins.n_lost,
-            n_gradients=self._n_spent + n_halos + rise.n_gradients,
+            n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
+            n_gradients=self._n_looked
+            + self._known.n_gradients
+            + self._shapes.n_gradients
+            + n_halos
+            + rise.n_gradients,
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
             rise=rise,
         )
         return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))
 
+    @property
+    def _n_looked(self) -> int:
+        """Gradients of starts and ascents, and of telling apart where they ended."""
+        return self._n_ascents + self._basins.n_gradients
+
+    @property
+    def _without_fit(self) -> list[Basin]:
+        return [
+            basin
+            for i, basin in enumerate(self._basins.known)
+            if i not in self._shapes.fits and not basin.is_saddle
+        ]
+
     def _rise(self, fit: GaussianBase) -> Rise:
         """Look at the mass along the highest ascents that found no end, away from the best fit."""
-        endless = [basin for i, basin in enumerate(self._basins.known)
-                   if not basin.converged or i not in self._fits]  # fmt: skip
+        runaways = [basin for basin in self._basins.known if not basin.converged]
+        endless = runaways + [basin for basin in self._without_fit if basin.converged]
         highest = sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
         base = GaussianBase(fit.mean, fit.standard_deviation)
         return first_rise(self._density, base, [basin.end for basin in highest])

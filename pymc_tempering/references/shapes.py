@@ -1,0 +1,113 @@
+"""Gaussians of the places where ascents ended: of the curvature first, variational where poor."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.basins import Basin
+from pymc_tempering.references.curvature import Curvature, curvature_at
+from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess, peak_at, refine
+from pymc_tempering.references.watch import Report, Tally
+from pymc_tempering.types import FloatArray
+
+__all__ = ["MOST_FITS", "MOST_REFINED", "Shapes"]
+
+MOST_FITS, MOST_REFINED = 64, 8
+"""Modes of which the curvature is taken, the highest first, and of which a variational fit is made
+where curvature does not describe them. With more modes, places decide the base and not shapes."""
+
+
+class Shapes:
+    """Fits of basins, by their number.
+
+    Parameters
+    ----------
+    density : Density
+    rng : numpy.random.Generator
+    share : int
+        Gradients for curvatures, and as many for variational fits.
+
+    Attributes
+    ----------
+    fits : dict of int to LocalFit
+    curvatures : dict of int to tuple of GaussianBase and float
+        Of the curvature at the end, and the variance of ``log_target - log_base`` under it.
+    n_gradients : int
+        Of all fits.
+    """
+
+    def __init__(self, density: Density, rng: np.random.Generator, share: int) -> None:
+        self._density, self._rng, self._share = density, rng, share
+        self.fits: dict[int, LocalFit] = {}
+        self.curvatures: dict[int, tuple[GaussianBase, float]] = {}
+        self._n_measured = self._n_refined = 0
+
+    @property
+    def n_gradients(self) -> int:
+        """Gradients of all fits."""
+        return self._n_measured + self._n_refined
+
+    @property
+    def may_measure(self) -> bool:
+        """Whether curvatures took less than half of their share: the rest is for the highest."""
+        return self._n_measured < self._share // 2
+
+    def measure(self, i: int, basin: Basin, units: FloatArray) -> Curvature | None:
+        """Take the curvature at the end of an ascent, unless that still rose."""
+        if not basin.converged:
+            return None
+        basin.measured = True
+        found = curvature_at(self._density, basin.end, units)
+        fit = assess(self._density, found.base, basin.hits, self._rng)
+        self._n_measured += found.n_gradients + N_DRAWS
+        if fit is not None:
+            self.fits[i] = fit
+            self.curvatures[i] = found.base, fit.variance
+            basin.is_gaussian = fit.variance <= GAUSSIAN
+        return found
+
+    def drop(self, i: int) -> None:
+        """Forget the fit of a place that is no mode."""
+        self.fits.pop(i, None)
+        self.curvatures.pop(i, None)
+
+    def improve(self, i: int, basin: Basin, coordinates: Coordinates, units: FloatArray) -> None:
+        """Fit a mode further, unless its fit is good; the better ELBO stays."""
+        fit = self.fits.get(i)
+        if fit is not None and fit.variance <= GAUSSIAN:
+            return
+        shape, _ = self.curvatures.get(i, (None, 0.0))
+        better, n_gradients = refine(self._density, basin, shape, coordinates, units, self._rng)
+        self._n_refined += n_gradients
+        if better is not None and (fit is None or better.elbo > fit.elbo):
+            self.fits[i] = better
+
+    def complete(
+        self, basins: Sequence[Basin], coordinates: Coordinates, units: FloatArray, report: Report
+    ) -> None:
+        """Fit the highest of the modes that have no fit, and improve the poor ones of most mass."""
+        rest = [i for i in range(1, len(basins)) if not basins[i].is_saddle]
+        rest.sort(key=lambda i: basins[i].value, reverse=True)
+        most = self._n_measured + self._share
+        tally = Tally(report, "shapes of modes", len(rest[:MOST_FITS]))
+        for i in rest[:MOST_FITS]:
+            if self._n_measured < most and not basins[i].measured:
+                self.measure(i, basins[i], units)
+            tally.add()
+        best = sorted(self.fits, key=lambda i: self.fits[i].mass, reverse=True)
+        runaways = [i for i in rest if not basins[i].converged]
+        poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
+        tally = Tally(report, "local fits", len(poor[:MOST_REFINED]))
+        for i in poor[:MOST_REFINED]:
+            if self._n_refined < self._share:
+                self.improve(i, basins[i], coordinates, units)
+            tally.add()
+        for i, fit in self.fits.items():
+            peak = None
+            if fit.variance > GAUSSIAN:
+                peak, n_gradients = peak_at(self._density, basins[i], units)
+                self._n_refined += n_gradients
+            self.fits[i] = fit._replace(hits=basins[i].hits, peak=peak)
