@@ -34,26 +34,35 @@ HEAVY_WEIGHT = 0.9
 MODES = np.array([[-3.0, 1.0], [4.0, -2.0]])
 MODE_SDS = np.array([[0.5, 0.8], [1.0, 0.4]])
 BIMODAL_LOG_Z = -2.0
-MODE_CONSTANTS = (
-    np.log([HEAVY_WEIGHT, 1 - HEAVY_WEIGHT]) + BIMODAL_LOG_Z - LOG_2PI - np.log(MODE_SDS).sum(1)
+
+
+def two_gaussians(log_weights, means, sds):
+    """Mixture of two Gaussians with these means and standard deviations, of shape (2, D)."""
+    dim = means.shape[1]
+    constants = np.asarray(log_weights) - 0.5 * dim * LOG_2PI - np.log(sds).sum(axis=1)
+
+    @numba.cfunc(SIGNATURE)
+    def density(z_pointer, grad_pointer):
+        z = numba.carray(z_pointer, dim)
+        grad = numba.carray(grad_pointer, dim)
+        a = constants[0]
+        b = constants[1]
+        for i in range(dim):
+            a -= 0.5 * ((z[i] - means[0, i]) / sds[0, i]) ** 2
+            b -= 0.5 * ((z[i] - means[1, i]) / sds[1, i]) ** 2
+        top = max(a, b)
+        total = top + math.log(math.exp(a - top) + math.exp(b - top))
+        for i in range(dim):
+            grad[i] = -math.exp(a - total) * (z[i] - means[0, i]) / sds[0, i] ** 2
+            grad[i] -= math.exp(b - total) * (z[i] - means[1, i]) / sds[1, i] ** 2
+        return total
+
+    return density
+
+
+bimodal_density = two_gaussians(
+    np.log([HEAVY_WEIGHT, 1 - HEAVY_WEIGHT]) + BIMODAL_LOG_Z, MODES, MODE_SDS
 )
-
-
-@numba.cfunc(SIGNATURE)
-def bimodal_density(z_pointer, grad_pointer):
-    z = numba.carray(z_pointer, 2)
-    grad = numba.carray(grad_pointer, 2)
-    a = MODE_CONSTANTS[0]
-    b = MODE_CONSTANTS[1]
-    for i in range(2):
-        a -= 0.5 * ((z[i] - MODES[0, i]) / MODE_SDS[0, i]) ** 2
-        b -= 0.5 * ((z[i] - MODES[1, i]) / MODE_SDS[1, i]) ** 2
-    top = max(a, b)
-    total = top + math.log(math.exp(a - top) + math.exp(b - top))
-    for i in range(2):
-        grad[i] = -math.exp(a - total) * (z[i] - MODES[0, i]) / MODE_SDS[0, i] ** 2
-        grad[i] -= math.exp(b - total) * (z[i] - MODES[1, i]) / MODE_SDS[1, i] ** 2
-    return total
 
 
 @numba.cfunc(SIGNATURE)

@@ -3,7 +3,6 @@
 import math
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
 
@@ -13,33 +12,15 @@ from pymc_tempering.references.local import assess
 from pymc_tempering.references.search import NEGLIGIBLE, find_modes
 from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
 from pymc_tempering.testing import TARGETS
-from tests.references.conftest import SIGNATURE
+from tests.references.conftest import two_gaussians
 
 DIM, SPIKE, SLAB, OFFSET, LIGHT = 6, 0.02, 1.5, 0.05, 0.2
-CONSTANTS = (
-    math.log(LIGHT) - DIM * math.log(SLAB) - 0.5 * DIM * math.log(2 * math.pi),
-    math.log(1.0 - LIGHT) - DIM * math.log(SPIKE) - 0.5 * DIM * math.log(2 * math.pi),
+# 0.2 N(0, 1.5^2 I) + 0.8 N((0.05, 0, ...), 0.02^2 I)
+spike_and_slab = two_gaussians(
+    np.log([LIGHT, 1.0 - LIGHT]),
+    np.array([[0.0] * DIM, [OFFSET] + [0.0] * (DIM - 1)]),
+    np.array([[SLAB] * DIM, [SPIKE] * DIM]),
 )
-
-
-@numba.cfunc(SIGNATURE)
-def spike_and_slab(z_pointer, grad_pointer):
-    """0.2 N(0, 1.5^2 I) + 0.8 N((0.05, 0, ...), 0.02^2 I)."""
-    z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
-    a, b = CONSTANTS
-    for i in range(DIM):
-        centre = OFFSET if i == 0 else 0.0
-        a -= 0.5 * (z[i] / SLAB) ** 2
-        b -= 0.5 * ((z[i] - centre) / SPIKE) ** 2
-    top = max(a, b)
-    total = top + math.log(math.exp(a - top) + math.exp(b - top))
-    for i in range(DIM):
-        centre = OFFSET if i == 0 else 0.0
-        grad[i] = -math.exp(a - total) * z[i] / SLAB**2
-        grad[i] -= math.exp(b - total) * (z[i] - centre) / SPIKE**2
-    return total
-
-
 TARGET = SimpleNamespace(dim=DIM, address=spike_and_slab.address)
 CENTRE = np.eye(1, DIM)[0] * OFFSET
 

@@ -1,9 +1,7 @@
 """Which ends of ascents are of one mode, and which fits are."""
 
-import math
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
 
@@ -20,7 +18,7 @@ from pymc_tempering.references.local import (
     combine_local_bases,
     merge,
 )
-from tests.references.conftest import SIGNATURE
+from tests.references.conftest import two_gaussians
 
 UNIT = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
 
@@ -83,20 +81,8 @@ CENTRES[1, 0] = 2.0
 SPIKE = 0.1
 
 
-@numba.cfunc(SIGNATURE)
-def flank(z_pointer, grad_pointer):
-    """N(0, I) and a tenth as wide one of equal mass, two away in 30 dimensions."""
-    z, grad = numba.carray(z_pointer, 30), numba.carray(grad_pointer, 30)
-    wide, narrow = 0.0, -30 * math.log(SPIKE)
-    for i in range(30):
-        wide -= 0.5 * z[i] ** 2
-        narrow -= 0.5 * ((z[i] - (2.0 if i == 0 else 0.0)) / SPIKE) ** 2
-    top = max(wide, narrow)
-    total = top + math.log(math.exp(wide - top) + math.exp(narrow - top))
-    for i in range(30):
-        off = z[i] - (2.0 if i == 0 else 0.0)
-        grad[i] = -math.exp(wide - total) * z[i] - math.exp(narrow - total) * off / SPIKE**2
-    return total
+# N(0, I) and a tenth as wide one of equal mass, two away in 30 dimensions
+flank = two_gaussians(np.zeros(2), CENTRES, np.repeat([[1.0], [SPIKE]], 30, axis=1))
 
 
 def fit(mean, sd, elbo, hits=1):
