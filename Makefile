@@ -19,7 +19,7 @@ MAKEFLAGS += --no-print-directory
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
 	@echo "make test         lint, types, unit tests, doctests, demo and notebooks at tiny settings"
-	@echo "make test-slow    the tests that take more than a minute each"
+	@echo "make test-slow    the tests that take long, in themselves or to compile"
 	@echo "make lint types   ruff; mypy"
 	@echo "make format       let ruff rewrite the formatting"
 	@echo "make bench        cost and error of log Z: the README's table, then beside its peers"

@@ -203,6 +203,7 @@ def apply_diff(text, diff):
     return text
 
 
+@pytest.mark.slow
 def test_explorer_of_the_tutorial_is_one_file_and_its_registration(tmp_path):
     """In a copy of the package, an ensemble moves its replicas by the new explorer."""
     package = tmp_path / "pymc_tempering"

@@ -28,7 +28,10 @@ def unidentifiable_binomial(n, k):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("n", "k", "exact"), [(100, 50, -4.974552), (100_000, 50_000, -11.879441)])
+@pytest.mark.parametrize(
+    ("n", "k", "exact"),
+    [(100, 50, -4.974552), pytest.param(100_000, 50_000, -11.879441, marks=pytest.mark.slow)],
+)
 def test_unidentifiable_binomial(n, k, exact, seed):
     estimate = evidence(unidentifiable_binomial(n, k), random_seed=seed)
     assert abs(estimate.log_z - exact) < 4 * estimate.se + 1e-3, estimate

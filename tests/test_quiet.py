@@ -33,7 +33,7 @@ def latent_gp():
     return model
 
 
-@pytest.mark.parametrize("build", [far_out, latent_gp])
+@pytest.mark.parametrize("build", [far_out, pytest.param(latent_gp, marks=pytest.mark.slow)])
 def test_no_warnings_of_others(build, seed):
     model = build()
     with warnings.catch_warnings():

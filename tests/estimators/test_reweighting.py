@@ -111,7 +111,7 @@ def test_powers_at_levels_are_mbar(rng, ladder, betas):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("power", [0.6, 1.4])
+@pytest.mark.parametrize("power", [0.6, pytest.param(1.4, marks=pytest.mark.slow)])
 def test_error_between_and_beyond_levels_is_calibrated(rng, ladder, betas, power):
     """The bounds and the rate of false alarms of `test_reported_error_is_calibrated`."""
     z, covered = np.empty(300), np.empty(300, dtype=bool)

@@ -184,7 +184,7 @@ def test_slow_chains_are_no_doubt(rng):
     assert doubt.code == "chains_disagree"
 
 
-@pytest.mark.parametrize("dim", [2, 20, 100])
+@pytest.mark.parametrize("dim", [2, 20, pytest.param(100, marks=pytest.mark.slow)])
 def test_error_is_right_in_any_dimension(dim):
     """RMS error over RMSE of 40 runs of 4 x 400 draws at autocorrelation 0.7; its error is a ninth.
 

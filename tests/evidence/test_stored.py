@@ -262,6 +262,7 @@ def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     assert stored_estimate(last.idata).warnings == last.warnings == (of_model,)
 
 
+@pytest.mark.slow
 def test_tempered_draws_are_sent_to_untemper(model, base, seed):
     options = {"chains": 2, "cores": 1, "random_seed": seed, "progressbar": False, "quiet": True}
     with pm_temper.temper(model, base=base, log_zeta=0.0, random_seed=seed):

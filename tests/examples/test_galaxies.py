@@ -224,6 +224,7 @@ class TestEvidence:
     def test_quadrature_agrees_with_conjugacy(self):
         assert log_z_by_quadrature() == pytest.approx(log_z_by_conjugacy(), abs=1e-4)
 
+    @pytest.mark.slow
     @pytest.mark.statistical
     def test_one_component_evidence_equals_quadrature(self, seed):
         """Fails by chance in about one of 1e3 runs: 99.9 % interval."""

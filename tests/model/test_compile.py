@@ -66,7 +66,7 @@ MODELS = {
     f.__name__: f
     for f in (
         with_data_and_dims, with_potential, with_ordered_and_simplex, with_missing_values,
-        with_correlations,
+        pytest.param(with_correlations, marks=pytest.mark.slow),
     )
 }  # fmt: skip
 

@@ -73,6 +73,7 @@ def test_log_z_of_a_black_box():
     assert estimate.se < 0.1
 
 
+@pytest.mark.slow
 def test_a_differential_equation():
     """Exponential decay, whose solution and evidence are known; false alarms below 1e-4."""
     t, observed = np.array([0.5, 1.0, 1.5]), np.array([1.2, 0.9, 0.45])

@@ -23,7 +23,9 @@ def estimates(target, draw_exactly, bias=BIAS):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("factory", [correlated_gaussian, hard_edge_gaussian])
+@pytest.mark.parametrize(
+    "factory", [correlated_gaussian, pytest.param(hard_edge_gaussian, marks=pytest.mark.slow)]
+)
 def test_recovers_log_z_within_its_error(factory, draw_exactly):
     """False alarm below 1e-4: 4 standard errors of independent draws."""
     target = factory()

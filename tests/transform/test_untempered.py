@@ -26,7 +26,14 @@ def over(target, factor=1.4):
     return GaussianBase(target.mean, factor * np.sqrt(np.diag(target.cov)))
 
 
-@pytest.fixture(scope="module", params=list(TARGETS))
+@pytest.fixture(
+    scope="module",
+    params=[
+        "asymmetric_bimodal",
+        "correlated_gaussian",
+        pytest.param("hard_edge_gaussian", marks=pytest.mark.slow),
+    ],
+)
 def drawn(request, seed, exact):
     target, bias = FACTORIES[request.param](), TARGETS[request.param]
     return target, exact(target, over(target), bias, np.random.default_rng(seed)), bias
@@ -184,11 +191,8 @@ def regression():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "sampler",
-    ["pymc"]
-    + [pytest.param(name, marks=pytest.mark.slow) for name in ("nutpie", "numpyro", "blackjax")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["pymc", "nutpie", "numpyro", "blackjax"])
 def test_whole_way_with_any_nuts(sampler, seed, tmp_path):
     """False alarm below 1 in 1000: five standard errors of some 200 effective draws."""
     if sampler != "pymc":
