@@ -4,6 +4,7 @@ A start leads to a mode only from within its basin, and an ascent costs a few do
 a variational fit costs thousands. So breadth comes first, and depth is for what was found.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -44,16 +45,19 @@ class Effort(NamedTuple):
     n_starts : int
         Unless the gradients are used up before.
     n_gradients : int
-        Of all starts and ascents.
+        Of all starts and ascents, and of telling apart where they end.
+    n_for_one_mode : float
+        The same, after which a search that knows of one mode alone ends.
     """
 
     n_starts: int
     n_gradients: int
+    n_for_one_mode: float = math.inf
 
 
 SEARCHES = {
     "none": Effort(1, 1000),
-    "default": Effort(50_000, 50_000),
+    "default": Effort(50_000, 50_000, 20_000),
     "thorough": Effort(500_000, 500_000),
 }
 """Efforts by the names that users give."""
@@ -165,8 +169,9 @@ class _Searcher:
             n_done += n
             if len(starts.points):
                 self._sort(starts)
-            if not any(basin.converged for basin in self._basins.known):
-                # all of them run away: where they began tells more than where they end
+            n_modes = sum(basin.converged and not basin.is_saddle for basin in self._basins.known)
+            # where all of them run away, where they began tells more than where they end
+            if not n_modes or (n_modes == 1 and self._n_looked >= self._effort.n_for_one_mode):
                 break
         self._report("search for modes", most, most)
 

@@ -173,6 +173,19 @@ def test_prior_draws_lead_where_jitter_does_not(bimodal, rng):
     np.testing.assert_allclose(sorted(found.modes[:, 0]), sorted(bimodal.modes[:, 0]), atol=0.1)
 
 
+def test_a_search_with_one_mode_ends_early_unless_it_is_thorough(gaussian, bimodal, rng):
+    def gradients(target, effort):
+        return find_modes(target, target.mean, rng, effort=effort).search.n_gradients
+
+    one, two = gaussian, SimpleNamespace(**vars(bimodal), mean=bimodal.modes[0])
+    most = 10_000
+    assert 2000 < gradients(one, Effort(most, most, 2000)) < 3500
+    assert gradients(two, Effort(most, most, 2000)) > most
+    assert gradients(one, Effort(most, most)) > most - 1000
+    assert SEARCHES["thorough"].n_for_one_mode > SEARCHES["thorough"].n_gradients
+    assert SEARCHES["default"].n_for_one_mode < SEARCHES["default"].n_gradients
+
+
 def test_same_seed_same_search(bimodal):
     first, again, other = (
         find_modes(bimodal, np.zeros(2), np.random.default_rng(s)) for s in (3, 3, 4)
