@@ -23,7 +23,7 @@ class Search:
     n_left_out : int
         Modes that the reference leaves out: their fits have negligible mass.
     n_unfinished : int
-        Starts from which the density rose without end.
+        Starts that led to no mode: up without end, or to a saddle.
     n_gradients : int
         Of all ascents and fits.
     mass_once : float
