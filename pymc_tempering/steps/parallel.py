@@ -8,14 +8,13 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ScheduleError
-from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -25,14 +24,9 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
-from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
-from pymc_tempering.steps.common import (
-    TemperedStep,
-    TemperedStepState,
-    is_diverging,
-)
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
@@ -44,7 +38,6 @@ __all__ = ["ParallelTempering"]
 
 DEFAULT_N_LEVELS = 24
 _FIRST_N_LEVELS = 12
-_FEW_SCANS = 10
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
@@ -273,59 +266,19 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = self._statistics(run, record)
+        statistics = run.statistics(record, tuning=self.tune, adapts_scans=self.adapts_scans)
+        statistics |= self._recorder.counted(record.counts)
         target = run.ladder.target_position
         if adapt:
             run.tuner.update(run.ladder, record, self.rng)
         return target, statistics
-
-    def _statistics(self, run: LadderRun, record: ScanRecord) -> dict[str, Any]:
-        ladder, counts = run.ladder, record.counts
-        # one divergence in a draw of few scans is no tenth of its trajectories
-        n_scans = max(len(record.delta), _FEW_SCANS) if self.adapts_scans else len(record.delta)
-        diverging = is_diverging(counts["n_target_divergences"], n_scans)
-        if not self.tune:
-            run.totals.count(
-                diverging=diverging,
-                round_trips=counts["n_round_trips"],
-                restarts=counts["n_tempered_restarts"],
-            )
-            run.totals.add_log_weights(
-                neighbour_log_weights(record.delta, ladder.betas),
-                (1.0, -1.0),
-            )
-        run.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
-        run.n_draws += 1
-        return run.totals.statistics() | {
-            "delta": round_delta(record.delta),
-            "betas": ladder.betas,
-            "swap_acceptance_rate": record.swap_acceptance_rate,
-            "acceptance_rate": record.acceptance_rate,
-            "step_size": ladder.scales,
-            "replica": ladder.replica_at,
-            "global_barrier": run.barrier_sum / run.n_draws,
-            **self._recorder.counted(counts),
-            "diverging": diverging,
-            "n_unreached_modes": run.n_unreached_modes + run.choice.n_missed,
-            **run.choice.statistics(ladder, record),
-            "base_id": ladder.path.base_id,
-            "model_logp": ladder.target_log_density,
-        }
 
     @property
     def chain(self) -> dict[str, Any] | None:
         """Everything that changes during a chain; None before its first step."""
         if self._run is None:
             return None
-        run = self._run
-        return {
-            "ladder": run.ladder.state(),
-            "tuner": run.tuner.state(),
-            "totals": run.totals.state(),
-            "sums": [run.barrier_sum, run.n_draws, run.n_unreached_modes, run.n_scans],
-            "choice": run.choice.state(),
-            "n_draws": self._n_draws,
-        }
+        return self._run.state() | {"n_draws": self._n_draws}
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
