@@ -19,7 +19,7 @@ from rich.progress import ProgressColumn, Task
 from rich.table import Column
 from rich.text import Text
 
-__all__ = ["Board", "PhaseColumn", "format_seconds"]
+__all__ = ["Board", "PhaseColumn", "format_count", "format_seconds"]
 
 N_ROWS = 256
 """Chains beyond these are shown without what they do before their first draw."""
@@ -125,8 +125,24 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def format_count(n: float) -> str:
+    """Write a number of gradients in three digits or so.
+
+    Examples
+    --------
+    >>> format_count(999), format_count(12_345), format_count(999_999), format_count(2.6e6)
+    ('999', '12k', '1.0M', '2.6M')
+    """
+    if n < 999.5:
+        return f"{n:.0f}"
+    return f"{n / 1e3:.0f}k" if n < 999.5e3 else f"{n / 1e6:.1f}M"
+
+
 class PhaseColumn(ProgressColumn):
-    """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling."""
+    """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling.
+
+    Beside the latter two are the gradients that the chain has taken.
+    """
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -136,7 +152,6 @@ class PhaseColumn(ProgressColumn):
         """Show the phase of a chain."""
         if not task.completed:
             return Text(self._board.describe(task.fields.get("task_idx", 0)))
-        if task.finished:
-            return Text("done")
         tuning = task.completed < (task.fields.get("marker_pos") or 0)
-        return Text("tuning" if tuning else "sampling")
+        phase = "done" if task.finished else "tuning" if tuning else "sampling"
+        return Text(f"{phase} {task.fields.get('gradients', '')}".rstrip())

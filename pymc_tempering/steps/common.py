@@ -34,6 +34,7 @@ from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
+from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
 from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
@@ -81,6 +82,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
     kept: Kept | None = None
     """Where chains are kept while they are sampled."""
+    share: float = np.inf
+    """Gradients that each chain may take."""
     _journal: Journal | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -106,6 +109,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._compile(model, base)
         self.dim = self._density.dim
         self._board = Board()
+        self._account = Account()
         self.rng = get_random_generator(rng)
         self.tune = True
         self._missing = None
@@ -148,6 +152,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
                 raise KeyboardInterrupt
             self._missing = int(tune) + int(draws)
         self.rng = get_random_generator(rng, copy=False)
+        self._account = Account(self.share)
         self.tune = tune > 0
         self._n_tune, self._n_draws = int(tune), int(draws)
         self._board.start_chain()
@@ -183,6 +188,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         # what PyMC calls the log density of the draw, in its own coordinates
         values["model_logp"] -= points.angles.log_jacobian(target)
         values["perf_counter_diff"] = perf_counter() - started
+        self._account.n_spent += values["n_gradients"]
+        values["gradients_so_far"] = self._account.n_spent
         # PyMC's trace reads the values by position, in the order of the point that it passes
         values |= self.searched
         record = {name: position[name] for name in point}, [self._recorder.record(values)]

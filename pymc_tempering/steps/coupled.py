@@ -252,6 +252,7 @@ class CoupledStep(TemperedStep):
             "n_tune": self._n_tune,
             "barrier": self._barrier,
             "totals": self._totals.state(),
+            "account": self._account.state(),
         }
 
     @chain.setter
@@ -261,6 +262,7 @@ class CoupledStep(TemperedStep):
             return
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
         self._totals = Totals.restored(state["totals"])
+        self._account.set_state(state["account"])
         if "pilot" in state:
             self._pilot = Pilot.from_state(
                 state["pilot"],

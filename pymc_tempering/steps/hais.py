@@ -243,7 +243,10 @@ class HAIS(TemperedStep):
         """Everything that changes during a chain; None before its first step."""
         if self._tuner is None:
             return None
-        return self._tuner.state() | {"totals": self._totals.state()}
+        return self._tuner.state() | {
+            "totals": self._totals.state(),
+            "account": self._account.state(),
+        }
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
@@ -251,6 +254,7 @@ class HAIS(TemperedStep):
         if state is not None:
             self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
             self._totals = Totals.restored(state["totals"])
+            self._account.set_state(state["account"])
 
 
 def annealing_settings(

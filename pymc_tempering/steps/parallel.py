@@ -278,7 +278,7 @@ class ParallelTempering(TemperedStep):
         """Everything that changes during a chain; None before its first step."""
         if self._run is None:
             return None
-        return self._run.state() | {"n_draws": self._n_draws}
+        return self._run.state() | {"n_draws": self._n_draws, "account": self._account.state()}
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
@@ -289,6 +289,7 @@ class ParallelTempering(TemperedStep):
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
         tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
         self._n_draws = state["n_draws"]
+        self._account.set_state(state["account"])
         totals = Totals.restored(state["totals"])
         self._run = LadderRun(ladder, tuner, choice, totals, *state["sums"])
 

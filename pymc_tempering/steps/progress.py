@@ -12,7 +12,7 @@ from rich.table import Column
 
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.estimators.running import RunningLogZ
-from pymc_tempering.progress.board import Board, PhaseColumn
+from pymc_tempering.progress.board import Board, PhaseColumn, format_count
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Totals", "format_log_z", "progress_columns", "progress_update"]
@@ -108,7 +108,7 @@ def progress_columns(
         ),
         TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
     ]
-    start = {"log_z": "-", "barrier": "-", trips: 0, "divergences": 0}
+    start = {"log_z": "-", "barrier": "-", trips: 0, "divergences": 0, "gradients": ""}
     return columns, {name: [value] * n_chains for name, value in start.items()}
 
 
@@ -120,5 +120,6 @@ def progress_update(statistics: dict[str, Any], trips: str) -> dict[str, Any]:
         "barrier": f"{barrier:.1f}" if np.isfinite(barrier) else "-",
         trips: int(statistics[f"{trips}_so_far"]),
         "divergences": int(statistics["divergences"]),
+        "gradients": format_count(int(statistics["gradients_so_far"])),
         "failing": bool(statistics["divergences"] > 0),
     }
