@@ -180,9 +180,7 @@ def _description(tree: xr.DataTree, estimate: LogZEstimate) -> str:
     parts += [f"after {attrs['tuning_steps']} of tuning"] if "tuning_steps" in attrs else []
     parts += [f"sampled {made} UTC"] if made else []
     if estimate.gradients:
-        parts += [
-            ", ".join(f"{n:,} gradients for {part}" for part, n in estimate.gradients.items())
-        ]
+        parts += [f"{n:,} gradients for {part}" for part, n in estimate.gradients.items()]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{', '.join(parts)}. Report of {now}, pymc-tempering {__version__}."
 

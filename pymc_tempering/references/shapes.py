@@ -29,6 +29,8 @@ class Shapes:
     rng : numpy.random.Generator
     share : int
         Gradients for curvatures, and as many for variational fits.
+    most : float
+        Of all variational fits, the last one included; infinite where `share` alone counts.
 
     Attributes
     ----------
@@ -39,8 +41,10 @@ class Shapes:
         Of all fits.
     """
 
-    def __init__(self, density: Density, rng: np.random.Generator, share: int) -> None:
-        self._density, self._rng, self._share = density, rng, share
+    def __init__(
+        self, density: Density, rng: np.random.Generator, share: int, most: float = np.inf
+    ) -> None:
+        self._density, self._rng, self._share, self._most = density, rng, share, most
         self.fits: dict[int, LocalFit] = {}
         self.curvatures: dict[int, tuple[GaussianBase, float]] = {}
         self._n_measured = self._n_refined = 0
@@ -80,7 +84,10 @@ class Shapes:
         if fit is not None and fit.variance <= GAUSSIAN:
             return
         shape, _ = self.curvatures.get(i, (None, 0.0))
-        better, n_gradients = refine(self._density, basin, shape, coordinates, units, self._rng)
+        left = self._most - self._n_refined
+        better, n_gradients = refine(
+            self._density, basin, shape, coordinates, units, self._rng, left
+        )
         self._n_refined += n_gradients
         if better is not None and (fit is None or better.elbo > fit.elbo):
             self.fits[i] = better

@@ -177,6 +177,9 @@ STATISTICS: dict[str, Statistic] = {
     "search_gradients": _count(
         "evaluations of the search for modes and its fits, once for all chains"
     ),
+    "scans_asked": _count(
+        "scans of each draw that the error asked for takes, or that were asked for", _scalar("pt")
+    ),
     "search_starts": _count("starts of the search for modes; the same for all draws"),
     "search_modes": _count("distinct places that these starts led to"),
     "search_left_out": _count("of these, places without mass, or without a fit"),

@@ -4,17 +4,23 @@ They are counted and never timed, so that a run is the same on every machine and
 processes. Each chain has an equal share of what the search for modes left.
 """
 
+import math
+
 import numpy as np
 
 from pymc_tempering.engine.state import Stateful
+from pymc_tempering.errors import OptionError
 
-__all__ = ["BESIDE_SCANS", "Account", "Budget"]
+__all__ = ["BESIDE_SCANS", "LEAST_SCANS", "Account", "Budget"]
 
 SEARCH_SHARE = 0.25
 """Largest part of a run's gradients that the search for modes may take, its fits included."""
 
 TUNING_SHARE = 0.5
 """Part of a chain's gradients after which its tuning ends; what tuning leaves is for draws."""
+
+LEAST_SCANS = 4
+"""Scans, each of the most gradients that it may take, for which a chain has to have enough."""
 
 BESIDE_SCANS = 500
 """Room for what the end of a round of tuning evaluates beside its scans."""
@@ -34,6 +40,8 @@ class Budget:
         So far.
     n_draws : int or None
         Draws that all chains have of those asked for, where they had to end before.
+    refused_chains : bool
+        Whether further chains were wanted that there was not enough for.
 
     Examples
     --------
@@ -49,6 +57,9 @@ class Budget:
         self.most = most
         self.n_spent = 0
         self.n_draws: int | None = None
+        self.refused_chains = False
+        self._least = 1
+        self._of_chain = 0
 
     @property
     def of_search(self) -> int:
@@ -58,6 +69,42 @@ class Budget:
     def share(self, chains: int) -> int:
         """What each of so many further chains may take."""
         return (self.most - self.n_spent) // chains
+
+    def check(self, chains: int, least: int) -> None:
+        """Refuse what is not enough for so many chains, the search that may still come included.
+
+        Parameters
+        ----------
+        chains : int
+        least : int
+            Gradients of each.
+
+        Raises
+        ------
+        OptionError
+        """
+        self._least = least
+        searched = self.n_spent or self.of_search
+        if self.most - searched >= chains * least:
+            return
+        took = f", of which the search for modes took {self.n_spent:,}" if self.n_spent else ""
+        enough = max(self.n_spent + chains * least, math.ceil(chains * least / (1 - SEARCH_SHARE)))
+        raise OptionError(
+            f"`max_gradients` is {self.most:,}{took}; expected {enough:,} at least, since each of "
+            f"{chains} chains takes {least:,} to tune and draw at all. Raise it, or take fewer "
+            "chains."
+        )
+
+    def spend(self, gradients: int, chains: int) -> None:
+        """Count what so many chains have taken."""
+        self.n_spent += gradients
+        self._of_chain = gradients // chains
+
+    def more_chains(self, wanted: int) -> int:
+        """How many further chains there is enough for, by what the last ones took."""
+        n = min(wanted, (self.most - self.n_spent) // max(self._least, self._of_chain))
+        self.refused_chains = n < wanted
+        return n
 
 
 class Account(Stateful):
@@ -93,6 +140,11 @@ class Account(Stateful):
         return bool(np.isfinite(self.share))
 
     @property
+    def to_tune(self) -> float:
+        """What tuning may take in all."""
+        return TUNING_SHARE * self.share
+
+    @property
     def left(self) -> float:
         """What the chain may still take."""
         return self.share - self.n_spent
@@ -100,7 +152,7 @@ class Account(Stateful):
     @property
     def left_to_tune(self) -> float:
         """What tuning may still take; negative once draws pay for it."""
-        return TUNING_SHARE * self.share - self.n_spent
+        return self.to_tune - self.n_spent
 
     def fitting(self, n_scans: int, most_of_scan: int, *, reserve: float = 0.0) -> int:
         """Tell how many of some scans can be made, whatever they turn out to cost.

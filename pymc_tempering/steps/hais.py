@@ -27,14 +27,9 @@ from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.steps.common import (
-    TemperedStep,
-    TemperedStepState,
-    base_id,
-    is_diverging,
-)
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
 from pymc_tempering.steps.pilot import PilotStart
-from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.progress import Totals, is_diverging
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]

@@ -8,8 +8,7 @@ from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.common import is_diverging
-from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.progress import Totals, is_diverging
 from pymc_tempering.steps.tuning import RoundTuner
 
 __all__ = ["LadderRun"]
@@ -19,7 +18,7 @@ _FEW_SCANS = 10
 
 @dataclass
 class LadderRun:
-    """One chain: its ladder, what tunes it, and totals since tuning ended."""
+    """One chain: its ladder, what tunes it, totals since tuning ended, and scans of a draw."""
 
     ladder: LadderLike
     tuner: RoundTuner
@@ -28,7 +27,8 @@ class LadderRun:
     barrier_sum: float = 0.0
     n_draws: int = 0
     n_unreached_modes: int = 0
-    n_scans: int = 0
+    n_scans: float = 0
+    n_scans_asked: int = -1
 
     def statistics(self, record: ScanRecord, *, tuning: bool, adapts_scans: bool) -> dict[str, Any]:
         """Statistics of a draw, by name, without those that are counted.
@@ -67,6 +67,7 @@ class LadderRun:
             "global_barrier": self.barrier_sum / self.n_draws,
             "diverging": diverging,
             "n_unreached_modes": self.n_unreached_modes + self.choice.n_missed,
+            "scans_asked": self.n_scans_asked,
             **self.choice.statistics(ladder, record),
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
@@ -78,6 +79,12 @@ class LadderRun:
             "ladder": self.ladder.state(),
             "tuner": self.tuner.state(),
             "totals": self.totals.state(),
-            "sums": [self.barrier_sum, self.n_draws, self.n_unreached_modes, self.n_scans],
+            "sums": [
+                self.barrier_sum,
+                self.n_draws,
+                self.n_unreached_modes,
+                self.n_scans,
+                self.n_scans_asked,
+            ],
             "choice": self.choice.state(),
         }

@@ -25,12 +25,13 @@ from pymc_tempering.options import (
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
+from pymc_tempering.steps.choice import ReferenceChoice, n_to_settle, settled_rule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
-from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS, scans_for_error
+from pymc_tempering.steps.scan_plan import ScanPlan
+from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -209,6 +210,7 @@ class ParallelTempering(TemperedStep):
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
         fits, unsure = ((), ()) if self._fits is None else (self._fits.fits, self._fits.unsure)
+        self._account.n_spent += n_to_settle(self._rule, fits)
         choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits, unsure)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if choice.mixture_at_start is not None:
@@ -244,21 +246,32 @@ class ParallelTempering(TemperedStep):
         if run is None:
             return
         run.ladder.stop_adaptation()
-        n_scans = self.scans_per_draw
-        if self.adapts_scans and run.tuner.finished:
-            n_scans = scans_for_error(run.tuner.scan_variance, self._n_draws, self.chain_error)
         self._run = LadderRun(
-            run.ladder, run.tuner, run.choice,
-            n_unreached_modes=run.n_unreached_modes, n_scans=n_scans,
+            run.ladder, run.tuner, run.choice, n_unreached_modes=run.n_unreached_modes
+        )
+        self._scans.settle(self._run)
+
+    @property
+    def _scans(self) -> ScanPlan:
+        return ScanPlan(
+            self.scans_per_draw, self.adapts_scans, self.chain_error, self._n_draws,
+            self._account, self._settings.most_evaluations(self.dim),
         )  # fmt: skip
+
+    @property
+    def least_share(self) -> int:
+        """Gradients that a chain cannot do without."""
+        return self._scans.least_share(self.n_levels)
 
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         run = self._run or self._start_chain(point)
         adapt = self.tune and not run.tuner.finished
         if self.tune:
-            n_scans = self.scans_per_draw if adapt or not self.adapts_scans else 1
+            n_scans = self._scans.of_tuning(run, adapt=adapt, max_levels=self.n_levels)
         else:
-            n_scans = run.n_scans or self.scans_per_draw
+            n_scans = self._scans.of_draw(run)
+        if not n_scans:
+            return self._idle(point, run.totals, run.choice.counted())
         record = run.ladder.run(
             n_scans,
             self.rng,
@@ -270,7 +283,9 @@ class ParallelTempering(TemperedStep):
         statistics |= self._recorder.counted(record.counts)
         target = run.ladder.target_position
         if adapt:
-            run.tuner.update(run.ladder, record, self.rng)
+            left = self._account.left_to_tune - record.counts["n_gradients"]
+            run.tuner.update(run.ladder, record, self.rng, left=left)
+        self._charge_beside(run.ladder)
         return target, statistics
 
     @property
@@ -286,6 +301,7 @@ class ParallelTempering(TemperedStep):
         if state is None:
             return
         ladder = self._restored_ladder(state["ladder"])
+        ladder.n_beside = 0  # what it took to put replicas where they were
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
         tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
         self._n_draws = state["n_draws"]
