@@ -250,7 +250,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def plan(self, **run: Any) -> str:
         """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""
-        return plan(self, **run)
+        return plan(self, search=self._search, **run)
 
     def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
         report = report or self._board.report

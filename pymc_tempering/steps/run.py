@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
@@ -168,7 +169,8 @@ def prepare_step(
         say(there)
     elif show:
         settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
-        say(step.plan(**settings, compiled=perf_counter() - started))
+        most = np.inf if budget is None else budget.most
+        say(step.plan(**settings, compiled=perf_counter() - started, most=most))
     settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
     prepared = False
 
