@@ -24,7 +24,8 @@ __all__ = ["Board", "PhaseColumn", "format_count", "format_seconds"]
 N_ROWS = 256
 """Chains beyond these are shown without what they do before their first draw."""
 
-_ROW = np.dtype([("part", "S32"), ("done", "<i4"), ("total", "<i4"), ("since", "<f8")])
+_ROW = np.dtype([("part", "S32"), ("done", "<i4"), ("total", "<i4"), ("since", "<f8"),
+                 ("gradients", "<i8")])  # fmt: skip
 
 
 class Board:
@@ -73,7 +74,7 @@ class Board:
         self._row = chain if chain < N_ROWS else None
         self.report("", 0, 0)
 
-    def report(self, part: str, done: int, total: int) -> None:
+    def report(self, part: str, done: int, total: int, gradients: int = 0) -> None:
         """Write what the chain of this process does.
 
         Parameters
@@ -81,6 +82,8 @@ class Board:
         part : str
         done, total : int
             Steps; 0 of 0 where they are not known.
+        gradients : int
+            That the steps took, where they are none themselves.
         """
         if self._row is None:
             return
@@ -88,18 +91,21 @@ class Board:
         if row["part"] != part.encode() or done == 0:
             row["since"] = time.time()
         row["part"], row["done"], row["total"] = part.encode(), done, total
+        row["gradients"] = gradients
 
     def describe(self, chain: int) -> str:
         """Say what a chain does, with the time left where it is known."""
         if not 0 <= chain < N_ROWS:
             return ""
-        part, done, total, since = self._rows[chain].tolist()
+        part, done, total, since, gradients = self._rows[chain].tolist()
         if not part:
             return "waiting"
         text = part.decode(errors="replace")
         if not total:
             return text
         text += f" {done}/{total}"
+        if gradients:
+            text += f", {format_count(gradients)} gradients"
         if not done or done >= total:
             return text
         return f"{text}, {format_seconds((time.time() - since) / done * (total - done))} left"

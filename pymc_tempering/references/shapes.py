@@ -103,7 +103,7 @@ class Shapes:
         for i in rest[:MOST_FITS]:
             if self._n_measured < most and not basins[i].measured:
                 self.measure(i, basins[i], units)
-            tally.add()
+            tally.add(self.n_gradients)
         best = sorted(self.fits, key=lambda i: self.fits[i].mass, reverse=True)
         runaways = [i for i in rest if not basins[i].converged]
         poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
@@ -111,7 +111,7 @@ class Shapes:
         for i in poor[:MOST_REFINED]:
             if self._n_refined < self._share:
                 self.improve(i, basins[i], coordinates, units)
-            tally.add()
+            tally.add(self.n_gradients)
         for i, fit in self.fits.items():
             peak = None
             if fit.variance > GAUSSIAN:
