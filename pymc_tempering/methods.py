@@ -55,6 +55,8 @@ class Method:
         Statistics with a dimension of draws; empty: all.
     draws : int
         Draws of each chain that :func:`pymc_tempering.estimate_logz` makes by default.
+    takes_budget : bool
+        Whether its chains can be kept within a number of gradients.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Method:
     read: str = "pymc_tempering.results.datatree.read_statistics"
     per_draw: tuple[str, ...] = ()
     draws: int = 160
+    takes_budget: bool = False
 
 
 _ROWS = (
@@ -81,6 +84,7 @@ _ROWS = (
         collect="pymc_tempering.evidence.parallel.collect",
         collect_part="pymc_tempering.evidence.parallel.collect_bar",
         needs=("delta", "betas", "swap_acceptance_rate", "n_round_trips", "base_id"),
+        takes_budget=True,
     ),
     Method(
         name="gibbs_ct",
@@ -88,6 +92,7 @@ _ROWS = (
         label="gibbs_ct, eq. 21",
         step="pymc_tempering.steps.gibbs_continuous.GibbsCT",
         collect="pymc_tempering.evidence.gibbs_ct.collect",
+        takes_budget=True,
         needs=(
             "delta", "target_delta", "beta", "knots", "bias", "n_base_draws", "n_base_support",
             "n_round_trips", "n_tempered_restarts", "exchange_rate", "base_id",
@@ -99,6 +104,7 @@ _ROWS = (
         label="st, rts",
         step="pymc_tempering.steps.simulated.SimulatedTempering",
         collect="pymc_tempering.evidence.st.collect",
+        takes_budget=True,
         needs=(
             "delta", "betas", "log_level_weights", "n_base_draws", "n_base_support",
             "n_round_trips", "n_tempered_restarts", "exchange_rate", "base_id",

@@ -35,6 +35,7 @@ class StubEstimate:
     method: str = "pt"
     per_chain: tuple = (-12.4, -12.2)
     warnings: tuple = field(default=())
+    gradients: dict = field(default_factory=lambda: {"search": 50_000, "draws": 1_200})
 
     def interval(self, prob):
         assert prob == 0.95
@@ -98,11 +99,15 @@ class TestModelFile:
             "1",
             "--seed",
             "9",
+            "--max-gradients",
+            "100000",
         ]
         assert cli.main([write(tmp_path, GOOD_MODEL), *options]) == 0
         assert calls[0][1] == {
             "method": "pt", "draws": 70, "tune": 0, "chains": 3, "cores": 1, "random_seed": 9,
+            "max_gradients": 100_000,
         }  # fmt: skip
+        assert cli.main(["--max-gradients", "100000"]) == 2
 
     def test_output_is_a_netcdf_file_with_the_draws(self, tmp_path, calls, capsys):
         target = tmp_path / "run.nc"

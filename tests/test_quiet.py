@@ -13,7 +13,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.search import find_modes
-from pymc_tempering.steps.common import is_diverging
+from pymc_tempering.steps.progress import is_diverging
 
 
 def far_out():

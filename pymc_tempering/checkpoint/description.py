@@ -54,11 +54,13 @@ def describe(
     options : mapping
         Of the step and of ``pm.sample``, as given.
     run : mapping
-        ``draws``, ``tune``, ``chains``, and ``target_se`` if asked for.
+        ``draws``, ``tune``, ``chains``, and ``target_se`` and ``budget`` if asked for.
     """
     given = {name: _plain(value) for name, value in sorted(options.items())
              if value is not None and name not in _NO_MATTER}  # fmt: skip
     settings = {name: run[name] for name in ("draws", "tune", "chains", "target_se") if name in run}
+    if run.get("budget") is not None:
+        settings["max_gradients"] = run["budget"].most
     return {
         "versions": {name: version(name) for name in _PACKAGES},
         "model": {

@@ -83,6 +83,12 @@ def _sample_parser() -> argparse.ArgumentParser:
     parser.add_argument("--draws", type=count, metavar="N", help="draws per chain")
     parser.add_argument("--tune", type=_whole_number(0), metavar="N", help="tuning draws per chain")
     parser.add_argument("--chains", type=count, metavar="N", help="independent chains")
+    parser.add_argument(
+        "--max-gradients",
+        type=count,
+        metavar="N",
+        help="the most gradients that all chains may take, search and tuning included",
+    )
     parser.add_argument("--cores", type=count, metavar="N", help="processes to use")
     parser.add_argument(
         "--seed", type=_whole_number(0, None), metavar="N", help="for the same draws again"

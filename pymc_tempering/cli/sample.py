@@ -64,8 +64,12 @@ def unique_names(paths: list[Path]) -> dict[str, Path]:
 
 
 def _run_galaxies(arguments: argparse.Namespace) -> None:
-    if arguments.resume is not None:
-        raise CommandError("--resume belongs to model files, not to the galaxies: leave it out.")
+    for option in ("resume", "max_gradients"):
+        if getattr(arguments, option) is not None:
+            name = option.replace("_", "-")
+            raise CommandError(
+                f"--{name} belongs to model files, not to the galaxies: leave it out."
+            )
     from pymc_tempering.examples.demo import run_demo
 
     folder = arguments.output or Path(DEFAULT_FOLDER)
@@ -253,6 +257,7 @@ def _sampling_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "draws": arguments.draws,
         "tune": arguments.tune,
         "chains": arguments.chains,
+        "max_gradients": arguments.max_gradients,
         "cores": arguments.cores,
         "random_seed": arguments.seed,
     }

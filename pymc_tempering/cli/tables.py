@@ -26,6 +26,9 @@ def estimate_table(estimate: "LogZEstimate", name: str, seconds: float) -> Table
     table.add_row("95 % interval", f"{low:.3f} to {high:.3f}")
     table.add_row("each chain", ", ".join(f"{value:.3f}" for value in estimate.per_chain))
     table.add_row("method", str(estimate.method))
+    if estimate.gradients:
+        parts = ", ".join(f"{n:,} for {part}" for part, n in estimate.gradients.items())
+        table.add_row("gradients", parts)
     table.add_row("seconds", f"{seconds:.1f}, compilation included")
     return table
 

@@ -134,6 +134,13 @@ class ExplorerSettings:
         """Without the address, which is another one in another process."""
         return type(self), astuple(self)
 
+    def most_evaluations(self, dim: int) -> int:
+        """Evaluations that a move in `dim` dimensions takes at most, by default 64 and `dim`.
+
+        What chains with `max_gradients` keep back for each; an explorer that may take more says so.
+        """
+        return 64 + dim
+
     def within(self, reach: float) -> Self:
         """Settings for a path whose modes are smaller than its reference; the same by default.
 

@@ -40,6 +40,9 @@ CODES: dict[str, Kind] = {
     "chains_differ": Kind("chains differ", "the chains differ in the posterior they found"),
     "no_overlap": Kind("no overlap", "neighbouring densities share no draws"),
     "target_se_not_reached": Kind("target_se not reached", "more chains or draws are needed"),
+    "max_gradients_reached": Kind(
+        "max_gradients reached", "the run ended before it had what was asked for", True
+    ),
     "interrupted": Kind("interrupted", "the run has fewer draws than were asked for", True),
     "target_zero_on_base": Kind(
         "target is zero on part of the base", "draws from the base have no density"

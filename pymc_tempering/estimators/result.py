@@ -46,6 +46,9 @@ class LogZEstimate:
         Estimates by other methods from the same run.
     search : str, optional
         How far the modes were searched for before the run.
+    gradients : mapping of str to int, optional
+        Evaluations of the density, which nearly always is one of its gradient too, that the run
+        took in all chains: for "search", "tuning" and "draws".
     idata : DataTree, optional
         The run. Neither shown nor compared.
 
@@ -66,6 +69,7 @@ class LogZEstimate:
     upper: float | None = None
     per_method: Mapping[str, float] = field(default_factory=dict)
     search: str | None = None
+    gradients: Mapping[str, int] = field(default_factory=dict)
     idata: Any = None
 
     def __post_init__(self) -> None:
@@ -138,6 +142,8 @@ class LogZEstimate:
             lines.append(f"  {self._bounds()}")
         if self.search is not None:
             lines.append(f"  search: {self.search}")
+        if self.gradients:
+            lines.append(f"  gradients: {self._spent()}")
         lines.extend(f"  warning: {warning}" for warning in self.warnings)
         return "\n".join(lines)
 
@@ -156,6 +162,10 @@ class LogZEstimate:
         return (
             f"log Z = {value} ± {se} nats ({self.method}, {chains}; 95 % interval [{low}, {high}])"
         )
+
+    def _spent(self) -> str:
+        parts = ", ".join(f"{n:,} for {part}" for part, n in self.gradients.items())
+        return f"{sum(self.gradients.values()):,} ({parts})"
 
     def _bounds(self) -> str:
         digits = decimals_of_error(self.se)
@@ -176,8 +186,9 @@ class LogZEstimate:
         if self.lower is not None or self.upper is not None:
             bounds = f"<br>{self._bounds()}"
         search = "" if self.search is None else f"<br>search: {html.escape(self.search)}"
+        spent = f"<br>gradients: {self._spent()}" if self.gradients else ""
         listed = f"<ul>{warnings}</ul>" if warnings else ""
-        return f"<div><b>{html.escape(self._summary())}</b>{bounds}{search}{listed}</div>"
+        return f"<div><b>{html.escape(self._summary())}</b>{bounds}{search}{spent}{listed}</div>"
 
 
 def format_nats(value: float, digits: int) -> str:

@@ -10,6 +10,7 @@ from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.budget import budget_doubts
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
@@ -18,7 +19,7 @@ from pymc_tempering.evidence.with_model import estimate_draws
 from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.options import check_positive, resolve_model
 from pymc_tempering.results.datatree import open_hint
-from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_run
+from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
 __all__ = ["estimate_logz"]
 
@@ -70,9 +71,10 @@ def estimate_logz(
     **kwargs
         Options of the step, for instance ``scans_per_draw`` or ``base``, or of ``pm.sample``, for
         instance ``cores`` or ``progressbar``; and ``max_chains``, default 64: chains in all, stored
-        ones included, where ``target_se`` gives up; the result then says so. And ``resume``, a
-        folder in which the run is kept while it is sampled, so that the same call continues one
-        that was killed, chains added for ``target_se`` included; see
+        ones included, where ``target_se`` gives up; the result then says so. And ``max_gradients``,
+        the most that search, tuning and draws of all chains may take together, those added for
+        ``target_se`` included; and ``resume``, a folder in which the run is kept while it is
+        sampled, so that the same call continues one that was killed; see
         :func:`pymc_tempering.sample`.
 
     Returns
@@ -120,11 +122,14 @@ def estimate_logz(
             "argument: `estimate_logz(model)`."
         )
     settled = {name: kwargs.pop(name, default) for name, default in _DEFAULTS.items()}
-    cores, max_chains, progressbar, resume = settled.values()
-    if resume is not None and isinstance(model_or_idata, xr.DataTree):
+    cores, max_chains, max_gradients, progressbar, resume = settled.values()
+    of_models = {"resume": resume, "max_gradients": max_gradients}
+    given_too = [name for name, value in of_models.items() if value is not None]
+    if given_too and isinstance(model_or_idata, xr.DataTree):
+        name = given_too[0]
         raise OptionError(
-            f"`resume` is {resume!r}, and the first argument is a stored run; expected a model, "
-            "whose sampling is kept there. Leave `resume` away."
+            f"`{name}` is {of_models[name]!r}, and the first argument is a stored run; expected a "
+            f"model, whose sampling it is about. Leave `{name}` away."
         )
     if isinstance(model_or_idata, xr.DataTree) and model is not None:
         estimate = estimate_draws(
@@ -146,10 +151,11 @@ def estimate_logz(
             target_se=target_se,
         )  # fmt: skip
         check_positive("max_chains", max_chains, integer=True)
+        budget = check_budget(row, model, max_gradients)
         with resumed(resume, row, random_seed) as (store, seed):
             estimate = _sample_and_estimate(
                 model, row, target_se, max_chains, seed, kwargs, draws=draws, tune=tune,
-                chains=chains, cores=cores, progressbar=progressbar, store=store,
+                chains=chains, cores=cores, progressbar=progressbar, store=store, budget=budget,
             )  # fmt: skip
     else:
         raise DataError(
@@ -161,7 +167,13 @@ def estimate_logz(
     return estimate
 
 
-_DEFAULTS = {"cores": None, "max_chains": 64, "progressbar": True, "resume": None}
+_DEFAULTS: dict[str, Any] = {
+    "cores": None,
+    "max_chains": 64,
+    "max_gradients": None,
+    "progressbar": True,
+    "resume": None,
+}
 """Of the keyword arguments that the functions below take one by one."""
 
 
@@ -184,7 +196,8 @@ def _sample_and_estimate(
     seeds, least, draws = round_seeds(random_seed), run["chains"], run["draws"]
     idata = sampler(chains=least, random_seed=next(seeds))
     estimate = estimate_from_idata(idata)
-    of_model, of_run = model_doubts(model, idata), interruption(idata, draws=draws, chains=least)
+    of_model, budget = model_doubts(model, idata), run["budget"]
+    of_run = interruption(idata, draws=draws, chains=least, budget=budget)
     if target_se is not None and not of_run:
         estimate, of_run = reach_target_se(
             estimate,
@@ -194,7 +207,9 @@ def _sample_and_estimate(
             max_chains=max_chains,
             least=least,
             show=bool(run["progressbar"]) and not options.get("quiet", False),
+            budget=budget,
         )
+    of_run = [*of_run, *budget_doubts(estimate, budget, draws=draws, target_se=target_se)]
     return with_doubts(estimate, [*of_model, *of_run])
 
 

@@ -3,11 +3,14 @@
 import xarray as xr
 
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.steps.budget import Budget
 
 __all__ = ["interruption"]
 
 
-def interruption(idata: xr.DataTree, *, draws: int, chains: int) -> list[Doubt]:
+def interruption(
+    idata: xr.DataTree, *, draws: int, chains: int, budget: Budget | None = None
+) -> list[Doubt]:
     """Say that a run has fewer draws than were asked for; empty where it has all.
 
     PyMC returns what there is after Ctrl-C: the draws that most chains have, and those chains.
@@ -17,7 +20,11 @@ def interruption(idata: xr.DataTree, *, draws: int, chains: int) -> list[Doubt]:
     idata : xarray.DataTree
     draws, chains : int
         What was asked for.
+    budget : Budget, optional
+        Which may not have been enough for all of the draws.
     """
+    if budget is not None and budget.n_draws is not None:
+        draws = min(draws, budget.n_draws)
     sizes = idata["posterior"].sizes
     if sizes["chain"] >= chains and sizes["draw"] >= draws:
         return []

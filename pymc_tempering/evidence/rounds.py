@@ -12,6 +12,7 @@ from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.progress.plan import say
 from pymc_tempering.results.datatree import concat_chains
+from pymc_tempering.steps.budget import Budget
 
 __all__ = ["reach_target_se", "round_seeds"]
 
@@ -28,6 +29,7 @@ def reach_target_se(
     max_chains: int,
     least: int,
     show: bool = False,
+    budget: Budget | None = None,
 ) -> tuple[LogZEstimate, list[Doubt]]:
     """Add chains to a run until the standard error of log Z is at most `target_se`.
 
@@ -46,6 +48,8 @@ def reach_target_se(
         Chains of a round, unless `max_chains` allows fewer.
     show : bool
         Say before each round what it adds.
+    budget : Budget, optional
+        Whose gradients chains may not exceed.
 
     Returns
     -------
@@ -70,6 +74,10 @@ def reach_target_se(
                 )
             )
             break
+        if budget is not None:
+            more = budget.more_chains(more)
+            if not more:
+                break
         if show:
             say(
                 f"The error of log Z is {estimate.se:.3g} nats after {have} chains; {more} more "
@@ -79,13 +87,13 @@ def reach_target_se(
         try:
             extra = sample_chains(more)
         except KeyboardInterrupt:
-            return estimate, interruption(idata, draws=draws, chains=have + more)
+            return estimate, interruption(idata, draws=draws, chains=have + more, budget=budget)
         # after an interrupt chains may be shorter: cut all where that keeps more
         length = min(draws, extra["posterior"].sizes["draw"])
         if length * (have + extra["posterior"].sizes["chain"]) > draws * have:
             idata = concat_chains([_shortened(idata, length), _shortened(extra, length)])
             estimate = estimate_from_idata(idata)
-        doubts = interruption(idata, draws=draws, chains=have + more)
+        doubts = interruption(idata, draws=draws, chains=have + more, budget=budget)
         if doubts:
             break
     return estimate, doubts

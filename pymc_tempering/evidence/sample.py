@@ -8,12 +8,13 @@ import xarray as xr
 
 from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.estimators.doubt import warn_of
+from pymc_tempering.evidence.budget import budget_doubts
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.methods import load, resolve_method
 from pymc_tempering.options import resolve_model
-from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_run
+from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
 __all__ = ["sample"]
 
@@ -27,6 +28,7 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     chains: int = DEFAULT_CHAINS,
     cores: int | None = None,
     random_seed: Any = None,
+    max_gradients: int | None = None,
     resume: str | os.PathLike[str] | None = None,
     progressbar: bool = True,
     **kwargs: Any,
@@ -44,6 +46,11 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
         The sampler, default parallel tempering; see :func:`pymc_tempering.estimate_logz`.
     draws, tune, chains, cores, random_seed, progressbar
         As in ``pm.sample``; ``tune`` defaults to what the step needs.
+    max_gradients : int, optional
+        The most gradients that the whole call may take: search for modes (a quarter of them),
+        tuning and draws of all chains. Draws have fewer scans then, or there are fewer of them, and
+        a warning says so. They are counted, not timed: the same draws on every machine. Not for
+        "joint_ct" and "hais", nor for discrete variables.
     resume : path-like, optional
         A folder in which the run is kept while it is sampled, made where there is none. A call that
         was killed is continued by the same call: it returns the draws and log Z of a run that was
@@ -95,14 +102,17 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     model = resolve_model(model, "sample")
     check_run(draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed)
     row = resolve_method(method)
+    budget = check_budget(row, model, max_gradients)
     run = {
         "draws": draws, "tune": tune, "chains": chains, "cores": cores, "progressbar": progressbar,
+        "budget": budget,
     }  # fmt: skip
     with resumed(resume, row, random_seed) as (store, seed):
         sampler: Sampler = load(row.prepare)(row, model, kwargs, run | {"store": store})
         idata = sampler(chains=chains, random_seed=seed)
     estimate = estimate_from_idata(idata)
-    of_run = interruption(estimate.idata, draws=draws, chains=chains)
+    of_run = interruption(estimate.idata, draws=draws, chains=chains, budget=budget)
+    of_run += budget_doubts(estimate, budget, draws=draws)
     estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
     warn_of(estimate.warnings)
     return estimate.idata

@@ -14,6 +14,7 @@ from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
+from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
@@ -157,7 +158,8 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     collect: Collector = load(method.collect)
     parts = collect(statistics)
     searched = search_arrays(statistics)
-    parts.arrays.update(searched)
+    spent = spent_arrays(statistics)
+    parts.arrays.update(searched | spent)
     parts.warnings.extend(gradient_doubts(statistics))
     draws = read_draws(idata)
     parts.warnings.extend([*cover_doubts(_statistics(idata)), *search_doubts(searched)])
@@ -165,7 +167,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]
     estimate = combine(parts, method.label, draws)
-    estimate = replace(estimate, search=search_line(searched))
+    estimate = replace(estimate, search=search_line(searched), gradients=gradients_spent(spent))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
     stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()

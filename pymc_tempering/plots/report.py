@@ -120,7 +120,7 @@ def report(
     figures = [_figure(panel, tree) for panel in panels_for(tree)]
     body = [
         f"<h1>{html.escape(title)}</h1>",
-        f'<p class="quiet">{html.escape(_description(tree))}</p>',
+        f'<p class="quiet">{html.escape(_description(tree, estimate))}</p>',
         f'<p class="result"><b>{html.escape(_first_line(estimate))}</b></p>',
         _verdict(estimate),
         "<h2>Estimates of log Z</h2>",
@@ -162,6 +162,7 @@ def _estimate(source: Any) -> LogZEstimate:
             for name in ("log_z", "se", "method", "per_chain", "ess", "df", "lower", "upper")
         },
         per_method=fresh.per_method,
+        gradients=fresh.gradients,
         warnings=tuple(warnings.values()),
         idata=fresh.idata,
     )
@@ -171,13 +172,15 @@ def _first_line(estimate: LogZEstimate) -> str:
     return re.sub(r"-(?=\d)", "\N{MINUS SIGN}", repr(estimate).split("\n", 1)[0])
 
 
-def _description(tree: xr.DataTree) -> str:
+def _description(tree: xr.DataTree, estimate: LogZEstimate) -> str:
     sizes = tree["sample_stats"].dataset.sizes
     attrs = tree["sample_stats"].dataset.attrs
     made = str(attrs.get("created_at", ""))[:16].replace("T", " ")
     parts = [f"{sizes['chain']} chains of {sizes['draw']} draws"]
     parts += [f"after {attrs['tuning_steps']} of tuning"] if "tuning_steps" in attrs else []
     parts += [f"sampled {made} UTC"] if made else []
+    if estimate.gradients:
+        parts += [f"{n:,} gradients for {part}" for part, n in estimate.gradients.items()]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{', '.join(parts)}. Report of {now}, pymc-tempering {__version__}."
 

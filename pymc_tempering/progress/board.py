@@ -19,12 +19,13 @@ from rich.progress import ProgressColumn, Task
 from rich.table import Column
 from rich.text import Text
 
-__all__ = ["Board", "PhaseColumn", "format_seconds"]
+__all__ = ["Board", "PhaseColumn", "format_count", "format_seconds"]
 
 N_ROWS = 256
 """Chains beyond these are shown without what they do before their first draw."""
 
-_ROW = np.dtype([("part", "S32"), ("done", "<i4"), ("total", "<i4"), ("since", "<f8")])
+_ROW = np.dtype([("part", "S32"), ("done", "<i4"), ("total", "<i4"), ("since", "<f8"),
+                 ("gradients", "<i8")])  # fmt: skip
 
 
 class Board:
@@ -73,7 +74,7 @@ class Board:
         self._row = chain if chain < N_ROWS else None
         self.report("", 0, 0)
 
-    def report(self, part: str, done: int, total: int) -> None:
+    def report(self, part: str, done: int, total: int, gradients: int = 0) -> None:
         """Write what the chain of this process does.
 
         Parameters
@@ -81,6 +82,8 @@ class Board:
         part : str
         done, total : int
             Steps; 0 of 0 where they are not known.
+        gradients : int
+            That the steps took, where they are none themselves.
         """
         if self._row is None:
             return
@@ -88,18 +91,21 @@ class Board:
         if row["part"] != part.encode() or done == 0:
             row["since"] = time.time()
         row["part"], row["done"], row["total"] = part.encode(), done, total
+        row["gradients"] = gradients
 
     def describe(self, chain: int) -> str:
         """Say what a chain does, with the time left where it is known."""
         if not 0 <= chain < N_ROWS:
             return ""
-        part, done, total, since = self._rows[chain].tolist()
+        part, done, total, since, gradients = self._rows[chain].tolist()
         if not part:
             return "waiting"
         text = part.decode(errors="replace")
         if not total:
             return text
         text += f" {done}/{total}"
+        if gradients:
+            text += f", {format_count(gradients)} gradients"
         if not done or done >= total:
             return text
         return f"{text}, {format_seconds((time.time() - since) / done * (total - done))} left"
@@ -125,8 +131,24 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+def format_count(n: float) -> str:
+    """Write a number of gradients in three digits or so.
+
+    Examples
+    --------
+    >>> format_count(999), format_count(12_345), format_count(999_999), format_count(2.6e6)
+    ('999', '12k', '1.0M', '2.6M')
+    """
+    if n < 999.5:
+        return f"{n:.0f}"
+    return f"{n / 1e3:.0f}k" if n < 999.5e3 else f"{n / 1e6:.1f}M"
+
+
 class PhaseColumn(ProgressColumn):
-    """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling."""
+    """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling.
+
+    Beside the latter two are the gradients that the chain has taken.
+    """
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -136,7 +158,6 @@ class PhaseColumn(ProgressColumn):
         """Show the phase of a chain."""
         if not task.completed:
             return Text(self._board.describe(task.fields.get("task_idx", 0)))
-        if task.finished:
-            return Text("done")
         tuning = task.completed < (task.fields.get("marker_pos") or 0)
-        return Text("tuning" if tuning else "sampling")
+        phase = "done" if task.finished else "tuning" if tuning else "sampling"
+        return Text(f"{phase} {task.fields.get('gradients', '')}".rstrip())

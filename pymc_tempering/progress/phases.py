@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from pymc_tempering.progress.board import format_count
+
 __all__ = ["Phase", "Phases", "compiling", "phases"]
 
 
@@ -59,7 +61,7 @@ class Phases:
             return Phase(None, TaskID(0))
         return Phase(self._progress, self._progress.add_task(name, total=steps, note=""))
 
-    def report(self, part: str, done: int, total: int) -> None:
+    def report(self, part: str, done: int, total: int, gradients: int = 0) -> None:
         """Show how far a part of the work is; see :data:`.references.watch.Report`."""
         if self._progress is None:
             return
@@ -74,7 +76,8 @@ class Phases:
         if begins or done == 0:
             name = part[:1].upper() + part[1:]
             self._task = self._progress.add_task(name, total=total, note="")
-        self._progress.update(self._task, completed=done, total=total)
+        note = f"{format_count(gradients)} gradients" if gradients else ""
+        self._progress.update(self._task, completed=done, total=total, note=note)
 
 
 @contextmanager

@@ -2,17 +2,18 @@
 
 import os
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 
-from pymc_tempering.progress.board import format_seconds
+from pymc_tempering.progress.board import format_count, format_seconds
 from pymc_tempering.types import FloatArray
 
 __all__ = [
     "STOPPING",
-    "expected_seconds",
+    "Expected",
+    "expected_gradients",
     "plan",
     "plan_of_moves",
     "plan_of_particles",
@@ -24,18 +25,20 @@ STOPPING = "Ctrl-C stops; the draws after tuning that there are by then are kept
 
 FIRST_TIME = ", and more where the samplers are compiled for the first time"
 
-FIT_GRADIENTS = (5e4, 1.2e5)
-"""Of the search for modes, which all chains share: with one mode, and with many."""
+SEARCH_GRADIENTS = {"none": (1e2, 1.5e4), "default": (2e4, 5.5e4), "thorough": (2e4, 5.5e5)}
+"""Of the search for modes, which all chains share, by how far it goes."""
 
 SCAN_GRADIENTS = {
-    "parallel_tempering": (5.0, 40.0),
-    "gibbs_ct": (5.0, 20.0),
-    "simulated_tempering": (5.0, 20.0),
+    "parallel_tempering": (4.0, 15.0),
+    "gibbs_ct": (3.0, 10.0),
+    "simulated_tempering": (3.0, 10.0),
 }
-"""Of a scan: from three levels with short trajectories to a long ladder with longer ones."""
+"""Of a scan, from the least to the most on seven of eight small models (``benchmarks/spent.py``,
+2026-11-22); where a hard edge rejects many moves it was up to 40."""
 
-_LEAST_SHARE = 0.1
-"""Of the scans that a run has room for, where tuning and draws take as many as they need."""
+ADAPTED_SCANS = {"tuning": (5.0, 40.0), "draws": (4.0, 50.0)}
+"""Scans that adapted numbers of them come to on these, of the 50 that there is room for: of a draw
+of tuning, which ends early, and of one after it."""
 
 _TIMING = 0.05
 _MAX_TIMINGS = 50
@@ -57,76 +60,103 @@ def seconds_of_gradient(density: Any) -> float:
     return float(np.median(times))
 
 
-def expected_seconds(
-    seconds: float,
-    step: str,
+class Expected(NamedTuple):
+    """Gradients that a run is likely to take, at least and at most.
+
+    Attributes
+    ----------
+    total : ndarray of shape (2,)
+        Of the search and all chains.
+    in_turn : ndarray of shape (2,)
+        Of those that are made one after another.
+    """
+
+    total: FloatArray
+    in_turn: FloatArray
+
+
+def expected_gradients(
+    step: Any,
     *,
-    scans: int | FloatArray,
+    search: str,
+    draws: int,
+    tune: int,
     chains: int,
     cores: int | None,
-) -> FloatArray | None:
-    """Least and most time that a run is likely to take; None for steps that cannot be foreseen.
+    most: float = np.inf,
+) -> Expected | None:
+    """Foresee what a run takes; None for steps of which that is not known.
 
     Parameters
     ----------
-    seconds : float
-        Of one gradient.
-    step : str
-        Name of the step method.
-    scans : int or ndarray of shape (2,)
-        Of each chain, tuning included: at least and at most.
-    chains : int
+    step : TemperedStep
+    search : {"none", "default", "thorough"}
+    draws, tune, chains : int
     cores : int, optional
         By default as many as PyMC takes: up to four, of half of those that there are.
-
-    Returns
-    -------
-    ndarray of shape (2,), or None
-
-    Examples
-    --------
-    >>> expected_seconds(1e-5, "parallel_tempering", scans=10_000, chains=4, cores=2).round(1)
-    array([1.5, 9.2])
+    most : float
+        Gradients that the run may take.
     """
-    if step not in SCAN_GRADIENTS:
+    if step.name not in SCAN_GRADIENTS:
         return None
     at_once = min(chains, cores or min(4, max(1, (os.cpu_count() or 2) // 2)))
-    sampling = scans * np.array(SCAN_GRADIENTS[step]) * np.ceil(chains / at_once)
-    return seconds * (np.array(FIT_GRADIENTS) + sampling)
+    fixed = np.full(2, float(step.scans_per_draw))
+    tuning, of_draw = fixed, fixed
+    if getattr(step, "adapts_scans", False):
+        tuning, of_draw = map(np.array, ADAPTED_SCANS.values())
+    scans = tune * tuning + draws * of_draw
+    searched = np.minimum(SEARCH_GRADIENTS[search], step.search_most)
+    chain = np.minimum(scans * SCAN_GRADIENTS[step.name], (most - searched) / chains)
+    return Expected(searched + chains * chain, searched + np.ceil(chains / at_once) * chain)
 
 
 def plan(
-    step: Any, *, draws: int, tune: int | None, chains: int, cores: int | None, compiled: float
+    step: Any,
+    *,
+    search: str,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    compiled: float,
+    most: float = np.inf,
 ) -> str:
     """Say what a run with a tempered step will do, about how long it takes, and how to stop it.
 
     Parameters
     ----------
     step : TemperedStep
+    search : {"none", "default", "thorough"}
     draws, tune, chains, cores
         As in ``pm.sample``.
     compiled : float
         Seconds that the step took to build.
+    most : float
+        Gradients that the run may take.
     """
     tune = step.default_tune_steps if tune is None else tune
     seconds = seconds_of_gradient(step.density)
-    most = (tune + draws) * step.scans_per_draw
-    adaptive = getattr(step, "adapts_scans", False)
-    scans = np.array([_LEAST_SHARE * most if adaptive else most, most])
-    expected = expected_seconds(seconds, step.name, scans=scans, chains=chains, cores=cores)
-    time, blind = "", bool(getattr(step.density, "no_gradient", ""))
-    # of slices, the number of evaluations follows the dimension and the shape
-    if expected is not None and not blind:
-        low, high = (format_seconds(value) for value in np.maximum(expected, 1.0))
-        time = f" This takes about {low} to {high}{FIRST_TIME}."
-    many = "1 chain" if chains == 1 else f"each of {chains} chains"
+    expected = expected_gradients(
+        step, search=search, draws=draws, tune=tune, chains=chains, cores=cores, most=most
+    )
+    takes, blind = "", bool(getattr(step.density, "no_gradient", ""))
     evaluated, fit = "a gradient", "search for modes and fit them"
     if blind:
         evaluated, fit = "the density", "fit a Gaussian to draws"
+    if expected is not None and not blind:
+        low, high = (format_seconds(s) for s in np.maximum(seconds * expected.in_turn, 1.0))
+        least, greatest = map(format_count, expected.total)
+        takes = f" This takes about {least} to {greatest} gradients, {low} to {high}{FIRST_TIME}."
+    # of slices, the number of evaluations follows the dimension and the shape
+    if np.isfinite(most):
+        what = "evaluations" if blind else "gradients"
+        takes += f" No more than {int(most):,} {what} (`max_gradients`)."
+    many = "1 chain" if chains == 1 else f"each of {chains} chains"
+    up_to = "up to " if getattr(step, "adapts_scans", False) else ""
     return (
         f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, {_short(seconds)} for "
-        f"{evaluated}. In {many}: {fit}, tune ({tune} draws), sample ({draws} "
-        f"draws of {'up to ' if adaptive else ''}{step.scans_per_draw} scans).{time}\n{STOPPING}"
+        f"{evaluated}. In {many}: {fit}, tune ({tune} draws), sample ({draws} draws of {up_to}"
+        f"{step.scans_per_draw} scans).{takes}\n{STOPPING}"
     )
 
 
@@ -165,7 +195,8 @@ def plan_of_particles(
         0 for no pilot run.
     """
     seconds = seconds_of_gradient(density)
-    pilot = np.array(FIT_GRADIENTS) + pilot_scans * np.array(SCAN_GRADIENTS["parallel_tempering"])
+    of_scan = np.array(SCAN_GRADIENTS["parallel_tempering"])
+    pilot = np.array(SEARCH_GRADIENTS["default"]) + pilot_scans * of_scan
     particles = (2 if direction == "both" else 1) * n_particles * n_gradients
     expected = seconds * (particles * np.array([1.0, 1.5]) + (pilot if pilot_scans else 0.0))
     low, high = (format_seconds(value) for value in np.maximum(expected, 1.0))

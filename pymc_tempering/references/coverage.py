@@ -48,6 +48,7 @@ class Search:
         """Those of :data:`pymc_tempering.results.statistics.STATISTICS` that say it."""
         fitted = len(self.hits) - self.n_left_out
         return {
+            "search_gradients": self.n_gradients,
             "search_starts": self.n_starts,
             "search_modes": len(self.hits),
             "search_left_out": self.n_left_out,

@@ -39,7 +39,7 @@ _EXACT = 1e-6
 
 @density_guard()
 def fit_gaussian(
-    density: Density, start: GaussianBase, rng: np.random.Generator
+    density: Density, start: GaussianBase, rng: np.random.Generator, most: float = np.inf
 ) -> tuple[GaussianBase, int]:
     """Climb the ELBO from a Gaussian, to one of full rank up to 200 dimensions.
 
@@ -57,6 +57,8 @@ def fit_gaussian(
     start : GaussianBase
         Near a mode, and not too wide.
     rng : numpy.random.Generator
+    most : float
+        Gradients, after which the fit stays as it is.
 
     Returns
     -------
@@ -74,6 +76,8 @@ def fit_gaussian(
     n_gradients = n_settled = 0
     while n_settled < _N_AVERAGED:
         n_pairs = (2 * dim if n_settled else dim + dim // 4) + 10 if full else _N_PAIRS_DIAGONAL
+        if n_gradients + 2 * n_pairs > most:
+            break
         eps = rng.standard_normal((n_pairs, dim))
         u = np.concatenate([eps, -eps])
         z = np.ascontiguousarray(mean + (u @ scale.T if full else u * scale))

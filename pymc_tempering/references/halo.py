@@ -34,7 +34,11 @@ _N_LOOKED_AT = 64
 
 
 def find_halos(
-    density: Density, fits: Sequence[LocalFit], negligible: float, rng: np.random.Generator
+    density: Density,
+    fits: Sequence[LocalFit],
+    negligible: float,
+    rng: np.random.Generator,
+    most: float = np.inf,
 ) -> tuple[list[LocalFit], int]:
     """Look for wide mass around the best fits.
 
@@ -47,6 +51,8 @@ def find_halos(
     negligible : float
         nats below the best of their masses at which a halo does not matter.
     rng : numpy.random.Generator
+    most : float
+        Gradients; with too few it is not looked any further.
 
     Returns
     -------
@@ -67,12 +73,15 @@ def find_halos(
     n_gradients = 0
     best = max(fit.mass for fit in fits)
     for fit in fits[:MOST_FITS]:
+        left = most - n_gradients - _N_DRAWS_EACH * WIDTHS.size - N_DRAWS - _N_LOOKED_AT
+        if left < 0:
+            break
         elbos = [_elbo(density, fit.base, width, rng) for width in WIDTHS]
         n_gradients += _N_DRAWS_EACH * WIDTHS.size
         top = _second_maximum(elbos)
         if top is None or elbos[top] < best - negligible - fit.base.dim:
             continue
-        base, n_fit = fit_gaussian(density, _widened(fit.base, WIDTHS[top]), rng)
+        base, n_fit = fit_gaussian(density, _widened(fit.base, WIDTHS[top]), rng, left)
         halo = assess(density, base, 0, rng)
         n_gradients += n_fit + N_DRAWS
         if halo is None or halo.mass < best - negligible:

@@ -11,7 +11,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references.ascent import ascend
+from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import MAX_DIP, Basin
 from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.elbo import dip_between, evaluate_elbo
@@ -130,6 +130,7 @@ def refine(
     coordinates: Coordinates,
     units: FloatArray,
     rng: np.random.Generator,
+    most: float = np.inf,
 ) -> tuple[LocalFit | None, int]:
     """Fit a mode that is no Gaussian, from the best place on the way to it.
 
@@ -148,19 +149,25 @@ def refine(
     units : ndarray of shape (D,)
         Rough standard deviations.
     rng : numpy.random.Generator
+    most : float
+        Gradients; with too few nothing is fitted.
 
     Returns
     -------
     fit : LocalFit or None
     n_gradients : int
     """
+    # an ascent, the candidates, and what tells how good the fit is
+    beside = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * _N_CANDIDATE_DRAWS + _N_REFINED_DRAWS
+    if most < beside:
+        return None, 0
     path = ascend(density, basin.start[None], coordinates, n_path=_N_PATH)
     candidates = [GaussianBase(path.path[i], _FIRST_SCALE * units) for i in _CANDIDATES]
     if shape is not None:
         candidates.append(shape)
     elbos = [evaluate_elbo(density, base, rng, _N_CANDIDATE_DRAWS).value for base in candidates]
     n_gradients = path.n_gradients + len(candidates) * _N_CANDIDATE_DRAWS
-    base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng)
+    base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - beside)
     fit = assess(density, base, basin.hits, rng, _N_REFINED_DRAWS)
     return fit, n_gradients + n_fit + _N_REFINED_DRAWS
 

@@ -43,6 +43,7 @@ def fit_by_draws(
     rng: np.random.Generator,
     *,
     prior_points: FloatArray,
+    most: float = np.inf,
     report: Report = unwatched,
 ) -> Prepared:
     """Fit one Gaussian to a density that has no gradient.
@@ -55,6 +56,8 @@ def fit_by_draws(
     rng : numpy.random.Generator
     prior_points : ndarray of shape (n, D)
         Draws of the prior; without enough of them, points around the start.
+    most : float
+        Evaluations that it may take, those of one round at least.
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
@@ -75,8 +78,11 @@ def fit_by_draws(
     n = min(max(_N_DRAWS, _DRAWS_PER_DIM * density.dim), _MOST_DRAWS)
     base, place = GaussianBase.from_draws(points), points[0]
     n_done = n_settled = 0
-    while n_done < MOST_ROUNDS and n_settled < _N_SETTLED:
-        report("draws and weights", n_done, MOST_ROUNDS)
+    n_rounds = MOST_ROUNDS
+    if np.isfinite(most):
+        n_rounds = int(np.clip((most - _N_ELBO - len(prior_points)) // n, 1, MOST_ROUNDS))
+    while n_done < n_rounds and n_settled < _N_SETTLED:
+        report("draws and weights", n_done, n_rounds)
         n_done += 1
         path = TemperedPath.from_base(density, GaussianBase(base.mean, _WIDENING * base.scale))
         u = rng.standard_normal((n, density.dim))
@@ -90,7 +96,7 @@ def fit_by_draws(
         base = GaussianBase.from_draws(chosen, n_effective=1.0 / (weights**2).sum())
         place = chosen[0]
         n_settled += power == 1.0
-    report("draws and weights", MOST_ROUNDS, MOST_ROUNDS)
+    report("draws and weights", n_rounds, n_rounds)
     elbo = evaluate_elbo(density, base, rng, _N_ELBO).value
     fitted = GaussianBase(base.mean, base.scale, elbo if np.isfinite(elbo) else None)
     n_evaluations = n_done * n + _N_ELBO + len(prior_points)

@@ -38,6 +38,7 @@ def prepare(
     rng: np.random.Generator,
     *,
     search: str = "default",
+    most: float = np.inf,
     report: Report = unwatched,
 ) -> Prepared:
     """Find the modes of a target and fit each: the pipeline that everything starts from.
@@ -54,6 +55,8 @@ def prepare(
     rng : numpy.random.Generator
     search : {"default", "thorough", "none"}
         See :data:`.search.SEARCHES`.
+    most : float
+        Gradients that it may take.
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
@@ -64,10 +67,12 @@ def prepare(
     """
     report("starting points", 0, 0)
     with one_blas_thread():
-        points, effort = None, SEARCHES[search]
+        points, effort = None, SEARCHES[search].within(most)
         if isinstance(density, CompiledDensity) and density.no_gradient:
             points = prior_points(density, rng, N_PRIOR_STARTS)
-            found: Prepared = fit_by_draws(density, start, rng, prior_points=points, report=report)
+            found: Prepared = fit_by_draws(
+                density, start, rng, prior_points=points, most=most, report=report
+            )
         else:
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))

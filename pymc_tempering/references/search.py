@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.endless import Rise, first_rise
+from pymc_tempering.engine.path.endless import NO_RISE, Rise, first_rise
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
@@ -48,11 +48,24 @@ class Effort(NamedTuple):
         Of all starts and ascents, and of telling apart where they end.
     n_for_one_mode : float
         The same, after which a search that knows of one mode alone ends.
+    most : float
+        Of these and all fits; the search ends with what it knows by then.
     """
 
     n_starts: int
     n_gradients: int
     n_for_one_mode: float = math.inf
+    most: float = math.inf
+
+    def within(self, most: float) -> "Effort":
+        """Effort of no more gradients than these, half of them for starts and ascents.
+
+        Examples
+        --------
+        >>> SEARCHES["thorough"].within(20_000)
+        Effort(n_starts=500000, n_gradients=10000, n_for_one_mode=inf, most=20000)
+        """
+        return self._replace(n_gradients=int(min(self.n_gradients, most / 2)), most=most)
 
 
 SEARCHES = {
@@ -128,11 +141,15 @@ class _Searcher:
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins = Basins(density)
-        self._shapes = Shapes(density, rng, effort.n_gradients // 5)
+        # each of the two shares goes over by no more than the fit under way
+        self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
         self._known = KnownModes(density)
         self._n_ascents = self._in_vain = 0
-        self._ascend(start[None], _FIRST_GRADIENTS)
+        first_gradients = int(min(_FIRST_GRADIENTS, effort.most / 8))
+        self._ascend(start[None], first_gradients)
         for _ in range(_MOST_REPEATS):
+            if self._n_ascents + self._shapes.n_gradients > effort.most / 2:
+                break
             found = self._shapes.measure(0, self._basins.known[0], self._units)
             if found is None or (found.is_maximum and found.gain < _MOST_GAIN):
                 break
@@ -142,7 +159,7 @@ class _Searcher:
             if inside(density, start[None])[0]:
                 self._coordinates = Coordinates.of(found.base)
                 self._basins = Basins(density)
-                self._ascend(start[None], _FIRST_GRADIENTS)
+                self._ascend(start[None], first_gradients)
         self._shapes.improve(0, self._basins.known[0], self._coordinates, self._units)
         if (first := self._shapes.fits.get(0)) is not None:
             # later ascents take a fifth of the steps
@@ -246,7 +263,8 @@ class _Searcher:
         fits = merge(self._density, list(self._shapes.fits.values()))
         n_halos = 0
         if self._effort.n_starts > 1:
-            halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng)
+            left = self._effort.most - self._n_looked - self._shapes.n_gradients
+            halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng, left)
             fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
@@ -254,7 +272,8 @@ class _Searcher:
         others += [basin.hits for basin in self._without_fit]
         masses = softmax([fit.mass for fit in kept])
         bases = tuple(fit.base for fit in kept)
-        rise = self._rise(bases[0])
+        spent = self._n_looked + self._shapes.n_gradients + n_halos
+        rise = self._rise(bases[0]) if spent < self._effort.most else NO_RISE
         search = Search(
             hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(others),
             n_left_out=len(others),

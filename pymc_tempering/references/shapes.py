@@ -29,6 +29,8 @@ class Shapes:
     rng : numpy.random.Generator
     share : int
         Gradients for curvatures, and as many for variational fits.
+    most : float
+        Of all variational fits, the last one included; infinite where `share` alone counts.
 
     Attributes
     ----------
@@ -39,8 +41,10 @@ class Shapes:
         Of all fits.
     """
 
-    def __init__(self, density: Density, rng: np.random.Generator, share: int) -> None:
-        self._density, self._rng, self._share = density, rng, share
+    def __init__(
+        self, density: Density, rng: np.random.Generator, share: int, most: float = np.inf
+    ) -> None:
+        self._density, self._rng, self._share, self._most = density, rng, share, most
         self.fits: dict[int, LocalFit] = {}
         self.curvatures: dict[int, tuple[GaussianBase, float]] = {}
         self._n_measured = self._n_refined = 0
@@ -80,7 +84,10 @@ class Shapes:
         if fit is not None and fit.variance <= GAUSSIAN:
             return
         shape, _ = self.curvatures.get(i, (None, 0.0))
-        better, n_gradients = refine(self._density, basin, shape, coordinates, units, self._rng)
+        left = self._most - self._n_refined
+        better, n_gradients = refine(
+            self._density, basin, shape, coordinates, units, self._rng, left
+        )
         self._n_refined += n_gradients
         if better is not None and (fit is None or better.elbo > fit.elbo):
             self.fits[i] = better
@@ -96,7 +103,7 @@ class Shapes:
         for i in rest[:MOST_FITS]:
             if self._n_measured < most and not basins[i].measured:
                 self.measure(i, basins[i], units)
-            tally.add()
+            tally.add(self.n_gradients)
         best = sorted(self.fits, key=lambda i: self.fits[i].mass, reverse=True)
         runaways = [i for i in rest if not basins[i].converged]
         poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
@@ -104,7 +111,7 @@ class Shapes:
         for i in poor[:MOST_REFINED]:
             if self._n_refined < self._share:
                 self.improve(i, basins[i], coordinates, units)
-            tally.add()
+            tally.add(self.n_gradients)
         for i, fit in self.fits.items():
             peak = None
             if fit.variance > GAUSSIAN:

@@ -1,14 +1,21 @@
 """How far fits are, for whoever wants to show it. Nothing that fits reads it."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 __all__ = ["Report", "Tally", "unwatched"]
 
-type Report = Callable[[str, int, int], None]
-"""Called with a part of the work, how many of its steps are done, and how many there are to be."""
+
+class Report(Protocol):
+    """Called with a part of the work, how many of its steps are done, and how many there are to be.
+
+    And with the gradients that it took so far, where the steps are none themselves.
+    """
+
+    def __call__(self, part: str, done: int, total: int, gradients: int = 0) -> None:
+        """Take note of it."""
 
 
-def unwatched(part: str, done: int, total: int) -> None:
+def unwatched(part: str, done: int, total: int, gradients: int = 0) -> None:
     """Report to nobody."""
 
 
@@ -26,8 +33,8 @@ class Tally:
     --------
     >>> tally = Tally(lambda *state: print(*state), "local fits", 2)
     local fits 0 2
-    >>> tally.add()
-    local fits 1 2
+    >>> tally.add(500)
+    local fits 1 2 500
     """
 
     def __init__(self, report: Report, part: str, total: int) -> None:
@@ -35,7 +42,7 @@ class Tally:
         self.total = total
         report(part, 0, total)
 
-    def add(self) -> None:
-        """Count a step."""
+    def add(self, gradients: int) -> None:
+        """Count a step, with the gradients of all so far."""
         self._done += 1
-        self._report(self._part, self._done, max(self.total, self._done))
+        self._report(self._part, self._done, max(self.total, self._done), gradients)

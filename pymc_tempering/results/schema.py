@@ -60,6 +60,11 @@ TEMPERING: dict[str, Entry] = {
     "support_mass": Entry(("chain",), "", "mass of the base where the target is positive"),
     "n_round_trips": Entry(("chain",), "", "round trips after tuning"),
     "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
+    "search_gradients": Entry(
+        ("chain",), "", "evaluations of the search for modes, once for all chains"
+    ),
+    "tuning_gradients": Entry(("chain",), "", "evaluations of tuning, or before the draws kept"),
+    "draws_gradients": Entry(("chain",), "", "evaluations of the draws"),
     "n_components": Entry(("chain",), "", "local fits in the mixture that the path starts from"),
     "component_arrivals": Entry(
         ("chain", "component"), "", "arrivals from each component of the base, the wide one first"

@@ -145,6 +145,7 @@ STATISTICS: dict[str, Statistic] = {
         "arrivals at the target from the base in the draw", _scalar("pt", *_COUPLED)
     ),
     "n_gradients": _count("evaluations of the density and its gradient"),
+    "gradients_so_far": _count("evaluations since the chain began, those of tuning included"),
     "n_divergences": _count("trajectories with an energy error above 1000 nats"),
     "n_zero_density": _count("trajectories that ran into zero density"),
     "n_bad_gradients": _count("points of finite density whose gradient was not finite"),
@@ -172,6 +173,12 @@ STATISTICS: dict[str, Statistic] = {
     "log_z_se_before": Statistic("its error", _scalar("pt"), "nats"),
     "n_unreached_modes": _count(
         "modes that local fits found, and no draw comes from", _scalar("pt")
+    ),
+    "search_gradients": _count(
+        "evaluations of the search for modes and its fits, once for all chains"
+    ),
+    "scans_asked": _count(
+        "scans of each draw that the error asked for takes, or that were asked for", _scalar("pt")
     ),
     "search_starts": _count("starts of the search for modes; the same for all draws"),
     "search_modes": _count("distinct places that these starts led to"),

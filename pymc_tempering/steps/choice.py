@@ -28,10 +28,10 @@ from pymc_tempering.references.mixture import (
     with_fit_of_strays,
 )
 from pymc_tempering.results.statistics import N_COMPONENTS
-from pymc_tempering.steps.visits import not_visited
+from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["ReferenceChoice", "Round", "log_reference", "settled_rule"]
+__all__ = ["ReferenceChoice", "Round", "log_reference", "n_to_settle", "settled_rule"]
 
 MAX_REJECTION = 0.5
 """Rejection rate between mixture and target beyond which the Gaussian stays. Mixtures that cover
@@ -76,6 +76,11 @@ def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:
     return path.mixture.log_density(z, path.coordinates)
 
 
+def n_to_settle(rule: str, fits: Sequence[GaussianBase]) -> int:
+    """Evaluations of the density that :func:`settled_rule` takes."""
+    return _CHECKED * len(fits) if rule == "measured" and fits and one_place(fits) else 0
+
+
 def settled_rule(rule: str, density: Density, fits: Sequence[GaussianBase]) -> str:
     """Rule of a chain, which is the wide Gaussian where fits of one place are of no Gaussian.
 
@@ -88,7 +93,7 @@ def settled_rule(rule: str, density: Density, fits: Sequence[GaussianBase]) -> s
     density : Density
     fits : sequence of GaussianBase
     """
-    if rule != "measured" or not fits or not one_place(fits):
+    if not n_to_settle(rule, fits):
         return rule
     # a check and no draw: the same in every chain
     rng = np.random.default_rng(0)
@@ -191,9 +196,18 @@ class ReferenceChoice(Stateful):
         n, self.n_evaluations = self.n_evaluations, 0
         return n
 
-    def look(self, density: Density, positions: FloatArray) -> None:
-        """Note in how many modes, of those that may hold much, no draw of a round lies."""
-        if self.unsure and len(positions) >= _ENOUGH_SCANS:
+    def look(self, density: Density, positions: FloatArray, left: float = np.inf) -> None:
+        """Note in how many modes, of those that may hold much, no draw of a round lies.
+
+        Parameters
+        ----------
+        density : Density
+        positions : ndarray of shape (n, D)
+        left : float
+            Gradients; it is not looked where they might not be enough.
+        """
+        enough = len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * len(self.unsure)
+        if self.unsure and enough:
             self.n_missed, n = not_visited(density, positions, self.unsure)
             self.n_evaluations += n
 

@@ -15,12 +15,15 @@ from rich.progress import ProgressColumn
 
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import Kept
+from pymc_tempering.engine.ensembles.ensemble import Ensemble
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
+from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
@@ -34,17 +37,13 @@ from pymc_tempering.references.given import check_cover, check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
+from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
-from pymc_tempering.steps.progress import progress_columns, progress_update
+from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TemperedStep", "TemperedStepState", "base_id", "is_diverging"]
-
-DIVERGING_SHARE = 0.1
-"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
-them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
-replica that cannot move at all has them one after the other."""
+__all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 
 
 @dataclass_state
@@ -81,6 +80,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
     kept: Kept | None = None
     """Where chains are kept while they are sampled."""
+    share: float = np.inf
+    """Gradients that each chain may take."""
+    search_most: float = np.inf
+    """Gradients that the search for modes may take."""
     _journal: Journal | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -106,6 +109,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._compile(model, base)
         self.dim = self._density.dim
         self._board = Board()
+        self._account = Account()
         self.rng = get_random_generator(rng)
         self.tune = True
         self._missing = None
@@ -148,6 +152,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
                 raise KeyboardInterrupt
             self._missing = int(tune) + int(draws)
         self.rng = get_random_generator(rng, copy=False)
+        self._account = Account(self.share)
         self.tune = tune > 0
         self._n_tune, self._n_draws = int(tune), int(draws)
         self._board.start_chain()
@@ -183,12 +188,37 @@ class TemperedStep(ProgressHooks, BlockedStep):
         # what PyMC calls the log density of the draw, in its own coordinates
         values["model_logp"] -= points.angles.log_jacobian(target)
         values["perf_counter_diff"] = perf_counter() - started
+        self._account.n_spent += values["n_gradients"]
+        values["gradients_so_far"] = self._account.n_spent
         # PyMC's trace reads the values by position, in the order of the point that it passes
         values |= self.searched
         record = {name: position[name] for name in point}, [self._recorder.record(values)]
         if journal is not None:
             journal.record(self, record)
         return record
+
+    @property
+    def n_searched(self) -> int:
+        """Gradients that the search for modes took; 0 before it."""
+        return 0 if self._fits is None else self._fits.search.n_gradients
+
+    @property
+    def least_share(self) -> int:
+        """Gradients that a chain cannot do without."""
+        raise NotImplementedError
+
+    def _idle(
+        self, point: dict[str, np.ndarray], totals: Totals, n_gradients: int = 0
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        """Make a draw without any scan, where gradients have run out: the position stays."""
+        counts = counts_by_name(new_counts()) | {"n_gradients": n_gradients}
+        values = self._recorder.blank() | self._recorder.counted(counts) | totals.statistics()
+        return self._density.points.ravel(point), values
+
+    def _charge_beside(self, ensemble: LadderLike | Ensemble) -> None:
+        """Count evaluations that no draw recorded, so that they are of the chain's share."""
+        self._account.n_spent += ensemble.n_beside
+        ensemble.n_beside = 0
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
         """Fit the modes of the model, once for all chains that are sampled with this step.
@@ -220,14 +250,15 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def plan(self, **run: Any) -> str:
         """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""
-        return plan(self, **run)
+        return plan(self, search=self._search, **run)
 
     def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
         report = report or self._board.report
         start = self._density.start
         fits = prepare(
-            self._density, start, shared_generator(rng), search=self._search, report=report
-        )
+            self._density, start, shared_generator(rng), search=self._search,
+            most=self.search_most, report=report,
+        )  # fmt: skip
         if self._reference is not None:
             check_cover(self._path(fits.anchor), np.vstack([start, fits.modes]))
         return fits
@@ -311,17 +342,3 @@ def _check_base(
     if isinstance(base, xr.DataTree):
         return GaussianBase.from_draws(unconstrained_draws(base, density)), None
     return check_gaussian(base, density, ("advi", *REFERENCES)), None
-
-
-def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
-    """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
-
-    PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
-    which has one trajectory in a draw.
-
-    Examples
-    --------
-    >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
-    (False, True, True)
-    """
-    return n_target_divergences > DIVERGING_SHARE * n_scans

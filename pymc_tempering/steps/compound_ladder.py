@@ -77,6 +77,8 @@ class CompoundLadder(Stateful):
     path: PriorPath
     moves: PyMCMoves
     swap_scheme: int
+    n_beside = 0
+    """Not counted: chains of these moves have no bound on their evaluations."""
     mixture = None
     """The path starts at the prior, not at a mixture."""
 

@@ -17,10 +17,12 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_flag, check_positive, check_unknown
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
-from pymc_tempering.steps.common import TemperedStep, TemperedStepState, is_diverging
+from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
-from pymc_tempering.steps.pilot import Pilot, PilotResult, PilotStart
-from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.pilot import MAX_LEVELS, Pilot, PilotResult, PilotStart
+from pymc_tempering.steps.progress import Totals, is_diverging
+from pymc_tempering.steps.scans import block_within
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -119,6 +121,8 @@ class CoupledStep(TemperedStep):
         self._adapter: BiasAdapter | None = None
         self._barrier = np.nan
         self._totals = Totals()
+        self._n_tuned = 0
+        self._tuned_pair = [0, 0]  # its scans, and their gradients
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, anchor, modes = self._first_base()
@@ -132,6 +136,7 @@ class CoupledStep(TemperedStep):
                 adapt_base=self.adapt_base, n_steps=n_pilot, settings=self._settings, rng=self.rng,
             )  # fmt: skip
             return
+        self._account.n_spent += len(places)
         inside = [z for z in places if np.isfinite(self._density.value_and_grad(z)[0])]
         inside = inside or [self._density.points.ravel(point)]
         self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
@@ -159,7 +164,7 @@ class CoupledStep(TemperedStep):
 
     def _end_pilot(self, pilot: Pilot) -> None:
         found = pilot.result()
-        n_blocks = self._n_tune - self._n_tune // _PILOT_SHARE
+        n_blocks = max(self._n_tune - self._n_tuned, 1)
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
         self._start_pair(found.path, found, middle, top, n_blocks)
         self._pilot = None
@@ -181,14 +186,57 @@ class CoupledStep(TemperedStep):
             self._start_chain(point)
         if self._pilot is not None and self._pilot.finished:
             self._end_pilot(self._pilot)
-        return self._step_pilot(self._pilot) if self._pair is None else self._step_pair(self._pair)
+        pair, pilot = self._pair, self._pilot
+        n_scans = self._scans_of_next()
+        self._n_tuned += self.tune
+        if not n_scans:
+            return self._idle(point, self._totals)
+        if pair is not None:
+            return self._step_pair(pair, n_scans)
+        assert pilot is not None
+        return self._step_pilot(pilot, n_scans)
 
-    def _step_pilot(self, pilot: Any) -> tuple[FloatArray, dict[str, Any]]:
-        record = pilot.run(self.scans_per_draw, self.rng)
+    def _most_of_draw(self) -> int:
+        """Gradients that the scans of a draw take at most."""
+        return self.scans_per_draw * (1 + 2 * self._settings.most_evaluations(self.dim))
+
+    @property
+    def least_share(self) -> int:
+        """Gradients that a chain cannot do without."""
+        pilot = LEAST_SCANS * (MAX_LEVELS * self._settings.most_evaluations(self.dim))
+        return pilot + 2 * (self._most_of_draw() + BESIDE_SCANS)
+
+    def _scans_of_next(self) -> int:
+        """Scans of the draw that follows; none where gradients are not enough for them."""
+        account, n_scans = self._account, self.scans_per_draw
+        most = self._most_of_draw() // n_scans
+        if not self.tune:
+            return n_scans if account.fitting(n_scans, most) == n_scans else 0
+        if self._pair is None and self._pilot is not None:
+            most = self._pilot.ladder.n_levels * self._settings.most_evaluations(self.dim)
+            n_scans = block_within(n_scans, MAX_LEVELS, account.to_tune / _PILOT_SHARE)
+        elif account.is_limited:
+            if account.left_to_tune <= 0.0:
+                return 0
+            n_done, n_gradients = self._tuned_pair
+            expected = n_gradients / n_done if n_done else most / 4
+            n_steps = max(self._n_tune - self._n_tuned, 1)
+            n_scans = int(np.clip(account.left_to_tune // (n_steps * expected), 1, n_scans))
+        # what the end of a round and the first draw cannot do without
+        return account.fitting(n_scans, most, reserve=self._most_of_draw() + BESIDE_SCANS)
+
+    def _step_pilot(self, pilot: Pilot, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
+        left = self._account.to_tune / _PILOT_SHARE - self._account.n_spent
+        record = pilot.run(n_scans, self.rng, left=left)
+        self._charge_beside(pilot.ladder)
         return pilot.ladder.target_position, self._pilot_statistics(pilot.ladder, record)
 
-    def _step_pair(self, pair: TemperedPair) -> tuple[FloatArray, dict[str, Any]]:
-        record = pair.run(self.scans_per_draw, self.rng, adapt=self.tune)
+    def _step_pair(self, pair: TemperedPair, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
+        record = pair.run(n_scans, self.rng, adapt=self.tune)
+        self._charge_beside(pair)
+        if self.tune:
+            self._tuned_pair[0] += n_scans
+            self._tuned_pair[1] += record.counts["n_gradients"]
         statistics = self._statistics(pair, record)
         if self._adapter is not None:
             log_occupancy = self._log_occupancy(pair, record.delta)
@@ -252,6 +300,8 @@ class CoupledStep(TemperedStep):
             "n_tune": self._n_tune,
             "barrier": self._barrier,
             "totals": self._totals.state(),
+            "account": self._account.state(),
+            "tuned": [self._n_tuned, *self._tuned_pair],
         }
 
     @chain.setter
@@ -261,6 +311,8 @@ class CoupledStep(TemperedStep):
             return
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
         self._totals = Totals.restored(state["totals"])
+        self._account.set_state(state["account"])
+        self._n_tuned, *self._tuned_pair = state["tuned"]
         if "pilot" in state:
             self._pilot = Pilot.from_state(
                 state["pilot"],
@@ -273,5 +325,6 @@ class CoupledStep(TemperedStep):
             self._pair = self._pair_class.restored(
                 state["pair"], path=self._any_path(), **self._pair_options
             )
+            self._pair.n_beside = 0
         if "adapter" in state:
             self._adapter = BiasAdapter.restored(state["adapter"])

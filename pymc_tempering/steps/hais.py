@@ -27,14 +27,9 @@ from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.steps.common import (
-    TemperedStep,
-    TemperedStepState,
-    base_id,
-    is_diverging,
-)
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
 from pymc_tempering.steps.pilot import PilotStart
-from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.progress import Totals, is_diverging
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]
@@ -243,7 +238,10 @@ class HAIS(TemperedStep):
         """Everything that changes during a chain; None before its first step."""
         if self._tuner is None:
             return None
-        return self._tuner.state() | {"totals": self._totals.state()}
+        return self._tuner.state() | {
+            "totals": self._totals.state(),
+            "account": self._account.state(),
+        }
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
@@ -251,6 +249,7 @@ class HAIS(TemperedStep):
         if state is not None:
             self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
             self._totals = Totals.restored(state["totals"])
+            self._account.set_state(state["account"])
 
 
 def annealing_settings(

@@ -8,14 +8,13 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ScheduleError
-from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -25,18 +24,14 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
-from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
-from pymc_tempering.steps.common import (
-    TemperedStep,
-    TemperedStepState,
-    is_diverging,
-)
+from pymc_tempering.steps.choice import ReferenceChoice, n_to_settle, settled_rule
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
-from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS, scans_for_error
+from pymc_tempering.steps.scan_plan import ScanPlan
+from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -44,7 +39,6 @@ __all__ = ["ParallelTempering"]
 
 DEFAULT_N_LEVELS = 24
 _FIRST_N_LEVELS = 12
-_FEW_SCANS = 10
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
@@ -216,6 +210,7 @@ class ParallelTempering(TemperedStep):
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
         fits, unsure = ((), ()) if self._fits is None else (self._fits.fits, self._fits.unsure)
+        self._account.n_spent += n_to_settle(self._rule, fits)
         choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits, unsure)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if choice.mixture_at_start is not None:
@@ -251,21 +246,32 @@ class ParallelTempering(TemperedStep):
         if run is None:
             return
         run.ladder.stop_adaptation()
-        n_scans = self.scans_per_draw
-        if self.adapts_scans and run.tuner.finished:
-            n_scans = scans_for_error(run.tuner.scan_variance, self._n_draws, self.chain_error)
         self._run = LadderRun(
-            run.ladder, run.tuner, run.choice,
-            n_unreached_modes=run.n_unreached_modes, n_scans=n_scans,
+            run.ladder, run.tuner, run.choice, n_unreached_modes=run.n_unreached_modes
+        )
+        self._scans.settle(self._run)
+
+    @property
+    def _scans(self) -> ScanPlan:
+        return ScanPlan(
+            self.scans_per_draw, self.adapts_scans, self.chain_error, self._n_draws,
+            self._account, self._settings.most_evaluations(self.dim),
         )  # fmt: skip
+
+    @property
+    def least_share(self) -> int:
+        """Gradients that a chain cannot do without."""
+        return self._scans.least_share(self.n_levels)
 
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         run = self._run or self._start_chain(point)
         adapt = self.tune and not run.tuner.finished
         if self.tune:
-            n_scans = self.scans_per_draw if adapt or not self.adapts_scans else 1
+            n_scans = self._scans.of_tuning(run, adapt=adapt, max_levels=self.n_levels)
         else:
-            n_scans = run.n_scans or self.scans_per_draw
+            n_scans = self._scans.of_draw(run)
+        if not n_scans:
+            return self._idle(point, run.totals, run.choice.counted())
         record = run.ladder.run(
             n_scans,
             self.rng,
@@ -273,59 +279,21 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = self._statistics(run, record)
+        statistics = run.statistics(record, tuning=self.tune, adapts_scans=self.adapts_scans)
+        statistics |= self._recorder.counted(record.counts)
         target = run.ladder.target_position
         if adapt:
-            run.tuner.update(run.ladder, record, self.rng)
+            left = self._account.left_to_tune - record.counts["n_gradients"]
+            run.tuner.update(run.ladder, record, self.rng, left=left)
+        self._charge_beside(run.ladder)
         return target, statistics
-
-    def _statistics(self, run: LadderRun, record: ScanRecord) -> dict[str, Any]:
-        ladder, counts = run.ladder, record.counts
-        # one divergence in a draw of few scans is no tenth of its trajectories
-        n_scans = max(len(record.delta), _FEW_SCANS) if self.adapts_scans else len(record.delta)
-        diverging = is_diverging(counts["n_target_divergences"], n_scans)
-        if not self.tune:
-            run.totals.count(
-                diverging=diverging,
-                round_trips=counts["n_round_trips"],
-                restarts=counts["n_tempered_restarts"],
-            )
-            run.totals.add_log_weights(
-                neighbour_log_weights(record.delta, ladder.betas),
-                (1.0, -1.0),
-            )
-        run.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
-        run.n_draws += 1
-        return run.totals.statistics() | {
-            "delta": round_delta(record.delta),
-            "betas": ladder.betas,
-            "swap_acceptance_rate": record.swap_acceptance_rate,
-            "acceptance_rate": record.acceptance_rate,
-            "step_size": ladder.scales,
-            "replica": ladder.replica_at,
-            "global_barrier": run.barrier_sum / run.n_draws,
-            **self._recorder.counted(counts),
-            "diverging": diverging,
-            "n_unreached_modes": run.n_unreached_modes + run.choice.n_missed,
-            **run.choice.statistics(ladder, record),
-            "base_id": ladder.path.base_id,
-            "model_logp": ladder.target_log_density,
-        }
 
     @property
     def chain(self) -> dict[str, Any] | None:
         """Everything that changes during a chain; None before its first step."""
         if self._run is None:
             return None
-        run = self._run
-        return {
-            "ladder": run.ladder.state(),
-            "tuner": run.tuner.state(),
-            "totals": run.totals.state(),
-            "sums": [run.barrier_sum, run.n_draws, run.n_unreached_modes, run.n_scans],
-            "choice": run.choice.state(),
-            "n_draws": self._n_draws,
-        }
+        return self._run.state() | {"n_draws": self._n_draws, "account": self._account.state()}
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
@@ -333,9 +301,11 @@ class ParallelTempering(TemperedStep):
         if state is None:
             return
         ladder = self._restored_ladder(state["ladder"])
+        ladder.n_beside = 0  # what it took to put replicas where they were
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
         tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
         self._n_draws = state["n_draws"]
+        self._account.set_state(state["account"])
         totals = Totals.restored(state["totals"])
         self._run = LadderRun(ladder, tuner, choice, totals, *state["sums"])
 

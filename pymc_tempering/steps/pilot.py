@@ -138,15 +138,24 @@ class Pilot(Stateful):
         """Whether no round is left."""
         return self.tuner.finished
 
-    def run(self, n_scans: int, rng: np.random.Generator) -> ScanRecord:
-        """Run one block of scans, and adapt at the end of a round."""
+    def run(self, n_scans: int, rng: np.random.Generator, *, left: float = np.inf) -> ScanRecord:
+        """Run one block of scans, and adapt at the end of a round.
+
+        Parameters
+        ----------
+        n_scans : int
+        rng : numpy.random.Generator
+        left : float
+            Gradients that the pilot run may take, these scans included.
+        """
         round_before = self.tuner.round
         record = self.ladder.run(
             n_scans, rng, adapt=True, keep_positions=self.tuner.base_may_change
         )
         self.deltas.append(record.delta)
         self.swap_sum += record.swap_acceptance_rate
-        self.tuner.update(self.ladder, record, rng)
+        left -= record.counts["n_gradients"]
+        self.tuner.update(self.ladder, record, rng, left=left)
         if self.tuner.round != round_before and not self.finished:
             self._start_round()
         return record
@@ -188,6 +197,7 @@ class Pilot(Stateful):
             adapt_schedule=adapt_schedule,
             adapt_base=adapt_base,
         )
+        ladder.n_beside = 0  # what it took to put replicas where they were
         return cls.restored(state, ladder=ladder, tuner=tuner)
 
 

@@ -12,10 +12,15 @@ from rich.table import Column
 
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.estimators.running import RunningLogZ
-from pymc_tempering.progress.board import Board, PhaseColumn
+from pymc_tempering.progress.board import Board, PhaseColumn, format_count
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Totals", "format_log_z", "progress_columns", "progress_update"]
+__all__ = ["Totals", "format_log_z", "is_diverging", "progress_columns", "progress_update"]
+
+DIVERGING_SHARE = 0.1
+"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
+them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
+replica that cannot move at all has them one after the other."""
 
 
 class Totals(Stateful):
@@ -108,7 +113,7 @@ def progress_columns(
         ),
         TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
     ]
-    start = {"log_z": "-", "barrier": "-", trips: 0, "divergences": 0}
+    start = {"log_z": "-", "barrier": "-", trips: 0, "divergences": 0, "gradients": ""}
     return columns, {name: [value] * n_chains for name, value in start.items()}
 
 
@@ -120,5 +125,20 @@ def progress_update(statistics: dict[str, Any], trips: str) -> dict[str, Any]:
         "barrier": f"{barrier:.1f}" if np.isfinite(barrier) else "-",
         trips: int(statistics[f"{trips}_so_far"]),
         "divergences": int(statistics["divergences"]),
+        "gradients": format_count(int(statistics["gradients_so_far"])),
         "failing": bool(statistics["divergences"] > 0),
     }
+
+
+def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
+    """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
+
+    PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
+    which has one trajectory in a draw.
+
+    Examples
+    --------
+    >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
+    (False, True, True)
+    """
+    return n_target_divergences > DIVERGING_SHARE * n_scans

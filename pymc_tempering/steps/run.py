@@ -7,22 +7,32 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_tempering.checkpoint.description import describe, plain_seed
 from pymc_tempering.checkpoint.store import Store
 from pymc_tempering.errors import OptionError
-from pymc_tempering.methods import Method, load
+from pymc_tempering.methods import METHODS, Method, load
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
+from pymc_tempering.results.idle import without_idle_draws
+from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.trace import reused_trace
 
-__all__ = ["Sampler", "build_step", "check_run", "prepare_step", "run_chains"]
+__all__ = [
+    "Sampler",
+    "build_step",
+    "check_budget",
+    "check_run",
+    "prepare_step",
+    "run_chains",
+]
 
 Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
@@ -64,6 +74,31 @@ def check_run(
     check_random_seed(random_seed)
     if target_se is not None:
         check_positive("target_se", target_se)
+
+
+def check_budget(method: Method, model: pm.Model, max_gradients: int | None) -> Budget | None:
+    """Refuse a bound on gradients that a run cannot keep; None without one.
+
+    Raises
+    ------
+    OptionError
+    """
+    if max_gradients is None:
+        return None
+    check_whole("max_gradients", max_gradients, 1)
+    able = [name for name, row in METHODS.items() if row.takes_budget]
+    if not method.takes_budget:
+        raise OptionError(
+            f"`max_gradients` is not available for {method.name}; {', '.join(able)} take it. Lower "
+            "`draws`, `tune` or `chains` instead."
+        )
+    if discrete := discrete_names(model):
+        raise OptionError(
+            f"`max_gradients` is not available for models with discrete free variables ({discrete})"
+            ", which PyMC's step methods move by any number of evaluations. Lower `draws`, `tune` "
+            "or `chains` instead, or sum the variables out of the model."
+        )
+    return Budget(int(max_gradients))
 
 
 def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
@@ -108,7 +143,8 @@ def prepare_step(
         As for :func:`build_step`.
     run : dict
         ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run; ``target_se``
-        where an error of log Z is asked for, and ``store`` where the run is kept.
+        where an error of log Z is asked for, ``store`` where the run is kept, and ``budget`` where
+        its gradients have a bound.
 
     Returns
     -------
@@ -123,13 +159,18 @@ def prepare_step(
         step = build_step(method, model, options)
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
+    budget: Budget | None = run.get("budget")
+    if budget is not None:
+        budget.check(run["chains"], step.least_share)
+        step.search_most = budget.of_search
     store = run.get("store")
     there = "" if store is None else _attach(store, step, model, given, run)
     if show and there:
         say(there)
     elif show:
         settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
-        say(step.plan(**settings, compiled=perf_counter() - started))
+        most = np.inf if budget is None else budget.most
+        say(step.plan(**settings, compiled=perf_counter() - started, most=most))
     settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
     prepared = False
 
@@ -139,9 +180,27 @@ def prepare_step(
             with phases(show) as work:
                 step.prepare(random_seed, work.report)
             prepared = True
-        return run_chains(step, model, chains=chains, random_seed=random_seed, **settled, **options)
+            if budget is not None:
+                budget.n_spent = step.n_searched
+                budget.check(chains, step.least_share)
+        if budget is not None:
+            step.share = budget.share(chains)
+        idata = run_chains(
+            step, model, chains=chains, random_seed=random_seed, **settled, **options
+        )
+        return idata if budget is None else _accounted(idata, budget)
 
     return sample_chains
+
+
+def _accounted(idata: xr.DataTree, budget: Budget) -> xr.DataTree:
+    """Count what chains took, and leave away the draws that they had nothing left for."""
+    so_far = idata["sample_stats"]["gradients_so_far"]
+    budget.spend(int(so_far.isel(draw=-1).sum()), so_far.sizes["chain"])
+    kept = without_idle_draws(idata)
+    if kept is not idata:
+        budget.n_draws = kept["posterior"].sizes["draw"]
+    return kept
 
 
 def _attach(

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-__all__ = ["CHAIN_ERROR", "LEAST_SCANS", "MOST_SCANS", "scans_for_error"]
+__all__ = [
+    "CHAIN_ERROR",
+    "LEAST_SCANS",
+    "MOST_SCANS",
+    "affordable_scans",
+    "block_within",
+    "scans_for_error",
+]
 
 CHAIN_ERROR = 0.04
 """Error of log Z in nats that the scans of a chain aim at: 0.02 for four chains."""
@@ -15,6 +22,15 @@ _LEAST_OF_CHAIN = 400
 
 # room for the error to turn out larger than tuning said
 _SAFETY = 1.3
+
+_DEARER = 1.15
+"""Room for scans that turn out dearer than those of tuning."""
+
+LEAST_BLOCKS = 8
+"""Blocks of tuning, in four rounds that double, that gradients are to be enough for."""
+
+_GRADIENTS_OF_MOVE = 8
+"""Guess of what moves take that are not tuned; from 1 to 8 on the models of benchmarks/spent.py."""
 
 
 def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERROR) -> int:
@@ -40,3 +56,58 @@ def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERR
         return MOST_SCANS
     needed = max(_SAFETY * scan_variance / error**2, _LEAST_OF_CHAIN) / max(n_draws, 1)
     return int(np.clip(np.ceil(needed), LEAST_SCANS, MOST_SCANS))
+
+
+def affordable_scans(
+    n_scans: int, n_draws: int, *, left: float, expected: float, most: int
+) -> float:
+    """Scans for each draw that gradients are enough for, on average, and one at least.
+
+    Parameters
+    ----------
+    n_scans : int
+        Wanted.
+    n_draws : int
+    left : float
+        Gradients.
+    expected : float
+        Gradients of a scan; nan where they are not known.
+    most : int
+        The most that a scan may take, which the last draw keeps back for each of its own.
+
+    Examples
+    --------
+    >>> round(affordable_scans(50, 100, left=1e5, expected=40.0, most=500), 1)
+    19.8
+    >>> affordable_scans(50, 100, left=1e3, expected=40.0, most=500)
+    1.0
+    >>> affordable_scans(50, 100, left=np.inf, expected=40.0, most=500)
+    50
+    """
+    if not np.isfinite(left):
+        return n_scans
+    each = min(_DEARER * expected, most) if np.isfinite(expected) else most
+    return float(np.clip(left / ((n_draws - 1) * each + most), 1, n_scans))
+
+
+def block_within(n_scans: int, n_levels: int, gradients: float) -> int:
+    """Scans for each block of tuning, so that there can be rounds of them; one at least.
+
+    Parameters
+    ----------
+    n_scans : int
+        Wanted.
+    n_levels : int
+        That the ladder has at first.
+    gradients : float
+        For all of tuning.
+
+    Examples
+    --------
+    >>> block_within(50, 12, 1e5), block_within(50, 12, 1e4), block_within(50, 12, np.inf)
+    (50, 13, 50)
+    """
+    if not np.isfinite(gradients):
+        return n_scans
+    each = LEAST_BLOCKS * _GRADIENTS_OF_MOVE * n_levels
+    return int(np.clip(gradients // each, 1, n_scans))

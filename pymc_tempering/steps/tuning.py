@@ -44,6 +44,9 @@ _ENOUGH_RESTARTS = 30.0
 _STABLE = 0.1
 _RELATIVELY_STABLE = 0.15
 
+_SHARE_AFTER = 0.5
+"""Of a round, which the one after it is to have at least; else that one is not worth a change."""
+
 
 def round_lengths(n_steps: int) -> IntArray:
     """Split ``n_steps`` tuning steps into rounds that double in length.
@@ -114,11 +117,15 @@ class RoundTuner(Stateful):
     scan_variance : float
         Variance of log Z of a chain times its number of scans, in nats squared, as of the round
         that ended last; nan before any did.
+    scan_cost : float
+        Gradients of a scan in that round, on the ladder that it left; nan before any ended.
+    cut_short : bool
+        Whether gradients ran out before tuning was done.
     """
 
     _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
                  "n_arrivals", "n_gradients", "swap_sums", "positions", "deltas", "barrier",
-                 "scan_variance")  # fmt: skip
+                 "scan_variance", "scan_cost", "cut_short")  # fmt: skip
 
     choice: ReferenceChoice | None = None
 
@@ -134,7 +141,8 @@ class RoundTuner(Stateful):
         choice: ReferenceChoice | None = None,
     ) -> None:
         self.choice = choice
-        self.barrier = self.scan_variance = np.nan
+        self.barrier = self.scan_variance = self.scan_cost = np.nan
+        self.cut_short = False
         self.anchor = anchor
         self.n_modes = n_modes
         self.lengths = round_lengths(n_steps)
@@ -167,8 +175,24 @@ class RoundTuner(Stateful):
         """
         return self.adapt_base and self.round < len(self.lengths) - 1
 
-    def update(self, ladder: LadderLike, record: ScanRecord, rng: np.random.Generator) -> None:
+    def update(
+        self,
+        ladder: LadderLike,
+        record: ScanRecord,
+        rng: np.random.Generator,
+        *,
+        left: float = np.inf,
+    ) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
+
+        Parameters
+        ----------
+        ladder : LadderLike
+        record : ScanRecord
+        rng : numpy.random.Generator
+        left : float
+            Gradients that tuning may still take. Without any the round ends here, as the last one;
+            where they are not enough for two more rounds, the next one is the last.
 
         Raises
         ------
@@ -190,11 +214,27 @@ class RoundTuner(Stateful):
         if self.base_may_change:
             self.positions.append(record.target_positions)
         self.done += 1
+        if left <= 0.0 and self.done < self.lengths[self.round :].sum():
+            self._end_with(self.done)
         if self.done == self.lengths[self.round]:
             with one_blas_thread():
-                self._end_round(ladder, rng)
+                self._end_round(ladder, rng, left)
 
-    def _end_round(self, ladder: LadderLike, rng: np.random.Generator) -> None:
+    def _end_with(self, length: int) -> None:
+        """Have the round under way be the last one, of this length."""
+        self.lengths = np.append(self.lengths[: self.round], length)
+        self.cut_short = True
+
+    def _afford(self, left: float, block_cost: float) -> None:
+        """Have the next round be the last one where there is not enough for one after it."""
+        if self.finished or not np.isfinite(left):
+            return
+        wanted = int(self.lengths[self.round])
+        after = _SHARE_AFTER if self.base_may_change else 0.0
+        if (1.0 + after) * wanted * block_cost > left:
+            self._end_with(int(np.clip(left // block_cost, 1, wanted)))
+
+    def _end_round(self, ladder: LadderLike, rng: np.random.Generator, left: float) -> None:
         rejection_rates = 1.0 - self.swap_sums / self.n_scans
         barrier = float(rejection_rates.sum())
         delta = np.concatenate(self.deltas)
@@ -210,11 +250,15 @@ class RoundTuner(Stateful):
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
         if self.base_may_change:
             if self.choice is not None and isinstance(ladder, Ladder):
-                self.choice.look(ladder.path.target, np.concatenate(self.positions))
+                self.choice.look(ladder.path.target, np.concatenate(self.positions), left)
             self._refine(ladder, delta[:, -1], (barrier, log_z, se), rng)
         self.barrier = barrier
+        n_moved = max(delta.shape[1] - 1, 1)
+        self.scan_cost = self.n_gradients / self.n_scans * (ladder.n_levels - 1) / n_moved
+        block_cost = max(self.scan_cost * self.n_scans / self.done, 1.0)
         self.round += 1
         self._start_round()
+        self._afford(left, block_cost)
 
     def _least_levels(self, *, mixture: bool) -> int:
         last = self.round >= len(self.lengths) - 2

@@ -7,13 +7,14 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.ascent import MOST_GRADIENTS as MOST_OF_ASCENT
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MAX_DIP
 from pymc_tempering.references.elbo import dip_between
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["not_visited"]
+__all__ = ["MOST_GRADIENTS", "not_visited"]
 
 N_LOOKED_AT = 32
 """Draws of a round, evenly spaced: eight of them are of a mode with a quarter of the mass."""
@@ -21,6 +22,9 @@ N_LOOKED_AT = 32
 N_AROUND, NEAR = 8, 0.3
 """Ascents from around a maximum, and how many standard deviations of its curvature away: further
 off, a bend leads out of its mode."""
+
+MOST_GRADIENTS = (N_LOOKED_AT + N_AROUND) * MOST_OF_ASCENT
+"""For each mode, roughly; nearly all ascents take a tenth of what they may."""
 
 
 def not_visited(

@@ -33,6 +33,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "pt": SHORT | BLOCKS,
     "pt, two processes": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "fork"},
     "pt, target_se": SHORT | BLOCKS | {"target_se": 1e-3, "max_chains": 5},
+    "pt, max_gradients": SHORT | {"max_gradients": 20_000},
     "gibbs_ct": SHORT | BLOCKS | {"method": "gibbs_ct"},
     "st": SHORT | BLOCKS | {"method": "st"},
     "hais": SHORT | {"method": "hais"},

@@ -68,6 +68,15 @@ def test_killed_twice_and_continued(model, whole, finished, tmp_path, seed, shar
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_was_spent_is_remembered(model, finished, tmp_path):
+    """A chain that goes on has no more gradients left than the one that was killed."""
+    options = METHODS["pt, max_gradients"]
+    limited = sample(model, **options)
+    assert run_and_die(model, options | {"resume": tmp_path / "run"}, finished[1] // 3)
+    assert different(limited, sample(model, resume=tmp_path / "run", **options)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, tmp_path):
     """Otherwise they would hold their chains for ever."""
     options = METHODS["pt, two processes"] | {"resume": tmp_path / "run"}

@@ -83,3 +83,12 @@ def test_warnings_are_objects():
 def test_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         make().log_z = 0.0
+
+
+def test_gradients_are_shown_where_they_are_known():
+    spent = {"search": 50_000, "tuning": 1_234, "draws": 8}
+    estimate = LogZEstimate(0.0, 1.0, "pt, mbar", np.zeros(4), gradients=spent)
+    line = "gradients: 51,242 (50,000 for search, 1,234 for tuning, 8 for draws)"
+    assert line in repr(estimate)
+    assert line in estimate._repr_html_()
+    assert "gradients" not in repr(LogZEstimate(0.0, 1.0, "pt, mbar", np.zeros(4)))

@@ -65,6 +65,8 @@ def test_time_left(monkeypatch):
     assert board.describe(0) == "local fits 0/20"
     board.report("local fits", 5, 20)
     assert board.describe(0) == "local fits 5/20, 0:30 left"
+    board.report("local fits", 5, 20, 2_600)
+    assert board.describe(0) == "local fits 5/20, 3k gradients, 0:30 left"
     board.report("shapes of modes", 0, 2)
     assert board.describe(0) == "shapes of modes 0/2"
     assert format_seconds(59.7) == "1:00"
@@ -120,10 +122,10 @@ def test_reports_do_not_change_fits(seed):
     for first, second in zip(searches[0].fits, searches[1].fits, strict=True):
         np.testing.assert_array_equal(first.mean, second.mean)
     for part in ("search for modes", "shapes of modes", "local fits"):
-        counts = [done for name, done, _ in said if name == part]
+        counts = [done for name, done, *_ in said if name == part]
         assert counts == sorted(counts)
         assert len(counts) >= 1
-    assert all(done <= total for _, done, total in said)
+    assert all(done <= total for _, done, total, *_ in said)
 
 
 @pytest.mark.parametrize("cores", [1, 2])

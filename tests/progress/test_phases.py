@@ -63,6 +63,16 @@ def test_joint_tempering_shows_its_pilot(model, capsys):
         assert ("Pilot run" in capsys.readouterr().out) == show
 
 
+def test_gradients_of_fits_are_shown(capsys):
+    with phases(True) as work:
+        work.report("search for modes", 20, 20)
+        work.report("local fits", 0, 1)
+        work.report("local fits", 1, 1, 2_600)
+    search, fits = capsys.readouterr().out.splitlines()
+    assert "3k gradients" in fits
+    assert "gradients" not in search
+
+
 def test_lines_move_in_a_terminal_and_stop_on_errors(monkeypatch, capsys):
     console = progress.Console
     monkeypatch.setattr(progress, "Console", lambda: console(force_terminal=True, width=100))

@@ -1,11 +1,13 @@
 """What is said before a run, and when nothing is."""
 
-import numpy as np
+import re
+
 import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.progress.plan import FIT_GRADIENTS, expected_seconds, plan, seconds_of_gradient
+from pymc_tempering.progress.plan import expected_gradients, plan, seconds_of_gradient
+from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.parallel import ParallelTempering
 
 RUN = {"tune": 10, "chains": 2, "cores": 1, "random_seed": 1, "scans_per_draw": 4,
@@ -19,27 +21,40 @@ def model():
 
 def test_plan_names_what_follows(model):
     step = ParallelTempering(model=model)
-    text = plan(step, draws=160, tune=None, chains=4, cores=2, compiled=65.0)
+    run = {"search": "default", "draws": 160, "tune": None, "chains": 4, "cores": 2}
+    text = plan(step, **run, compiled=65.0)
     first, stop = text.split("\n")
     assert first.startswith(f"Compiled in 1:05: {step.dim} unconstrained values, ")
     assert "for a gradient. In each of 4 chains: search for modes and fit them" in first
-    assert "tune (130 draws), sample (160 draws of up to 50 scans). This takes about 0:0" in first
+    assert "tune (130 draws), sample (160 draws of up to 50 scans). This takes about 41" in first
+    assert re.search(r" about \d+k to \d+k gradients, 0:0\d to 0:0\d, and more where", first)
+    assert "max_gradients" not in first
     assert "Ctrl-C stops" in stop
-    assert "In 1 chain:" in plan(step, draws=1, tune=5, chains=1, cores=1, compiled=0.0)
+    one = run | {"draws": 1, "tune": 5, "chains": 1, "cores": 1}
+    assert "In 1 chain:" in plan(step, **one, compiled=0.0)
     assert 0.0 < seconds_of_gradient(step._density) < 1.0
+    limited = plan(step, **run, compiled=0.0, most=100_000)
+    assert "to 100k gradients" in limited
+    assert "No more than 100,000 gradients (`max_gradients`)." in limited
 
 
-def test_expected_time():
-    settings = {"scans": 10_000, "chains": 4, "cores": 2}
-    low, high = expected_seconds(1e-5, "parallel_tempering", **settings)
+def test_expected_gradients(model):
+    step = ParallelTempering(model=model, scans_per_draw=10)
+    run = {"search": "default", "draws": 160, "tune": 130, "chains": 4, "cores": 2}
+    two, one = (expected_gradients(step, **(run | {"cores": cores})) for cores in (2, 1))
+    low, high = two.total
     assert 0.0 < low < high
-    slower = expected_seconds(2e-5, "parallel_tempering", **settings)
-    assert slower.tolist() == pytest.approx([2 * low, 2 * high])
-    # all chains share the fits
-    alone = expected_seconds(1e-5, "parallel_tempering", **(settings | {"cores": 1}))
-    fits = 1e-5 * np.array(FIT_GRADIENTS)
-    assert (alone - fits).tolist() == pytest.approx([2 * (low - fits[0]), 2 * (high - fits[1])])
-    assert expected_seconds(1e-5, "hais", **settings) is None
+    # all chains share the search, and two are made at once
+    assert two.total.tolist() == one.total.tolist() == one.in_turn.tolist()
+    search = 2 * two.in_turn - two.total
+    none = expected_gradients(step, **(run | {"search": "none"}))
+    assert (search > none.total - two.total + search).all()
+    longer = expected_gradients(step, **(run | {"draws": 1760, "tune": 1430}))
+    assert (longer.total - search).tolist() == pytest.approx(11 * (two.total - search))
+    most = (low + high) / 2
+    limited = expected_gradients(step, **run, most=most)
+    assert limited.total.tolist() == pytest.approx([low, most])
+    assert expected_gradients(HAIS(model=model), **run) is None
 
 
 @pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import re
 import subprocess
 import sys
 
@@ -86,9 +87,20 @@ def test_totals_are_sums(name, target, seed):
 
 
 def test_nothing_is_counted_in_tuning(target, seed):
-    warmup = sample(target, "pt", seed, discard_tuned_samples=False)["warmup_sample_stats"]
+    run = sample(target, "pt", seed, discard_tuned_samples=False)
+    warmup = run["warmup_sample_stats"]
     assert np.isnan(warmup["log_z_so_far"].values).all()
     assert not warmup["round_trips_so_far"].values.any()
+    # but gradients are, with those that no draw has, of putting replicas somewhere
+    before, after = (run[group] for group in ("warmup_sample_stats", "sample_stats"))
+    so_far, of_draw = (after[name].values for name in ("gradients_so_far", "n_gradients"))
+    np.testing.assert_array_equal(np.diff(so_far, axis=1), of_draw[:, 1:])
+    spent = pm_temper.estimate_logz(run).gradients
+    in_draws = before["n_gradients"].values.sum()
+    assert in_draws < spent["tuning"] < in_draws + 1000
+    assert spent["tuning"] == (so_far[:, 0] - of_draw[:, 0]).sum()
+    assert spent["draws"] == after["n_gradients"].values.sum()
+    assert spent["search"] == after["search_gradients"].values[0, 0] > 0
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -103,6 +115,7 @@ def test_bar_shows_the_columns(name, kind, target, seed, screen):
         assert word in text
     rows = [line for line in text.splitlines() if "±" in line and "━" in line]
     assert len(rows) >= 2
+    assert re.search(r"done \d+k", rows[-1])  # gradients
     assert "-1." in rows[-1] or "-2." in rows[-1]
     if kind == "file":
         # one table at the end, and no codes that a file cannot show
@@ -136,13 +149,14 @@ def test_bar_does_not_change_draws(target, seed, screen):
 def test_divergences_turn_the_bar_red():
     totals = Totals()
     totals.count(diverging=False, round_trips=3)
-    statistics = totals.statistics() | {"global_barrier": np.nan}
-    shown = progress_update(statistics, "round_trips")
+    others = {"global_barrier": np.nan, "gradients_so_far": 12_345}
+    shown = progress_update(totals.statistics() | others, "round_trips")
     assert shown == {
-        "log_z": "-", "barrier": "-", "round_trips": 3, "divergences": 0, "failing": False,
+        "log_z": "-", "barrier": "-", "round_trips": 3, "divergences": 0, "gradients": "12k",
+        "failing": False,
     }  # fmt: skip
     totals.count(diverging=True)
-    shown = progress_update(totals.statistics() | {"global_barrier": 1.23}, "round_trips")
+    shown = progress_update(totals.statistics() | others | {"global_barrier": 1.23}, "round_trips")
     assert (shown["divergences"], shown["failing"], shown["barrier"]) == (1, True, "1.2")
 
 

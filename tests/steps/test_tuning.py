@@ -230,3 +230,26 @@ def test_replicas_continue_from_their_state(rng):
             r.run(5, s, adapt=adapt) for r, s in zip((ladder, other), streams, strict=True)
         )
         np.testing.assert_array_equal(first.delta, second.delta)
+
+
+@pytest.mark.parametrize("given", [500, 4_000, 10_000_000])
+def test_rounds_fit_into_gradients(given, rng):
+    """The last round changes no base, however early gradients run out."""
+    _, ladder = chain("skewed_gamma", rng)
+    tuner = RoundTuner(128, 6, ladder.base, 1, adapt_schedule=True, adapt_base=True)
+    left, blocks, changed_at = given, 0, 0
+    base = ladder.base
+    while not tuner.finished:
+        record = ladder.run(16, rng, adapt=True, keep_positions=tuner.base_may_change)
+        left -= record.counts["n_gradients"]
+        tuner.update(ladder, record, rng, left=left)
+        blocks += 1
+        if ladder.base != base:
+            base, changed_at = ladder.base, blocks
+    assert tuner.cut_short == (given < 10_000)
+    assert blocks == tuner.lengths.sum()
+    assert blocks - changed_at >= tuner.lengths[-1]
+    # but for what the last block took more than was left, and those before less than expected
+    assert left > -200
+    assert left < 0.5 * given or not tuner.cut_short
+    assert tuner.scan_cost == pytest.approx(record.counts["n_gradients"] / 16, rel=0.7)

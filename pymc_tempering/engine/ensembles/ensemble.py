@@ -17,8 +17,11 @@ class Ensemble(Stateful):
     ----------
     path : TemperedPath
     replicas : Replicas
+    n_beside : int
+        Evaluations of the density beside those of scans, as where replicas are put somewhere.
     """
 
+    n_beside = 0
     path: TemperedPath
     replicas: Replicas
 
@@ -44,6 +47,7 @@ class Ensemble(Stateful):
     @u.setter
     def u(self, u: FloatArray) -> None:
         self.replicas = new_replicas(self.path.view, u)
+        self.n_beside += len(u)
 
     @property
     def _target_row(self) -> int:

@@ -147,6 +147,7 @@ class Ladder(Ensemble):
     def _put(self, replica: int, u: FloatArray) -> None:
         self.u[replica] = u
         evaluate(self.path.view, self.replicas, replica)
+        self.n_beside += 1
 
     def restart_adaptation(self) -> None:
         """Search step sizes afresh from the present ones."""
@@ -256,7 +257,8 @@ class Ladder(Ensemble):
         margin = 2.0 * self.path.dim + 50.0
         if log_target[target] > log_target.max() - margin:
             return False
-        uphill, highest, _ = climb(self.path.view, self.u[target])
+        uphill, highest, n_evaluations = climb(self.path.view, self.u[target])
+        self.n_beside += n_evaluations
         if not highest > log_target[target] + margin:
             return False
         self._put(target, uphill)

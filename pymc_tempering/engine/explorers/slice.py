@@ -27,6 +27,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["Slice", "slice_move"]
 
 _MAX_SHRINKAGES = 100
+_TYPICAL_EVALUATIONS = 6
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Slice(ExplorerSettings):
     def move(self) -> Any:
         """The compiled move."""
         return slice_move
+
+    def most_evaluations(self, dim: int) -> int:
+        """Twice what updates take on average; there is no bound that they are not far from."""
+        return _TYPICAL_EVALUATIONS * 2 * (self.n_updates or dim)
 
 
 @compiled

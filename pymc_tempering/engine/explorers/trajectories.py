@@ -27,6 +27,10 @@ class TrajectorySettings(ExplorerSettings):
     trajectory_length: float = 1.5
     max_steps: int = 64
 
+    def most_evaluations(self, dim: int) -> int:  # noqa: ARG002  trajectories are bounded
+        """Steps of the longest trajectory, and two to find scales with."""
+        return self.max_steps + 2
+
     def within(self, reach: float) -> Self:
         """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
         if reach == 1.0:

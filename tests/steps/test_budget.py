@@ -1,0 +1,190 @@
+"""Runs within a number of gradients: never more, the same everywhere, and what they say of it."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering import testing
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.steps.budget import Account, Budget
+from pymc_tempering.steps.parallel import ParallelTempering
+from tests.black_box import black_box
+from tests.steps.test_parallel import by_hand
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
+RUN = QUIET | {"chains": 2, "random_seed": 5}
+LITTLE = 20_000
+"""Hardly more than two chains cannot do without."""
+SHORT = RUN | {"max_gradients": LITTLE, "target_se": 1e-3, "draws": 200}
+
+pytestmark = pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return testing.asymmetric_bimodal().model()
+
+
+@pytest.fixture(scope="module")
+def short(model):
+    """An estimate that had too few gradients."""
+    return pm_temper.estimate_logz(model, **SHORT)
+
+
+def limit(estimate):
+    return [w for w in estimate.warnings if w.code == "max_gradients_reached"]
+
+
+@pytest.mark.parametrize("options", [{"target_se": 1e-3}, {"scans_per_draw": 20}])
+def test_the_density_is_not_called_more_often(options):
+    """Counted by the density itself, which compiling and checking a model call some 40 times."""
+    calls = []
+    model = black_box(calls.append)
+    estimate = pm_temper.estimate_logz(model, max_gradients=LITTLE, draws=600, **(RUN | options))
+    (doubt,) = limit(estimate)
+    spent = doubt.measured["gradients"]
+    assert 0.7 * LITTLE < spent <= LITTLE
+    assert spent <= len(calls) < spent + 100
+    assert estimate.gradients["search"] < 0.3 * LITTLE
+
+
+def test_what_was_not_reached_is_said(short):
+    (doubt,) = limit(short)
+    spent = sum(short.gradients.values())
+    assert spent <= LITTLE
+    assert doubt.measured["max_gradients"] == LITTLE
+    assert doubt.measured["gradients"] == spent
+    assert doubt.measured["log_marginal_likelihood_se"] == short.se
+    assert doubt.text.startswith(f"{spent:,} gradients, of the 20,000 that were allowed, were ")
+    assert "Raise `max_gradients`; about " in doubt.remedy
+    stats = short.idata["sample_stats"]
+    scans = stats["delta"].isel(level=0).notnull().sum("scan")
+    assert (stats["scans_asked"] > scans.mean("draw")).all()
+    # it stays with the run
+    assert limit(pm_temper.estimate_logz(short.idata)) == [doubt]
+
+
+def test_processes_make_no_difference(model, short):
+    several = pm_temper.estimate_logz(model, **(SHORT | {"cores": 2, "mp_ctx": "fork"}))
+    assert several.log_z == short.log_z
+    np.testing.assert_array_equal(several.idata["posterior"]["x"], short.idata["posterior"]["x"])
+
+
+def test_what_is_enough_changes_nothing(model):
+    limited, free = (
+        pm_temper.estimate_logz(model, max_gradients=most, search="none", **RUN)
+        for most in (600_000, None)
+    )
+    assert limited == free
+    np.testing.assert_array_equal(limited.idata["posterior"]["x"], free.idata["posterior"]["x"])
+    assert limited.gradients == free.gradients
+
+
+@pytest.mark.parametrize("method", ["st", "gibbs_ct"])
+def test_methods_of_two_replicas_make_fewer_draws(model, method):
+    most = 60_000
+    estimate = pm_temper.estimate_logz(model, method=method, max_gradients=most, draws=300, **RUN)
+    n_draws = estimate.idata["posterior"].sizes["draw"]
+    assert 1 < n_draws < 300
+    assert np.isfinite(estimate.idata["sample_stats"]["delta"]).all()
+    assert most / 2 < sum(estimate.gradients.values()) <= most
+    (doubt,) = limit(estimate)
+    assert f"{n_draws} of 300 draws of each chain" in doubt.text
+    assert "interrupted" not in [w.code for w in estimate.warnings]
+
+
+def test_chains_that_are_added_count_too(model):
+    most = 60_000
+    estimate = pm_temper.estimate_logz(
+        model, max_gradients=most, target_se=1e-4, draws=40, scans_per_draw=8, search="none", **RUN
+    )
+    assert estimate.per_chain.size > 2
+    assert sum(estimate.gradients.values()) <= most
+    (doubt,) = limit(estimate)
+    assert f"{estimate.per_chain.size} chains, and no more" in doubt.text
+    assert "target_se_not_reached" not in [w.code for w in estimate.warnings]
+
+
+def test_sample_takes_it_and_a_store_asks_for_the_same(model, tmp_path):
+    options = {"max_gradients": LITTLE, "draws": 20, "search": "none"} | RUN
+    first = pm_temper.sample(model, resume=tmp_path / "run", **options)
+    assert "max_gradients_reached" not in first["tempering"]["warning_code"]
+    with pytest.raises(DataError, match="max_gradients is 30000, was 20000"):
+        pm_temper.sample(model, resume=tmp_path / "run", **(options | {"max_gradients": 30_000}))
+
+
+@pytest.mark.parametrize("stop", [3, 12, 18])
+def test_stored_states_continue_with_identical_draws(model, stop, seed):
+    """In tuning, where tuning has ended early, and among draws that use the rest up."""
+
+    def build():
+        with model:
+            step = ParallelTempering(n_levels=10, search="none", scans_per_draw=6)
+        step.share = 4_000
+        return step
+
+    whole, _ = by_hand(build(), model, seed, 24, 16)
+    first = build()
+    _, point = by_hand(first, model, seed, stop, 16)
+    second = build()
+    second.sampling_state = first.sampling_state
+    second._account.share, second._n_tune = second.share, 16
+    rest, _ = by_hand(second, model, None, 24, 16, start=stop, point=point)
+    np.testing.assert_array_equal(rest, whole[stop:])
+
+
+def test_refusals(model, short):
+    for options, said in (
+        ({"method": "joint_ct"}, "not available for joint_ct; pt, gibbs_ct, st take it"),
+        ({"method": "hais"}, "not available for hais"),
+        ({"max_gradients": 0}, "`max_gradients` is 0"),
+        ({"max_gradients": 1.5}, "`max_gradients` is 1.5"),
+        ({"max_gradients": 1000}, r"`max_gradients` is 1,000; expected 37,\d+ at least, since"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            pm_temper.estimate_logz(model, **({"max_gradients": 50_000} | QUIET | options))
+        with pytest.raises(OptionError, match=said):
+            pm_temper.sample(model, **({"max_gradients": 50_000} | QUIET | options))
+    with pytest.raises(OptionError, match="`max_gradients` is 9, and the first argument is a sto"):
+        pm_temper.estimate_logz(short.idata, max_gradients=9)
+    with pm.Model() as discrete:
+        pm.Bernoulli("heads", 0.5)
+    with pytest.raises(OptionError, match=r"discrete free variables \(\['heads'\]\)"):
+        pm_temper.sample(discrete, max_gradients=50_000, **QUIET)
+
+
+def test_the_least_is_what_works(model):
+    """The refusal names a number, and that number is not refused."""
+    with pytest.raises(OptionError) as error:
+        pm_temper.sample(model, max_gradients=1000, **RUN)
+    least = int(str(error.value).split("expected ")[1].split(" at")[0].replace(",", ""))
+    run = pm_temper.sample(model, max_gradients=least, draws=10, **RUN)
+    assert run["posterior"].sizes["draw"] == 10
+
+
+def test_a_search_that_took_more_than_its_part():
+    budget = Budget(10_000)
+    budget.check(2, 3_000)
+    budget.n_spent = 5_000
+    with pytest.raises(OptionError, match="search for modes took 5,000; expected 11,000 at least"):
+        budget.check(2, 3_000)
+
+
+def test_further_chains_cost_what_those_before_did():
+    budget = Budget(10_000)
+    budget.check(2, 1_000)
+    budget.spend(4_000, 2)
+    assert budget.more_chains(2) == 2
+    assert not budget.refused_chains
+    assert budget.more_chains(5) == 3
+    assert budget.refused_chains
+
+
+def test_what_cannot_be_afforded_is_not_begun():
+    account = Account(1_000)
+    account.n_spent = 400
+    assert account.fitting(10, 100) == 6
+    assert account.fitting(10, 100, reserve=450) == 1
+    account.n_spent = 2_000
+    assert account.fitting(10, 100) == 0
