@@ -202,6 +202,17 @@ def test_assigned_steps():
     assert type(step.sampling_state)(methods=step.sampling_state.methods) == step.sampling_state
 
 
+def test_dispatch_by_op():
+    with pm.Model() as model:
+        pm.CustomDist("x", logp=lambda value: -value, support_point=lambda *_: pt.constant(1.0))
+    own = type(model["x"].owner.op)
+    found = private.dispatch_by_op()
+    assert [name for name in found if own in found[name].registry] == [
+        "logprob", "logcdf", "support_point",
+    ]  # fmt: skip
+    assert min(len(function.registry) for function in found.values()) > 1
+
+
 def test_has_random_terms():
     x = pt.dscalar("x")
     noise = pm.Normal.dist(x, 1.0)
