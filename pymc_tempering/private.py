@@ -36,6 +36,7 @@ __all__ = [
     "rewrite_parameter_checks",
     "runs_compiled_code",
     "set_cache_locators",
+    "start_method",
     "stock_locators",
 ]
 
@@ -167,6 +168,17 @@ def assigned_steps(model: Any) -> Any:
 
     steps = instantiate_steppers(model, *assign_step_methods(model))
     return CompoundStep(steps if isinstance(steps, list) else [steps])
+
+
+def start_method(mp_ctx: Any) -> str:
+    """How ``pm.sample`` starts processes for its argument ``mp_ctx``, None included.
+
+    PyMC's default is another one than Python's on some machines.
+    """
+    from pymc.sampling.parallel import _initialize_multiprocessing_context
+
+    method: str = _initialize_multiprocessing_context(mp_ctx, quiet=True).get_start_method()
+    return method
 
 
 def dispatch_by_op() -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pymc_tempering.progress.plan import say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.trace import reused_trace
+from pymc_tempering.steps.workers import check_workers, lost_workers, refuse_before_start
 
 __all__ = ["Sampler", "build_step", "check_run", "prepare_step", "run_chains"]
 
@@ -55,6 +56,7 @@ def check_run(
     ------
     OptionError
     """
+    refuse_before_start()
     check_whole("draws", draws, 1)
     check_whole("chains", chains, 1)
     if tune is not None:
@@ -117,6 +119,7 @@ def prepare_step(
         fits the modes for the chains of all calls.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
+    check_workers(options.get("mp_ctx"), chains=run["chains"], cores=run["cores"])
     started = perf_counter()
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
@@ -166,6 +169,7 @@ def _muted(quiet: bool) -> Iterator[None]:
         _log.setLevel(level)
 
 
+@lost_workers()
 def run_chains(
     step: Any,
     model: pm.Model,
@@ -184,6 +188,8 @@ def run_chains(
     ------
     KeyboardInterrupt
         If the run was interrupted before there were any draws.
+    WorkerError
+        If a process of a chain was lost.
     """
     if kwargs.get("trace") is None and kwargs.get("var_names") is None:
         kwargs["trace"] = reused_trace(model, step.density.points.initial)
