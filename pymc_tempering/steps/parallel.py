@@ -301,6 +301,7 @@ class ParallelTempering(TemperedStep):
             "betas": ladder.betas,
             "swap_acceptance_rate": record.swap_acceptance_rate,
             "acceptance_rate": record.acceptance_rate,
+            "n_zero_density_at": record.zero_density,
             "step_size": ladder.scales,
             "replica": ladder.replica_at,
             "global_barrier": run.barrier_sum / run.n_draws,
