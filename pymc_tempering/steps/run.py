@@ -192,7 +192,11 @@ def run_chains(
         If a process of a chain was lost.
     """
     if kwargs.get("trace") is None and kwargs.get("var_names") is None:
-        kwargs["trace"] = reused_trace(model, step.density.points.initial)
+        # parallel tempering alone has room for more than its chains use
+        trims = step.method == "pt" and kwargs.get("discard_tuned_samples", True)
+        kwargs["trace"] = reused_trace(
+            model, step.density.points.initial, step.method if trims else None
+        )
     try:
         idata = pm.sample(
             draws,
