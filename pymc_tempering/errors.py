@@ -2,9 +2,9 @@
 
 Every error is raised before any sampling and says what was given, what was expected and what to
 do. Only what cannot be known before comes after it: that a file could not be written, with what was
-computed kept elsewhere (:class:`OutputError`), and that Python code of the model raised
-(:class:`DensityError`). Numerical failure inside a kernel is a recorded statistic, never an
-exception.
+computed kept elsewhere (:class:`OutputError`), that Python code of the model raised
+(:class:`DensityError`), and that a process was lost (:class:`WorkerError`). Numerical failure
+inside a kernel is a recorded statistic, never an exception.
 """
 
 from pathlib import Path
@@ -20,6 +20,7 @@ __all__ = [
     "ScheduleError",
     "TemperingError",
     "TemperingWarning",
+    "WorkerError",
 ]
 
 
@@ -77,6 +78,10 @@ class OutputError(TemperingError):
     def __init__(self, message: str, kept: Path | None = None) -> None:
         super().__init__(message)
         self.kept = kept
+
+
+class WorkerError(TemperingError):
+    """A process that sampled a chain ended without an answer."""
 
 
 class TemperingWarning(UserWarning):

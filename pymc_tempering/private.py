@@ -17,6 +17,7 @@ __all__ = [
     "assigned_steps",
     "cache_locators",
     "compile_keyed",
+    "dispatch_by_op",
     "draws_from_prior",
     "graph_key",
     "has_random_terms",
@@ -35,6 +36,7 @@ __all__ = [
     "rewrite_parameter_checks",
     "runs_compiled_code",
     "set_cache_locators",
+    "start_method",
     "stock_locators",
 ]
 
@@ -166,6 +168,39 @@ def assigned_steps(model: Any) -> Any:
 
     steps = instantiate_steppers(model, *assign_step_methods(model))
     return CompoundStep(steps if isinstance(steps, list) else [steps])
+
+
+def start_method(mp_ctx: Any) -> str:
+    """How ``pm.sample`` starts processes for its argument ``mp_ctx``, None included.
+
+    PyMC's default is another one than Python's on some machines.
+    """
+    from pymc.sampling.parallel import _initialize_multiprocessing_context
+
+    method: str = _initialize_multiprocessing_context(mp_ctx, quiet=True).get_start_method()
+    return method
+
+
+def dispatch_by_op() -> dict[str, Any]:
+    """Functions that look up by the class of an Op what to do, by name.
+
+    They are where distributions register what they know of themselves. PyMC's guide to making
+    distributions names some of them, all with underscores.
+    """
+    from pymc.distributions.distribution import _support_point
+    from pymc.distributions.shape_utils import _change_dist_size
+    from pymc.distributions.transforms import _default_transform
+    from pymc.logprob.abstract import _icdf, _logccdf, _logcdf, _logprob
+
+    return {
+        "logprob": _logprob,
+        "logcdf": _logcdf,
+        "logccdf": _logccdf,
+        "icdf": _icdf,
+        "support_point": _support_point,
+        "change_dist_size": _change_dist_size,
+        "default_transform": _default_transform,
+    }
 
 
 def has_random_terms(outputs: list[Any]) -> bool:

@@ -71,6 +71,13 @@ def nan_and_minus_infinity():
     return np.log(normal.pdf(0.0) - normal.pdf(2.0))
 
 
+def infinite():
+    """A pole counts as a hole, and is named."""
+    x = pm.Normal("x")
+    pm.Potential("pole", pt.switch(x < 1.0, 0.0, np.inf))
+    return normal.logcdf(1.0)
+
+
 def at_the_boundary():
     p = pm.Beta("p", 0.5, 0.5)
     pm.Binomial("y", 20, p, observed=20)
@@ -84,6 +91,7 @@ CASES = {
     posterior_is_the_prior: ("Pareto k",),
     overflow: ("Pareto k", "divergences"),
     nan_and_minus_infinity: ("target is zero", "Pareto k"),
+    infinite: ("density is infinite", "target is zero", "Pareto k"),
     at_the_boundary: ("Pareto k",),
 }
 
@@ -106,8 +114,13 @@ def test_log_z_at_the_edges_of_floating_point(case, seed):
     rates = estimate.idata["sample_stats"]["acceptance_rate"]
     assert rates.sizes["level"] > 1
     assert ((rates >= 0.0) & (rates <= 1.0)).all()
-    without = int(estimate.idata["sample_stats"]["n_zero_density"].sum())
-    assert (without > 0) == (case in (nan_and_minus_infinity, overflow))
+    counts = {name: values.sum() for name, values in estimate.idata["sample_stats"].items()}
+    assert (counts["n_zero_density"] > 0) == (case in (nan_and_minus_infinity, overflow, infinite))
+    at_levels = estimate.idata["sample_stats"]["n_zero_density_at"].clip(min=0)
+    assert at_levels.isel(level=slice(1, None)).sum() == counts["n_zero_density"]
+    assert (counts["n_infinite_density"] > 0) == (case is infinite)
+    assert (counts["n_nan_density"] > 0) == (case is nan_and_minus_infinity)
+    assert (case is infinite) == ("density_infinite" in [w.code for w in estimate.warnings])
 
 
 SINGLE = """

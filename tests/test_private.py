@@ -1,6 +1,7 @@
 """Each hook into a private part has a test here, whose name says which one a release broke."""
 
 import ast
+import multiprocessing
 import pickle
 from importlib import import_module
 from pathlib import Path
@@ -200,6 +201,23 @@ def test_assigned_steps():
     assert point.keys() == {"a", "b", "c"}
     assert len(statistics) == 3
     assert type(step.sampling_state)(methods=step.sampling_state.methods) == step.sampling_state
+
+
+def test_start_method():
+    assert private.start_method("spawn") == "spawn"
+    assert private.start_method(multiprocessing.get_context("forkserver")) == "forkserver"
+    assert private.start_method(None) in multiprocessing.get_all_start_methods()
+
+
+def test_dispatch_by_op():
+    with pm.Model() as model:
+        pm.CustomDist("x", logp=lambda value: -value, support_point=lambda *_: pt.constant(1.0))
+    own = type(model["x"].owner.op)
+    found = private.dispatch_by_op()
+    assert [name for name in found if own in found[name].registry] == [
+        "logprob", "logcdf", "support_point",
+    ]  # fmt: skip
+    assert min(len(function.registry) for function in found.values()) > 1
 
 
 def test_has_random_terms():

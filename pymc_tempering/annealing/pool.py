@@ -11,7 +11,7 @@ import numpy as np
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.state import from_plain
-from pymc_tempering.model.compile import CompiledDensity, compile_density
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import FloatArray
 
 __all__ = ["N_PORTIONS", "run_particles"]
@@ -63,18 +63,17 @@ def run_particles(
         for portion, child in zip(portions, rngs, strict=True)
     ]
     state, settings, target = annealer.state(), annealer.settings, annealer.path.target
-    model = getattr(target, "model", None)
     pending: Iterable[_Portion]
     futures: list[Future[_Portion]] = []
     threads = isinstance(executor, ThreadPoolExecutor)
     if executor is None:
         pending = (_run(target, state, settings, *task) for task in tasks)
-    elif threads or model is None:
+    elif threads or not isinstance(target, CompiledDensity):
         futures = [executor.submit(_run, target, state, settings, *task) for task in tasks]
         pending = (future.result() for future in futures)
     else:
-        packed = cloudpickle.dumps(model)
-        futures = [executor.submit(_run_model, packed, state, settings, *t) for t in tasks]
+        packed = cloudpickle.dumps(target)
+        futures = [executor.submit(_run_packed, packed, state, settings, *t) for t in tasks]
         pending = (future.result() for future in futures)
     done = []
     try:
@@ -115,11 +114,12 @@ def _run(
     )
 
 
-def _run_model(model: bytes, *task: Any) -> _Portion:
-    return _run(_compiled(model), *task)
+def _run_packed(target: bytes, *task: Any) -> _Portion:
+    return _run(_unpacked(target), *task)
 
 
 @functools.lru_cache(maxsize=4)
-def _compiled(model: bytes) -> CompiledDensity:
+def _unpacked(target: bytes) -> CompiledDensity:
     """Compile once in each worker."""
-    return compile_density(cloudpickle.loads(model))
+    density: CompiledDensity = cloudpickle.loads(target)
+    return density

@@ -21,7 +21,8 @@ _ROW, _ROWS = np.zeros(1), np.zeros((1, 1))
 _ARGUMENTS = tuple(
     numba.typeof(value)
     for value in (
-        Path(0, 0, _ROW, _ROWS, 0.0, no_components(1)), _ROW, 0.0, 0.0,
+        Path(0, 0, _ROW, _ROWS, 0.0, no_components(1), np.zeros(2, dtype=np.int64)),
+        _ROW, 0.0, 0.0,
         Replicas(_ROWS, _ROWS, _ROWS, _ROW, _ROW, _ROW, np.zeros((N_WORK, 1))), 0,
         np.random.default_rng(0),
     )

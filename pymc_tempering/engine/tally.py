@@ -1,4 +1,4 @@
-"""What moves and ensembles count: one list of counters for all of them."""
+"""What moves and ensembles count: one list of counters for all of them, at each level."""
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "count_reference_draw",
     "counts_by_name",
     "new_counts",
+    "zero_density_by_level",
 ]
 
 COUNTERS = (
@@ -37,22 +38,43 @@ _RECORDED = tuple(f"n_{name}" for name in COUNTERS)
 ) = range(len(COUNTERS))  # fmt: skip
 
 
-def new_counts() -> IntArray:
-    """Counters at zero, shape (9,), in the order of :data:`COUNTERS`."""
-    return np.zeros(len(COUNTERS), dtype=np.int64)
+def new_counts(n_levels: int) -> IntArray:
+    """Counters at zero, shape (n_levels, 9), in the order of :data:`COUNTERS`."""
+    return np.zeros((n_levels, len(COUNTERS)), dtype=np.int64)
 
 
-def counts_by_name(counts: IntArray, *, needs_gradient: bool = True) -> dict[str, int]:
-    """Counters by the names under which they are recorded.
+def counts_by_name(
+    counts: IntArray, faults: IntArray | None = None, *, needs_gradient: bool = True
+) -> dict[str, int]:
+    """Counters of all levels together, by the names under which they are recorded.
 
     Parameters
     ----------
-    counts : ndarray of int of shape (9,)
+    counts : ndarray of int of shape (n_levels, 9)
+    faults : ndarray of int of shape (2,), optional
+        Of the :class:`.path.path.Path`; where they are not known they count as none.
     needs_gradient : bool, default True
         Whether the moves do. A gradient that nothing uses is never a bad one.
     """
-    by_name: dict[str, int] = dict(zip(_RECORDED, counts.tolist(), strict=True))
+    by_name: dict[str, int] = dict(zip(_RECORDED, counts.sum(axis=0).tolist(), strict=True))
+    infinite, no_number = (0, 0) if faults is None else faults.tolist()
+    by_name |= {"n_infinite_density": infinite, "n_nan_density": no_number}
     return by_name if needs_gradient else by_name | {"n_bad_gradients": 0}
+
+
+def zero_density_by_level(counts: IntArray) -> IntArray:
+    """Moves at each level that ran into zero density, and draws at level 0 without a density.
+
+    Parameters
+    ----------
+    counts : ndarray of int of shape (n_levels, 9)
+
+    Returns
+    -------
+    ndarray of int of shape (n_levels,)
+    """
+    missed: IntArray = counts[:, REFERENCE_DRAWS] - counts[:, SUPPORTED_DRAWS]
+    return missed + counts[:, ZERO_DENSITIES]
 
 
 @compiled

@@ -53,6 +53,9 @@ CODES: dict[str, Kind] = {
     "gradient_not_finite": Kind(
         "gradient is not finite", "moves go without a gradient where the density is finite"
     ),
+    "density_infinite": Kind(
+        "density is infinite", "points of infinite density count as zero density"
+    ),
     "warned_by_earlier_version": Kind(
         "warned by an earlier version", "the run was stored with warnings as one text", True
     ),

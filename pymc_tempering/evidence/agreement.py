@@ -132,10 +132,12 @@ def split_in_two(values: FloatArray) -> ModeSplit:
     x = np.sort(values)
     n = x.size
     below = np.arange(1, n)
+    # a power of two changes no digit; squares of 1e200 would overflow, those of 1e-200 vanish
+    scaled = np.ldexp(x, -np.frexp(np.abs(x).max())[1])
     # about the mean, so that large values cancel nothing
-    sums = np.cumsum(x - x.mean())[:-1]
+    sums = np.cumsum(scaled - scaled.mean())[:-1]
     between = sums**2 / below / (n - below)
-    total = float(np.mean((x - x.mean()) ** 2))
+    total = float(np.mean((scaled - scaled.mean()) ** 2))
     if total == 0.0:
         return ModeSplit(float(x[0]), 0.0)
     cut = int(between.argmax())

@@ -92,6 +92,8 @@ def estimate_logz(
     DensityError
         If Python code that the model calls raises; from several processes as the cause of PyMC's
         ``ParallelSamplingError``.
+    WorkerError
+        If a process that sampled a chain was ended by the system.
     KeyboardInterrupt
         After Ctrl-C before any chain had finished tuning. Later, one press ends the run, and log Z
         is estimated from what there is, with a warning.

@@ -77,6 +77,8 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     DensityError
         If Python code that the model calls raises; from several processes as the cause of PyMC's
         ``ParallelSamplingError``.
+    WorkerError
+        If a process that sampled a chain was ended by the system.
     KeyboardInterrupt
         After Ctrl-C before any chain had finished tuning. Later, one press ends the run, and what
         there is is returned, with a warning.

@@ -13,6 +13,7 @@ from pymc_tempering.evidence.arrivals import arrival_doubts
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
+from pymc_tempering.evidence.infinite import infinite_doubts
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
@@ -160,7 +161,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     searched = search_arrays(statistics)
     spent = spent_arrays(statistics)
     parts.arrays.update(searched | spent)
-    parts.warnings.extend(gradient_doubts(statistics))
+    parts.warnings.extend([*gradient_doubts(statistics), *infinite_doubts(statistics)])
     draws = read_draws(idata)
     parts.warnings.extend([*cover_doubts(_statistics(idata)), *search_doubts(searched)])
     parts.warnings.extend(arrival_doubts(draws, statistics.get("n_tempered_restarts")))

@@ -179,7 +179,7 @@ def _step_like(
         stored = statistics[statistic].transpose("chain", "draw", ...)
         there, padded = stored.shape[2:], stored.dims[2:]
         if method.name == "pt":
-            padded = tuple(d for d in padded if d not in ("level", "pair"))
+            padded = tuple(d for d in padded if d not in ("level", "pair", "scan"))
         if tuple(shape[: len(padded)]) != there[: len(padded)]:
             raise OptionError(
                 f"The chains to be added would record `{statistic}` of shape {tuple(shape)}, and "

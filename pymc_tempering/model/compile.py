@@ -30,6 +30,7 @@ from pymc_tempering.model.freeze import (
 )
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
+from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private import draws_from_prior, rewrite_before_gradient
@@ -87,7 +88,7 @@ class CompiledDensity:
 
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._made_by
+        return made_elsewhere(self.model, *self._made_by)
 
     @cached_property
     def draw_from_prior(self) -> Callable[[int], dict[str, Any]]:

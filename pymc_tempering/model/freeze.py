@@ -61,7 +61,7 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
     ------
     ModelError
         If the model has no free variables, free discrete variables, flat variables that nothing
-        depends on, simulators, or a random graph.
+        depends on, simulators, variables that do not fit their coordinates, or a random graph.
     """
     if not model.free_RVs:
         raise ModelError(NO_FREE_VARIABLES)
@@ -78,6 +78,7 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
         )
     _check_simulators(model)
     _check_flat(model)
+    _check_coordinates(model)
     try:
         is_random = has_random_terms([model.logp()])
     except (ValueError, NotImplementedError) as error:
@@ -114,6 +115,19 @@ def _check_simulators(model: pm.Model) -> None:
             "afresh at every call, with neither a fixed value nor a gradient. Use "
             "`pm.sample_smc(kernel='abc')`, or give the model a likelihood that can be computed."
         )
+
+
+def _check_coordinates(model: pm.Model) -> None:
+    """Refuse variables of another length than the labels that their draws are stored with."""
+    for name, dims in model.named_vars_to_dims.items():
+        for dim, length in zip(dims, model.named_vars[name].type.shape, strict=False):
+            labels = model.coords.get(dim)
+            if labels is not None and length is not None and length != len(labels):
+                raise ModelError(
+                    f"{name!r} has length {length} along {dim!r}, and that coordinate has "
+                    f"{len(labels)} labels, so that its draws could not be stored. Leave `shape` "
+                    "away, or give the coordinate as many labels."
+                )
 
 
 def _check_flat(model: pm.Model) -> None:

@@ -15,6 +15,7 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import copies_of_gps, freeze
+from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.types import FloatArray
 
@@ -62,7 +63,7 @@ class PoweredModel:
 
     # compiled functions are made again where they are needed
     def __reduce__(self) -> tuple[Any, ...]:
-        return PoweredModel, (self.model, self.points)
+        return made_elsewhere(self.model, PoweredModel, (self.model, self.points))
 
     @property
     def dim(self) -> int:

@@ -127,6 +127,7 @@ def report(
         _table(("estimate", "log Z (nats)", "standard error (nats)"), _estimates(estimate)),
         "<h2>Chains</h2>",
         _chains(tree),
+        _zero_density(tree),
         *figures,
         "<h2>Posterior</h2>",
         _posterior(tree),
@@ -235,6 +236,24 @@ def _chains(tree: xr.DataTree) -> str:
         names.append("divergences")
         columns.append([str(int(n)) for n in statistics["n_divergences"].sum("draw").values])
     return _table(tuple(names), list(zip(*columns, strict=True)))
+
+
+def _zero_density(tree: xr.DataTree) -> str:
+    """Moves of each level that ran into zero density, where any did."""
+    statistics = tree["sample_stats"].dataset
+    if "n_zero_density_at" not in statistics:
+        return ""
+    by_level = statistics["n_zero_density_at"].clip(min=0).sum("draw").transpose("level", "chain")
+    if not by_level.any():
+        return ""
+    rows = [
+        (str(level), *map(str, counts)) for level, counts in enumerate(by_level.values.tolist())
+    ]
+    note = (
+        '<p class="quiet">Moves that ran into zero density, which is rejected; at level 0, draws '
+        "from the base where the posterior is zero.</p>"
+    )
+    return note + _table(("level", *(f"chain {c}" for c in by_level["chain"].values)), rows)
 
 
 def _figure(panel: Panel, tree: xr.DataTree) -> str:

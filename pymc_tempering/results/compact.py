@@ -1,16 +1,18 @@
 """What a run takes in memory and in files: digits, levels and bytes that say nothing are left away.
 
 Nearly all of a run of parallel tempering is ``delta``: one number for every scan and level. Scans
-cannot be left out, since they are what the error of log Z is made from; digits and unused levels
-can.
+cannot be left out, since they are what the error of log Z is made from; digits, unused levels and
+room for scans that were not run can.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DELTA_DIGIT", "compact", "compress", "pad_levels", "round_delta"]
+__all__ = ["DELTA_DIGIT", "compact", "compress", "has_ladder", "pad_ladder", "round_delta"]
 
 DELTA_DIGIT = 2.0**-16
 """Last digit of a recorded ``delta``, in nats.
@@ -46,7 +48,7 @@ def round_delta(delta: FloatArray) -> FloatArray:
 
 
 def compact(idata: xr.DataTree) -> xr.DataTree:
-    """Leave away levels that no chain uses, and have files compressed.
+    """Leave away levels and scans that no chain uses, and have files compressed.
 
     Parameters
     ----------
@@ -63,14 +65,30 @@ def compact(idata: xr.DataTree) -> xr.DataTree:
         if group not in idata.children:
             continue
         dataset = idata[group].to_dataset()
-        if "betas" in dataset and dataset["betas"].dims[-1:] == ("level",):
-            other = [d for d in dataset["betas"].dims if d != "level"]
-            used = max(int(dataset["betas"].notnull().any(other).sum()), 1)
-            if used < dataset.sizes["level"]:
-                kept = {d: slice(used - less) for d, less in _LEVEL_DIMS.items()}
-                dataset = dataset.isel({d: s for d, s in kept.items() if d in dataset.dims})
-                idata[group] = xr.DataTree(dataset)
+        sizes = _used(dataset)
+        if any(length < dataset.sizes[dim] for dim, length in sizes.items()):
+            kept = {dim: slice(length) for dim, length in sizes.items() if dim in dataset.dims}
+            # a view would keep all that is left away
+            idata[group] = xr.DataTree(dataset.isel(kept).copy(deep=True))
     return compress(idata)
+
+
+def has_ladder(dataset: xr.Dataset) -> bool:
+    """Whether the statistics are of all levels of a ladder, whose chains may differ in length."""
+    return "delta" in dataset and dataset["delta"].dims[-2:] == ("scan", "level")
+
+
+def _used(dataset: xr.Dataset) -> dict[str, int]:
+    """Lengths of the dimensions of a ladder that some chain uses."""
+    sizes: dict[str, int] = {}
+    if "betas" in dataset and dataset["betas"].dims[-1:] == ("level",):
+        other = [d for d in dataset["betas"].dims if d != "level"]
+        used = max(int(dataset["betas"].notnull().any(other).sum()), 1)
+        sizes = {dim: used - less for dim, less in _LEVEL_DIMS.items() if dim in dataset.dims}
+    if has_ladder(dataset):
+        first = dataset["delta"].isel(level=0)
+        sizes["scan"] = max(int(first.notnull().any(["chain", "draw"]).sum()), 1)
+    return sizes
 
 
 def compress(idata: xr.DataTree) -> xr.DataTree:
@@ -106,20 +124,21 @@ def _is_compressed(variable: xr.Variable) -> bool:
     return _DEFLATE.items() <= variable.encoding.items()
 
 
-def pad_levels(dataset: xr.Dataset, n_levels: int) -> xr.Dataset:
-    """Statistics of a ladder with room for more levels: nan, or -1 in whole numbers.
+def pad_ladder(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
+    """Statistics of a ladder with room for more levels or scans: nan, or -1 in whole numbers.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-    n_levels : int
-        At least as many as there are.
+    sizes : mapping of str to int
+        Levels, and scans where they may differ; at least as many as there are.
     """
-    missing = {
-        dim: (0, n_levels - less - dataset.sizes[dim])
-        for dim, less in _LEVEL_DIMS.items()
-        if dim in dataset.dims
+    wanted = {
+        dim: sizes[of] - less
+        for dim, of, less in (("level", "level", 0), ("pair", "level", 1), ("scan", "scan", 0))
+        if dim in dataset.dims and of in sizes
     }
+    missing = {dim: (0, length - dataset.sizes[dim]) for dim, length in wanted.items()}
     if not any(more for _, more in missing.values()):
         return dataset
     fill = {

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.methods import METHOD_CODE, METHODS
-from pymc_tempering.results.compact import compress, pad_levels
+from pymc_tempering.results.compact import compress, has_ladder, pad_ladder
 from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.results.doubts import doubt_variables
 from pymc_tempering.results.identical import check_distinct_chains
@@ -251,7 +251,8 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
     Parameters
     ----------
     runs : list of xarray.DataTree
-        With equal numbers of draws. Levels that only some runs use are nan in the others.
+        With equal numbers of draws. Levels and scans of parallel tempering that only some runs use
+        are nan in the others.
 
     Raises
     ------
@@ -267,12 +268,11 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
         belong to each run alone.
     """
     runs = [label_dimensions(run) for run in _check_runs(runs)]
+    may_differ = {"chain", "level", "pair"}
+    if all(has_ladder(run["sample_stats"].dataset) for run in runs):
+        may_differ.add("scan")
     sizes = [
-        {
-            k: v
-            for k, v in run["sample_stats"].dataset.sizes.items()
-            if k not in ("chain", "level", "pair")
-        }
+        {k: v for k, v in run["sample_stats"].dataset.sizes.items() if k not in may_differ}
         for run in runs
     ]
     if any(size != sizes[0] for size in sizes):
@@ -293,9 +293,12 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
             groups[f"/{name}"] = node.to_dataset()
             continue
         parts, first = [], 0
-        n_levels = max(run[name].dataset.sizes.get("level", 0) for run in runs)
+        most = {
+            dim: max(run[name].dataset.sizes.get(dim, 0) for run in runs)
+            for dim in may_differ & {"level", "scan"}
+        }
         for run in runs:
-            part = pad_levels(run[name].to_dataset(), n_levels)
+            part = pad_ladder(run[name].to_dataset(), most)
             part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
             first += part.sizes["chain"]
             parts.append(part)

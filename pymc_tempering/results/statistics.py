@@ -148,6 +148,12 @@ STATISTICS: dict[str, Statistic] = {
     "gradients_so_far": _count("evaluations since the chain began, those of tuning included"),
     "n_divergences": _count("trajectories with an energy error above 1000 nats"),
     "n_zero_density": _count("trajectories that ran into zero density"),
+    "n_zero_density_at": _count(
+        "these at the nearest level; at level 0, draws from the base where the target is zero",
+        dict.fromkeys(STEP_METHODS, ("level",)),
+    ),
+    "n_infinite_density": _count("points where the log density was +inf; they count as zero"),
+    "n_nan_density": _count("points where it was not a number; they count as zero"),
     "n_bad_gradients": _count("points of finite density whose gradient was not finite"),
     "n_target_divergences": _count("divergences at beta = 1"),
     "n_base_draws": _count("draws from the base", _scalar(*_COUPLED)),

@@ -8,12 +8,13 @@ from pymc_tempering.numerics import log_mean_exp
 from pymc_tempering.options import check_choice
 from pymc_tempering.schedule.adapt import equal_barrier_schedule
 from pymc_tempering.schedule.grid import SCHEDULES, make_schedule
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
     "ANNEALING_SCHEDULES",
     "annealing_schedule",
     "constant_ess_schedule",
+    "knot_sums",
     "n_levels_for_gap",
     "schedule_knots",
 ]
@@ -162,6 +163,26 @@ def schedule_knots(betas: FloatArray, n_knots: int) -> FloatArray:
     if betas.size <= n_knots:
         return betas
     return betas[np.round(np.linspace(0, betas.size - 1, n_knots)).astype(np.int64)]
+
+
+def knot_sums(values: IntArray, n_knots: int) -> IntArray:
+    """Add up values of the levels of a long schedule at the nearest of its knots.
+
+    Parameters
+    ----------
+    values : ndarray of int of shape (n_levels,)
+    n_knots : int
+        As for :func:`schedule_knots`.
+
+    Examples
+    --------
+    >>> knot_sums(np.array([1, 0, 0, 2, 4]), 3)
+    array([1, 2, 4])
+    """
+    levels = np.arange(values.size, dtype=np.float64)
+    knots = schedule_knots(levels, n_knots)
+    nearest = np.abs(levels[:, None] - knots).argmin(axis=1)
+    return np.bincount(nearest, weights=values, minlength=knots.size).astype(np.int64)
 
 
 def n_levels_for_gap(n_levels: int, gap: float, target_gap: float, least: int, most: int) -> int:

@@ -92,7 +92,7 @@ class AnnealingTuner(Stateful):
         n_pilot = int(np.ceil(PILOT_SHARE * n_steps))
         self.lengths = round_lengths(n_steps - n_pilot)[-4:]
         self.annealer: Annealer | None = None
-        self.pilot_counts = counts_by_name(new_counts())
+        self.pilot_counts = counts_by_name(new_counts(1))
         self.pilot = Pilot(
             start, betas=None, adapt_base=options.adapt_base, n_steps=n_pilot,
             settings=PILOT_SETTINGS, rng=rng,

@@ -211,7 +211,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self, point: dict[str, np.ndarray], totals: Totals, n_gradients: int = 0
     ) -> tuple[FloatArray, dict[str, Any]]:
         """Make a draw without any scan, where gradients have run out: the position stays."""
-        counts = counts_by_name(new_counts()) | {"n_gradients": n_gradients}
+        counts = counts_by_name(new_counts(1)) | {"n_gradients": n_gradients}
         values = self._recorder.blank() | self._recorder.counted(counts) | totals.statistics()
         return self._density.points.ravel(point), values
 

@@ -12,7 +12,12 @@ from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.swap import swap_probability, swap_sweep, track_trips
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.engine.tally import count_reference_draw, counts_by_name, new_counts
+from pymc_tempering.engine.tally import (
+    count_reference_draw,
+    counts_by_name,
+    new_counts,
+    zero_density_by_level,
+)
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.references.prior import PriorDraws
@@ -181,17 +186,17 @@ class CompoundLadder(Stateful):
         if self.tuning and not adapt:
             self.moves.stop_tuning()
             self.tuning = False
-        n, counts = self.n_levels, new_counts()
+        n, counts = self.n_levels, new_counts(self.n_levels)
         delta, swap_sums, acceptance_sums = np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n)
         positions = np.empty((n_scans if keep_positions else 0, self.path.dim))
         for scan, draw in enumerate(self.path.draws(n_scans, rng)):
             for level, row in enumerate(self.replica_at.tolist()):
-                acceptance_sums[level] += self._move(level, row, draw, counts)
+                acceptance_sums[level] += self._move(level, row, draw, counts[level])
             swap_sums += self._swap_probabilities()
             swap_sweep(
                 self.swap_scheme, self.scan + scan, self.betas, self.delta, self.replica_at, rng
             )
-            track_trips(self.replica_at, self.last_end, counts)
+            track_trips(self.replica_at, self.last_end, counts[0])
             delta[scan] = self.delta[self.replica_at]
             if keep_positions:
                 positions[scan] = self.target_position
@@ -202,6 +207,7 @@ class CompoundLadder(Stateful):
             swap_acceptance_rate=swap_sums / n_scans,
             acceptance_rate=acceptance_sums / n_scans,
             counts=by_name,
+            zero_density=zero_density_by_level(counts),
             target_positions=positions,
             from_component=np.array([[by_name["n_tempered_restarts"]], [n_scans]]),
         )

@@ -266,6 +266,7 @@ class CoupledStep(TemperedStep):
                 "target_acceptance_rate": record.target_acceptance_rate,
                 "exchange_rate": record.exchange_rate,
                 **self._recorder.counted(counts),
+                "n_zero_density_at": record.zero_density,
                 "global_barrier": self._barrier,
                 "diverging": diverging,
                 "base_id": pair.path.base_id,

@@ -24,7 +24,7 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.references.search import SEARCHES
-from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, schedule_knots
+from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, knot_sums, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
@@ -215,6 +215,7 @@ class HAIS(TemperedStep):
                 "betas": schedule_knots(annealer.betas, N_KNOTS),
                 "step_size": schedule_knots(annealer.scales, N_KNOTS),
                 "acceptance_rate": schedule_knots(record.acceptance_rate, N_KNOTS),
+                "n_zero_density_at": knot_sums(record.zero_density, N_KNOTS),
                 "n_levels": annealer.n_levels,
             }
             if not self.tune:

@@ -62,6 +62,7 @@ class LadderRun:
             "betas": ladder.betas,
             "swap_acceptance_rate": record.swap_acceptance_rate,
             "acceptance_rate": record.acceptance_rate,
+            "n_zero_density_at": record.zero_density,
             "step_size": ladder.scales,
             "replica": ladder.replica_at,
             "global_barrier": self.barrier_sum / self.n_draws,

@@ -24,6 +24,7 @@ from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.idle import without_idle_draws
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.trace import reused_trace
+from pymc_tempering.steps.workers import check_workers, lost_workers, refuse_before_start
 
 __all__ = [
     "Sampler",
@@ -65,6 +66,7 @@ def check_run(
     ------
     OptionError
     """
+    refuse_before_start()
     check_whole("draws", draws, 1)
     check_whole("chains", chains, 1)
     if tune is not None:
@@ -153,6 +155,7 @@ def prepare_step(
         fits the modes for the chains of all calls.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
+    check_workers(options.get("mp_ctx"), chains=run["chains"], cores=run["cores"])
     started = perf_counter()
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
@@ -225,6 +228,7 @@ def _muted(quiet: bool) -> Iterator[None]:
         _log.setLevel(level)
 
 
+@lost_workers()
 def run_chains(
     step: Any,
     model: pm.Model,
@@ -243,9 +247,15 @@ def run_chains(
     ------
     KeyboardInterrupt
         If the run was interrupted before there were any draws.
+    WorkerError
+        If a process of a chain was lost.
     """
     if kwargs.get("trace") is None and kwargs.get("var_names") is None:
-        kwargs["trace"] = reused_trace(model, step.density.points.initial)
+        # parallel tempering alone has room for more than its chains use
+        trims = step.method == "pt" and kwargs.get("discard_tuned_samples", True)
+        kwargs["trace"] = reused_trace(
+            model, step.density.points.initial, step.method if trims else None
+        )
     try:
         idata = pm.sample(
             draws,

@@ -1,4 +1,4 @@
-"""PyMC's record of draws, with a compiled function that is kept for the next run of the model."""
+"""PyMC's record of draws, in less memory, and with a function that is kept for the next run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,27 +9,70 @@ import pytensor
 from pymc.backends import NDArray
 
 from pymc_tempering.model.kept import Kept
+from pymc_tempering.results.statistics import statistics_of
+from pymc_tempering.steps.trimmed import Room, Trimmed
 
 __all__ = ["reused_trace"]
 
+_TRIMMED = {"scan", "level", "pair"}
+"""Dimensions of which chains may use less than their step declares."""
+
+
+class _Chain(NDArray):
+    """Record of one chain, with scans and levels that a chain of the run uses, and no others."""
+
+    method = ""
+    room: Room
+
+    def setup(self, draws: int, chain: int, sampler_vars: Any = None) -> None:
+        super().setup(draws, chain, sampler_vars)
+        for statistics in self._stats or ():
+            for name, entry in statistics_of(self.method).items():
+                dims = entry.methods[self.method]
+                if dims and _TRIMMED.issuperset(dims):
+                    statistics[name] = Trimmed(dims, entry.dtype, entry.fill, self.room, draws)
+
+    def record(self, point: Any, sampler_stats: Any = None, *, in_warmup: bool) -> None:
+        if in_warmup and sampler_stats is not None:
+            # draws of tuning are left away, and have all the scans and levels that there may be
+            sampler_stats = [
+                {name: v for name, v in given.items() if not isinstance(kept[name], Trimmed)}
+                for given, kept in zip(sampler_stats, self._stats, strict=True)
+            ]
+        super().record(point, sampler_stats, in_warmup=in_warmup)
+
+    def _get_sampler_stats(
+        self, varname: str, sampler_idx: int, burn: int, thin: int
+    ) -> np.ndarray:
+        return np.asarray(super()._get_sampler_stats(varname, sampler_idx, burn, thin))
+
 
 class _Copied(NDArray):
-    """What ``pm.sample`` copies for every chain; copies share the compiled function alone."""
+    """What ``pm.sample`` copies for every chain of a run."""
+
+    method: str | None = None
 
     def __copy__(self) -> NDArray:
-        return NDArray(
-            model=self.model,
-            vars=self.vars,
-            fn=self.fn,
-            var_shapes=self.var_shapes,
-            var_dtypes=self.var_dtypes,
-        )
+        shared = {
+            "model": self.model,
+            "vars": self.vars,
+            "fn": self.fn,
+            "var_shapes": self.var_shapes,
+            "var_dtypes": self.var_dtypes,
+        }
+        if self.method is None:
+            return NDArray(**shared)
+        chain = _Chain(**shared)
+        chain.method, chain.room = self.method, self.room
+        return chain
 
 
 _functions = Kept[Any]()
 
 
-def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
+def reused_trace(
+    model: pm.Model, point: Mapping[str, np.ndarray], method: str | None = None
+) -> NDArray:
     """Record of all variables of a model, to be given to ``pm.sample`` as ``trace``.
 
     By itself PyMC compiles, for every chain of every run, the function from a point to what is
@@ -40,6 +83,9 @@ def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
     model : pymc.Model
     point : mapping of str to ndarray
         Values of the value variables, whose shapes those of the draws follow from.
+    method : str, optional
+        A key of :data:`pymc_tempering.methods.METHODS`, whose statistics are then stored without
+        what no chain of the run uses, and not at all while it is tuned. For one run.
     """
     typed = {v.name: np.asarray(point[v.name], dtype=v.dtype) for v in model.value_vars}
     flags = pytensor.config
@@ -50,4 +96,6 @@ def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
         (model.check_bounds, flags.floatX, flags.mode, flags.linker),
     ]
     function = _functions.get(model, content, lambda: NDArray(model=model, test_point=typed).fn)
-    return _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)
+    trace = _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)
+    trace.method, trace.room = method, {}
+    return trace

@@ -1,6 +1,7 @@
 """Runs that are killed, each in a process of its own that is forked from the caller.
 
-Forked, they find everything compiled; all that is left of them is what they wrote.
+Forked, they find everything compiled; all that is left of them is what they wrote. Their chains
+may be in processes that are spawned: then one of these kills the run at a moment of its own.
 
 python -m tests.checkpoint.killed    # ten random moments for each method, as a table
 """
@@ -13,6 +14,9 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,6 +36,8 @@ BLOCKS = {"scans_per_draw": 4}
 METHODS: dict[str, dict[str, Any]] = {
     "pt": SHORT | BLOCKS,
     "pt, two processes": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "fork"},
+    "pt, spawned": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "spawn"},
+    "pt, from a server": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "forkserver"},
     "pt, target_se": SHORT | BLOCKS | {"target_se": 1e-3, "max_chains": 5},
     "pt, max_gradients": SHORT | {"max_gradients": 20_000},
     "gibbs_ct": SHORT | BLOCKS | {"method": "gibbs_ct"},
@@ -113,8 +119,30 @@ class Counter:
             os.kill(self.victim or os.getpid(), signal.SIGKILL)
 
 
+@dataclass(frozen=True)
+class KeptAfresh(store.Kept):
+    """Takes the events of a run along into processes that are not forked, where each has its own.
+
+    Attributes
+    ----------
+    at, victim : int
+        Of the :class:`Counter` there.
+    """
+
+    at: int | None
+    victim: int | None
+
+    def journal(self, rng, total):
+        for patch in events(Counter(self.at, self.victim)):
+            patch.start()
+        return super().journal(rng, total)
+
+
 def with_events(counter, model, options):
     patches = events(counter)
+    if options.get("mp_ctx", "fork") != "fork":
+        kept = partial(KeptAfresh, at=counter.at, victim=counter.victim)
+        patches.append(mock.patch.object(store, "Kept", kept))
     for patch in patches:
         patch.start()
     try:
@@ -131,6 +159,8 @@ def run_and_die(model, options, at):
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
+        # the server is the parent's, and gives this process nothing
+        forkserver._forkserver.__init__()
         with suppress(BaseException):
             with_events(Counter(at, os.getpid()), model, options)
         os._exit(0)

@@ -2,8 +2,10 @@
 
 import errno
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 import zipfile
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from pymc_tempering import testing
 from pymc_tempering.checkpoint import journal
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import resumed
-from pymc_tempering.errors import DataError, OptionError, OutputError
+from pymc_tempering.errors import DataError, OptionError, OutputError, WorkerError
 from pymc_tempering.methods import METHODS as ROWS
 from pymc_tempering.steps.parallel import ParallelTempering
 from tests.checkpoint import killed
@@ -81,6 +83,22 @@ def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, t
     """Otherwise they would hold their chains for ever."""
     options = METHODS["pt, two processes"] | {"resume": tmp_path / "run"}
     assert run_and_die(model, options, finished[1] // 5)
+    assert different(whole, sample(model, **options)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_was_lost(model, whole, tmp_path, monkeypatch):
+    """Not the whole run: it ends with an error, and the same call goes on."""
+    monkeypatch.setattr(journal, "EVERY", 0.0)
+
+    def kill(draw, **_):
+        if draw.draw_idx == 20:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+
+    options = METHODS["pt, two processes"] | {"resume": tmp_path}
+    with pytest.raises(WorkerError, match="the same call goes on"):
+        sample(model, callback=kill, **options)
+    assert sum(journal.n_kept(chain) for chain in tmp_path.glob(FOLDERS_OF_CHAINS)) >= 20
     assert different(whole, sample(model, **options)) == []
 
 

@@ -61,8 +61,9 @@ def ladder_kernel(
     rows = new_dual_averaging(scales) if adapt else none
     none_yet = np.zeros((2, n_levels), np.int64)
     record = LadderRecord(
-        np.empty((n_scans, n_levels)), np.zeros(n_levels - 1), np.zeros(n_levels), new_counts(),
-        np.empty((0, dim)), *path.draws_and_origins(n_scans, np.random.default_rng(0)),
+        np.empty((n_scans, n_levels)), np.zeros(n_levels - 1), np.zeros(n_levels),
+        new_counts(n_levels), np.empty((0, dim)),
+        *path.draws_and_origins(n_scans, np.random.default_rng(0)),
         np.zeros((2, 9), np.int64),
     )  # fmt: skip
 
@@ -132,7 +133,7 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
     delta, target_delta, beta = np.empty((3, 1))
     log = PairLog(
         delta, target_delta, beta, np.full(1, -1), np.zeros(n), np.zeros(n, dtype=np.int64),
-        np.zeros(4), new_counts(), path.draws_beforehand(1, np.random.default_rng(0)),
+        np.zeros(4), new_counts(scales.size), path.draws_beforehand(1, np.random.default_rng(0)),
     )  # fmt: skip
     coordinates = path.coordinates
 
@@ -192,7 +193,7 @@ def annealing_kernel(
         u = np.ascontiguousarray(path.coordinates.to_base(states))
         view = path.view
         moves = AnnealingMoves(betas, steps, n_leapfrog, kind, False)
-        tally = AnnealingTally(np.zeros(betas.size), new_counts(), np.empty((0, 5)), 0.8)
+        tally = AnnealingTally(np.zeros(betas.size), new_counts(betas.size), np.empty((0, 5)), 0.8)
         draws = many_draws(path, len(u), n_scans, rng)
         log = AnnealingLog(
             np.empty(n_scans), np.empty(n_scans), np.zeros(n_scans, dtype=np.bool_),

@@ -112,6 +112,13 @@ def test_the_limit_knows_short_runs():
     assert rhat_limit(4, 160, 500) > rhat_limit(4, 160, 1)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_split_at_any_scale(scale):
+    x = np.array([0.0, 0.2, 0.1, 5.0])
+    threshold, explained = split_in_two(scale * x)
+    assert (threshold / scale, explained) == pytest.approx(split_in_two(x), rel=1e-12)
+
+
 def test_split(rng):
     values = np.r_[rng.normal(0, 1, 300), rng.normal(50, 1, 100)]
     split = split_in_two(values)

@@ -15,7 +15,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, OutputError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.stored import estimate_from_idata
-from pymc_tempering.plots.report import report
+from pymc_tempering.plots.report import _zero_density, report
 from pymc_tempering.results.doubts import doubt_variables
 
 mpl.use("Agg")
@@ -148,6 +148,19 @@ def test_keeps_warnings_that_only_the_file_has(run, tmp_path):
     stored = xr.open_datatree(tmp_path / "run.nc")
     text = report(stored, tmp_path / "stored.html").read_text(encoding="utf-8")
     assert text.count("interrupted: after 2 of 4 chains Run it again.") == 1
+
+
+def test_zero_density_by_level_where_there_was_some(run, text):
+    """Drawing pictures takes seconds, so the table is made alone."""
+    assert "zero density" not in text
+    assert _zero_density(run) == ""
+    statistics = run["sample_stats"].to_dataset()
+    counts = xr.zeros_like(statistics["n_zero_density_at"])
+    counts[0, 0, 0], counts[:, 1:3, 1], counts[1, 2, 0] = 3, 2, -1
+    rough = run.copy()
+    rough["sample_stats"] = xr.DataTree(statistics.assign(n_zero_density_at=counts))
+    cells = re.findall(r"<td>(.*?)</td>", _zero_density(rough))
+    assert cells[:6] == ["0", "3", "0", "1", "4", "4"]
 
 
 def test_reads_a_stored_run(run, tmp_path):

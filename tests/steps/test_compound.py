@@ -123,7 +123,7 @@ def test_a_state_continues_where_it_was(parts):
 
 def test_a_level_does_not_feel_moves_at_another(parts):
     _, moves = parts
-    counts, z = new_counts(), STATES[5].astype(float)
+    [counts], z = new_counts(1), STATES[5].astype(float)
 
     def at_the_target(n_elsewhere):
         moves.start(3, np.random.default_rng(4))

@@ -23,7 +23,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.tally import counts_by_name, new_counts
+from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Annealer", "AnnealingRecord", "AnnealingSettings"]
@@ -69,7 +69,9 @@ class AnnealingRecord(NamedTuple):
     acceptance_rate : ndarray of shape (n_levels,)
         Mean acceptance probability of the transitions; nan at level 0.
     counts : dict of str to int
-        By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
+        See :func:`pymc_tempering.engine.tally.counts_by_name`.
+    zero_density : ndarray of int of shape (n_levels,)
+        See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
     positions : ndarray of shape (n_scans, D)
         ``z`` of y after each scan, if asked for, or of the ends of an ensemble.
     """
@@ -79,6 +81,7 @@ class AnnealingRecord(NamedTuple):
     accepted: BoolArray
     acceptance_rate: FloatArray
     counts: dict[str, int]
+    zero_density: IntArray
     positions: FloatArray
 
 
@@ -134,7 +137,7 @@ class Annealer(Ensemble):
     def _tally(self, adapt: bool) -> AnnealingTally:
         return AnnealingTally(
             np.zeros(self.n_levels),
-            new_counts(),
+            new_counts(self.n_levels),
             self.dual_averaging if adapt else np.empty((0, 5)),
             self.settings.target_accept,
         )
@@ -163,6 +166,7 @@ class Annealer(Ensemble):
         keep_positions: bool = False,
     ) -> AnnealingRecord:
         """Run a block of scans in compiled code; while adapting they are not exactly invariant."""
+        self._forget_faults()
         tally = self._tally(adapt)
         log = AnnealingLog(
             np.empty(n_scans), np.empty(n_scans), np.zeros(n_scans, dtype=np.bool_),
@@ -177,7 +181,8 @@ class Annealer(Ensemble):
             log.log_weight_reverse,
             log.accepted,
             _rates(tally, n_runs),
-            counts_by_name(tally.counts),
+            self._counted(tally.counts),
+            zero_density_by_level(tally.counts),
             self.coordinates.from_base(log.target_positions),
         )
 
@@ -202,6 +207,7 @@ class Annealer(Ensemble):
         adapt : bool
             Adapt step sizes; such runs are for tuning.
         """
+        self._forget_faults()
         is_reverse = positions is not None
         if positions is not None:
             ends = np.ascontiguousarray(self.coordinates.to_base(positions))
@@ -220,7 +226,8 @@ class Annealer(Ensemble):
             log_weights if is_reverse else empty,
             np.empty(0, dtype=np.bool_),
             _rates(tally, np.isfinite(log_weights).sum()),
-            counts_by_name(tally.counts),
+            self._counted(tally.counts),
+            zero_density_by_level(tally.counts),
             self.coordinates.from_base(ends),
         )
 

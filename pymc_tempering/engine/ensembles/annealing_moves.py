@@ -65,7 +65,7 @@ class AnnealingTally(NamedTuple):
     ----------
     acceptance_sums : ndarray of shape (n_levels,)
         Acceptance probabilities are added up.
-    counts : ndarray of int of shape (9,)
+    counts : ndarray of int of shape (n_levels, 9)
         Incremented; see :data:`pymc_tempering.engine.tally.COUNTERS`.
     dual_averaging : ndarray of shape (n_rows, 5) or (0, 5)
         With rows, each adapts the step size of an equal share of the levels; its last column is
@@ -226,7 +226,7 @@ def annealing_transition(
         if not reverse:
             refresh_momentum(kept_momentum(replicas), gamma, rng)
     tally.acceptance_sums[level] += move.acceptance_rate
-    count_move(tally.counts, move, level == last)
+    count_move(tally.counts[level], move, level == last)
     # short steps say nothing of the step size that is tuned
     if n_rows > 0 and step_size > 0.8 * tried - 1e-12:
         tally.dual_averaging[share, 4] = update_dual_averaging(

@@ -79,7 +79,7 @@ def anneal_forward(
         Log weight in nats; ``-inf`` for a particle that started where the target has no density.
     """
     bad_gradient = draw_from_reference(path, replicas, row, draw, rng)
-    count_reference_draw(tally.counts, replicas.delta[row], bad_gradient)
+    count_reference_draw(tally.counts[0], replicas.delta[row], bad_gradient)
     if replicas.log_target[row] == -np.inf:
         return -np.inf
     _draw_momentum(replicas, rng)
@@ -164,7 +164,7 @@ def anneal_ensemble(
             for i in range(dim):
                 replicas.u[0, i] = positions[particle, i]
             evaluate(path, replicas, 0)
-            tally.counts[EVALUATIONS] += 1
+            tally.counts[0, EVALUATIONS] += 1
             if replicas.log_target[0] == -np.inf:
                 log_weights[particle] = np.nan
                 continue

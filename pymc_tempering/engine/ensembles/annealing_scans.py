@@ -102,7 +102,7 @@ def annealing_scans(
         if log.accepted[scan]:
             copy_replica(replicas, particle, y)
         move = explore(path, target_move.explorer, 1.0, target_move.scale, replicas, y, rng)
-        count_move(tally.counts, move, True)
+        count_move(tally.counts[-1], move, True)
         copy_replica(replicas, y, particle)
         chain.log_weight[0] = anneal_reverse(path, moves, replicas, particle, tally, rng)
         log.log_weight_reverse[scan] = chain.log_weight[0]

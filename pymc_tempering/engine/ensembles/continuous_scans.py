@@ -54,7 +54,7 @@ def exchange_marginally(
     probability = exchange_probability(delta[z], total, delta[y], target_total)
     log.sums[EXCHANGE] += probability
     if rng.random() < probability:
-        exchange(pair, log.counts)
+        exchange(pair, log.counts[0])
 
 
 @compiled
@@ -72,7 +72,7 @@ def try_reference(
     holder, delta = pair.holder, replicas.delta
     spare = holder[2]
     bad_gradient = draw_from_reference(path, replicas, spare, draw, rng)
-    count_reference_draw(log.counts, delta[spare], bad_gradient)
+    count_reference_draw(log.counts[0], delta[spare], bad_gradient)
     total = piece_masses(delta[holder[0]], bias.betas, bias.bias, log_masses)
     log_ratio = piece_masses(delta[spare], bias.betas, bias.bias, log_masses) - total
     probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
@@ -80,7 +80,7 @@ def try_reference(
     if rng.random() < probability:
         holder[0], holder[2] = spare, holder[0]
         pair.last_end[spare] = pair.last_end[holder[2]]
-        visit_reference(pair, spare, log.counts)
+        visit_reference(pair, spare, log.counts[0])
 
 
 @compiled
@@ -97,7 +97,7 @@ def redraw_beta(
     total = piece_masses(delta[z], bias.betas, bias.bias, log_masses)
     pair.beta[0] = draw_beta(delta[z], bias.betas, bias.bias, log_masses, total, rng)
     if pair.beta[0] < bias.grid[1]:
-        visit_reference(pair, z, log.counts)
+        visit_reference(pair, z, log.counts[0])
 
 
 @compiled

@@ -5,7 +5,8 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import Replicas, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.types import FloatArray
+from pymc_tempering.engine.tally import counts_by_name
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Ensemble"]
 
@@ -24,6 +25,14 @@ class Ensemble(Stateful):
     n_beside = 0
     path: TemperedPath
     replicas: Replicas
+
+    def _forget_faults(self) -> None:
+        """Count evaluations without a finite density from here on."""
+        self.path.view.faults[:] = 0
+
+    def _counted(self, counts: IntArray, *, needs_gradient: bool = True) -> dict[str, int]:
+        """Counts by name, and evaluations since :meth:`_forget_faults` without a finite density."""
+        return counts_by_name(counts, self.path.view.faults, needs_gradient=needs_gradient)
 
     @property
     def coordinates(self) -> Coordinates:

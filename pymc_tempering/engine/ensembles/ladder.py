@@ -19,7 +19,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import evaluate
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.tally import counts_by_name, new_counts
+from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Ladder", "ScanRecord"]
@@ -39,7 +39,9 @@ class ScanRecord(NamedTuple):
     acceptance_rate : ndarray of shape (n_levels,)
         Mean acceptance probability of the moves.
     counts : dict of str to int
-        By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
+        See :func:`pymc_tempering.engine.tally.counts_by_name`.
+    zero_density : ndarray of int of shape (n_levels,)
+        See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
     target_positions : ndarray of shape (n_scans, D) or (0, D)
         Positions at beta = 1 as ``z``, if they were asked for.
     from_component : ndarray of int of shape (2, n_components)
@@ -51,6 +53,7 @@ class ScanRecord(NamedTuple):
     swap_acceptance_rate: FloatArray
     acceptance_rate: FloatArray
     counts: dict[str, int]
+    zero_density: IntArray
     target_positions: FloatArray
     from_component: IntArray
 
@@ -180,10 +183,11 @@ class Ladder(Ensemble):
             Return the position at beta = 1 after each scan.
         """
         n, dim = self.u.shape
+        self._forget_faults()
         draws, origins = self.path.draws_and_origins(n_scans, rng)
         n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1
         record = LadderRecord(
-            np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(),
+            np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n), new_counts(n),
             np.empty((n_scans if keep_positions else 0, dim)), draws, origins,
             np.zeros((2, n_components), dtype=np.int64),
         )  # fmt: skip
@@ -202,7 +206,8 @@ class Ladder(Ensemble):
             delta=record.delta,
             swap_acceptance_rate=record.swap_sums / n_scans,
             acceptance_rate=record.acceptance_sums / n_scans,
-            counts=counts_by_name(record.counts, needs_gradient=self.settings.needs_gradient),
+            counts=self._counted(record.counts, needs_gradient=self.settings.needs_gradient),
+            zero_density=zero_density_by_level(record.counts),
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
             from_component=record.from_component,
         )

@@ -54,7 +54,7 @@ class LadderRecord(NamedTuple):
         Swap probabilities of all neighbours, attempted or not, are added up.
     acceptance_sums : ndarray of shape (n_levels,)
         Acceptance probabilities of the moves are added up.
-    counts : ndarray of int of shape (9,)
+    counts : ndarray of int of shape (n_levels, 9)
         See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
     target_positions : ndarray of shape (n_scans, D) or (0, D)
         With rows, overwritten with the position at beta = 1 after each scan.
@@ -110,7 +110,7 @@ def ladder_scans(
                 bad_gradient = draw_from_reference(
                     path, replicas, r, record.reference_draws[scan], rng
                 )
-                count_reference_draw(record.counts, delta[r], bad_gradient)
+                count_reference_draw(record.counts[0], delta[r], bad_gradient)
                 rungs.origin[r] = record.draw_origins[scan]
                 record.acceptance_sums[0] += 1.0
             else:
@@ -118,18 +118,18 @@ def ladder_scans(
                     path, explorer, betas[level], adaptation.scales[level], replicas, r, rng
                 )
                 record.acceptance_sums[level] += move.acceptance_rate
-                count_move(record.counts, move, level == n_levels - 1)
+                count_move(record.counts[level], move, level == n_levels - 1)
                 adapt_scale(adaptation, level, move.signal, explorer)
         for i in range(n_levels - 1):
             record.swap_sums[i] += swap_probability(
                 betas[i + 1] - betas[i], delta[replica_at[i]], delta[replica_at[i + 1]]
             )
         swap_sweep(rungs.swap_scheme, rungs.first_scan + scan, betas, delta, replica_at, rng)
-        n_restarts = record.counts[RESTARTS]
-        track_trips(replica_at, rungs.last_end, record.counts)
+        n_restarts = record.counts[0, RESTARTS]
+        track_trips(replica_at, rungs.last_end, record.counts[0])
         origin = rungs.origin[replica_at[n_levels - 1]]
         if origin >= 0:
-            record.from_component[0, origin] += record.counts[RESTARTS] - n_restarts
+            record.from_component[0, origin] += record.counts[0, RESTARTS] - n_restarts
             record.from_component[1, origin] += 1
         for level in range(n_levels):
             record.delta[scan, level] = delta[replica_at[level]]

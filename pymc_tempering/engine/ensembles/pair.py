@@ -24,7 +24,7 @@ from pymc_tempering.engine.explorers.adaptation import (
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.tally import counts_by_name, new_counts
+from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["ContinuousPair", "PairRecord", "PairStart", "SimulatedPair", "TemperedPair"]
@@ -49,7 +49,9 @@ class PairRecord(NamedTuple):
     base_acceptance_rate : float
         Of the draws from the reference in continuous tempering; nan in simulated tempering.
     counts : dict of str to int
-        By the names of :data:`pymc_tempering.engine.tally.COUNTERS`.
+        See :func:`pymc_tempering.engine.tally.counts_by_name`.
+    zero_density : ndarray of int of shape (n_grid,)
+        See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
     """
 
     delta: FloatArray
@@ -61,6 +63,7 @@ class PairRecord(NamedTuple):
     exchange_rate: float
     base_acceptance_rate: float
     counts: dict[str, int]
+    zero_density: IntArray
 
 
 class PairStart(NamedTuple):
@@ -150,11 +153,12 @@ class TemperedPair(Ensemble):
         adapt : bool
             Adapt step sizes after every transition; such scans are not exactly invariant.
         """
+        self._forget_faults()
         n = self.betas.size
         delta, target_delta, beta = np.empty((3, n_scans))
         log = PairLog(
             delta, target_delta, beta, np.full(n_scans, -1), np.zeros(n),
-            np.zeros(n, dtype=np.int64), np.zeros(4), new_counts(),
+            np.zeros(n, dtype=np.int64), np.zeros(4), new_counts(self.grid.size),
             self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
         self._scans(
@@ -192,7 +196,8 @@ class ContinuousPair(TemperedPair):
             float(rates[TARGET_MOVE]),
             float(rates[EXCHANGE]),
             float(rates[REFERENCE_DRAW]),
-            counts_by_name(log.counts, needs_gradient=self.settings.needs_gradient),
+            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
+            zero_density_by_level(log.counts),
         )
 
 
@@ -214,5 +219,6 @@ class SimulatedPair(TemperedPair):
             float(rates[TARGET_MOVE]),
             float(rates[EXCHANGE]),
             np.nan,
-            counts_by_name(log.counts, needs_gradient=self.settings.needs_gradient),
+            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
+            zero_density_by_level(log.counts),
         )

@@ -90,8 +90,8 @@ class PairLog(NamedTuple):
     sums : ndarray of shape (4,)
         Acceptance probabilities of z, of y, of the exchange and of draws from the reference are
         added up.
-    counts : ndarray of int of shape (9,)
-        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
+    counts : ndarray of int of shape (n_grid, 9)
+        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented at the nearest scale.
     reference_draws : ndarray of shape (n_scans, D) or (n_scans, 0)
         Draws ``u`` of the reference, made beforehand; without columns they are made here.
     """
@@ -154,12 +154,12 @@ def move(
     replicas : Replicas
     row : int
     adaptation : Adaptation
-    counts : ndarray of int of shape (9,)
+    counts : ndarray of int of shape (n_grid, 9)
     rng : numpy.random.Generator
     """
     beta, scale, k = at
     outcome = explore(path, explorer, beta, scale, replicas, row, rng)
-    count_move(counts, outcome, beta == 1.0)
+    count_move(counts[k], outcome, beta == 1.0)
     adapt_scale(adaptation, k, outcome.signal, explorer)
     return outcome.acceptance_rate
 

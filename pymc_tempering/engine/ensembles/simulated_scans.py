@@ -67,7 +67,7 @@ def exchange_at_levels(
         probability = swap_probability(1.0 - betas[pair.level[0]], delta[z], delta[y])
     log.sums[EXCHANGE] += probability
     if rng.random() < probability:
-        exchange(pair, log.counts)
+        exchange(pair, log.counts[0])
 
 
 @compiled
@@ -117,8 +117,8 @@ def simulated_scans(
         log.visits[k] += 1
         if k == 0:
             bad_gradient = draw_from_reference(path, replicas, z, log.reference_draws[scan], rng)
-            count_reference_draw(log.counts, delta[z], bad_gradient)
-            visit_reference(pair, z, log.counts)
+            count_reference_draw(log.counts[0], delta[z], bad_gradient)
+            visit_reference(pair, z, log.counts[0])
             log.acceptance_sums[0] += 1.0
         else:
             at_level = (betas[k], adaptation.scales[k], k)

@@ -17,7 +17,7 @@ from pymc_tempering.engine.path.density import call_density, pull_back, to_z
 from pymc_tempering.engine.path.mixture import Components, log_mixture
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
     "GAUSSIAN",
@@ -58,6 +58,9 @@ class Path(NamedTuple):
         Log of the Jacobian, in nats.
     components : Components
         Of a mixture, in ``u``; empty for any other reference.
+    faults : ndarray of int of shape (2,)
+        Evaluations at which the log target density was ``+inf``, and at which it was no number;
+        incremented.
     """
 
     target_address: int
@@ -66,6 +69,7 @@ class Path(NamedTuple):
     scale: FloatArray
     log_det_scale: float
     components: Components
+    faults: IntArray
 
 
 def n_residual(path: Path) -> int:
@@ -117,7 +121,8 @@ def evaluate_target(
     Returns
     -------
     log_target : float
-        Log density of ``u`` in nats; ``-inf`` where the target's is infinite or not a number.
+        Log density of ``u`` in nats; ``-inf`` where the target's is infinite or not a number, which
+        is counted.
     bad_gradient : bool
         Whether entries of the gradient were set to zero.
     """
@@ -125,6 +130,8 @@ def evaluate_target(
     to_z(path.mean, path.scale, u, z)
     value = call_density(path.target_address, z, grad_z)
     if not np.isfinite(value):
+        if value != -np.inf:
+            path.faults[0 if value == np.inf else 1] += 1
         for i in range(u.shape[0]):
             grad[i] = 0.0
         return -np.inf, False

@@ -121,6 +121,7 @@ class TemperedPath:
             np.array(self.coordinates.rows),
             self.base.log_det_scale,
             components,
+            np.zeros(2, dtype=np.int64),
         )
 
     def uncovered(self, z: FloatArray) -> BoolArray:

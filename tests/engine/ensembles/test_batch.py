@@ -80,11 +80,12 @@ class Batch(Stateful):
         self.delta, self.log_base = self._densities(z)
 
     def run(self, n_scans, rng, *, adapt=False, keep_positions=False):
-        counts, acceptance, swaps = new_counts(), np.zeros(self.n_levels), 0.0
+        acceptance, swaps = np.zeros(self.n_levels), 0.0
+        counts = new_counts(1)
         deltas, positions = np.empty((n_scans, self.n_levels)), []
         for row in deltas:
             rates = self._move(rng)
-            counts[EVALUATIONS] += self.n_levels
+            counts[0, EVALUATIONS] += self.n_levels
             acceptance += rates
             if adapt:
                 self.n_adapted += 1
@@ -93,13 +94,14 @@ class Batch(Stateful):
             gaps = zip(np.diff(self.betas), row[:-1], row[1:], strict=True)
             swaps += np.array([swap_probability(*gap) for gap in gaps])
             swap_sweep(DEO, self.scan, self.betas, self.delta, self.replica_at, rng)
-            track_trips(self.replica_at, self.last_end, counts)
+            track_trips(self.replica_at, self.last_end, counts[0])
             self.scan += 1
             row[:] = self.delta[self.replica_at]
             if keep_positions:
                 positions.append(self.target_position)
         return ScanRecord(deltas, swaps / n_scans, acceptance / n_scans, counts_by_name(counts),
-                          np.array(positions), np.array([[0], [n_scans]]))  # fmt: skip
+                          np.zeros(self.n_levels, int), np.array(positions),
+                          np.array([[0], [n_scans]]))  # fmt: skip
 
     def _move(self, rng):
         """Move all replicas, and return the acceptance probabilities by level."""

@@ -61,7 +61,7 @@ def ladder(explorer, plant, rng, n):
         kernel, lambda rng, n: ROUGH.draw_levels(rng, n, BETAS), statistics, n=n, rng=rng,
         n_steps=2, vectorized=True,
     )  # fmt: skip
-    return result, kernel.record.counts
+    return result, kernel.record.counts.sum(axis=0)
 
 
 def pair(scans, level_update, explorer, plant, rng, n):
@@ -79,7 +79,7 @@ def pair(scans, level_update, explorer, plant, rng, n):
         kernel, lambda rng, n: ROUGH.draw_joint(rng, n, BETAS, BIAS, levels=levels), statistics,
         n=n, rng=rng, n_steps=2, vectorized=True,
     )  # fmt: skip
-    return result, kernel.log.counts
+    return result, kernel.log.counts.sum(axis=0)
 
 
 def continuous(*args):

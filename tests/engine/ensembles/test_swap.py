@@ -50,7 +50,7 @@ def test_attempt_reads_delta_by_replica_and_exchanges_levels():
 def trips(sequence):
     """Counts after each of a sequence of `replica_at`."""
     last_end = np.zeros(len(sequence[0]), dtype=np.int64)
-    counts = new_counts()
+    [counts] = new_counts(1)
     history = []
     for replica_at in sequence:
         track_trips(np.array(replica_at), last_end, counts)
@@ -95,7 +95,7 @@ def _deo(n_scans, acceptance, counts, rng):
 
 
 def deo_counts(n_scans, acceptance, rng):
-    counts = new_counts()
+    [counts] = new_counts(1)
     _deo(n_scans, acceptance, counts, rng)
     return counts[[ROUND_TRIPS, RESTARTS]]
 

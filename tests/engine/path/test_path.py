@@ -96,6 +96,15 @@ def test_a_bad_gradient_keeps_its_density_and_its_good_entries():
     assert [evaluate(path.view, replicas, row) for row in range(2)] == [True, False]
 
 
+def test_densities_that_are_not_finite_are_told_apart():
+    """Infinite, no number, and zero: all count as zero, and the first two are counted."""
+    path = TemperedPath.from_base(AWKWARD, GaussianBase(np.zeros(2), np.ones(2)))
+    first = np.array([1.5, 3.5, 2.5, 1.6, -1.0])
+    replicas = new_replicas(path.view, np.column_stack([first, np.zeros(5)]))
+    assert replicas.log_target.tolist() == [-math.inf] * 4 + [5.0]
+    assert path.view.faults.tolist() == [2, 1]
+
+
 def test_low_rank_coordinates_against_numpy(rng):
     """Standard deviations with two directions far from uncorrelated, in place of a dense factor."""
     dim, mean = 45, rng.normal(size=45)

@@ -1,0 +1,48 @@
+"""Densities that are infinite, at points that count as if the density were zero."""
+
+from collections.abc import Mapping
+
+from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.types import FloatArray
+
+__all__ = ["infinite_doubts"]
+
+
+def infinite_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
+    """Warning about points where the log density is ``+inf``.
+
+    No move can weigh such a point, so it counts as zero density, as one does where the log density
+    is no number. That is what many models mean by the latter; none means it by an infinity.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``n_infinite_density`` and ``n_gradients`` (chain, draw), where they were recorded.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts = {"n_gradients": np.full((2, 3), 100), "n_infinite_density": np.eye(2, 3)}
+    >>> [doubt] = infinite_doubts(counts)
+    >>> doubt.code, doubt.measured["n_infinite_density"]
+    ('density_infinite', 2)
+    """
+    if not {"n_infinite_density", "n_gradients"} <= set(statistics):
+        return []
+    n_infinite, n = (int(statistics[name].sum()) for name in ("n_infinite_density", "n_gradients"))
+    if n_infinite <= 0:
+        return []
+    doubt = Doubt(
+        "density_infinite",
+        f"at {n_infinite} of {n} points the log density is +inf. They count as points of zero "
+        "density: draws stay away from them, and log Z leaves out what mass there is around them.",
+        "Look for an overflow, as of `pt.exp` in a potential, or for a density with a pole, as of "
+        "a scale that may be zero, and write it on the log scale or bound it.",
+        {"n_infinite_density": n_infinite, "n_gradients": n},
+    )
+    return [doubt]
