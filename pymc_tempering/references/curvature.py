@@ -63,7 +63,12 @@ def _second_differences(
             else:
                 other = above if has_up else below
                 slope = here[i] if has_up else -here[i]
+                if not math.isfinite(slope):
+                    slope = 0.0
                 fall = abs(value + slope * steps[i] - other)
+            if math.isnan(fall):
+                # rounding may put the end of an ascent itself beyond an edge
+                fall = math.inf
             factor = math.sqrt(wanted_fall / max(fall, 1e-12))
             factor = min(max(factor, 1e-3), longest[i] / steps[i])
             share = fall / wanted_fall
