@@ -4,8 +4,8 @@
     python benchmarks/corpus.py --only horseshoe,ising --record out/other.jsonl
 
 For every model of ``corpus_models``: a default run of :func:`pymc_tempering.estimate_logz`, a
-second log Z (exact, a grid, bridge sampling of nutpie's draws, or ``pm.sample_smc``), and nutpie
-with 4 chains of 1000 + 1000 draws for its gradients and CPU seconds. Every model has processes of
+second log Z (exact, a grid, or bridge sampling of nutpie's draws), and nutpie with 4 chains of 1000
++ 1000 draws for its gradients and CPU seconds. Every model has processes of
 its own, with a limit, so that what hangs or is killed is a line of the table and no end of the
 study. Every result is a line of ``--record``; what is there is not made again.
 """

@@ -5,7 +5,7 @@ import traceback
 
 import numpy as np
 from corpus_models import CORPUS
-from corpus_models.entries import BRIDGE, IMPROPER, QUADRATURE, REFUSED, SMC
+from corpus_models.entries import BRIDGE, IMPROPER, QUADRATURE, REFUSED
 from figures import QUIET
 from startup import PhaseClock
 
@@ -123,11 +123,11 @@ def bridged(idata, model):
 
 def other(model, second):
     """Log Z by what the model names, where that needs no draws of nutpie."""
-    from corpus_second import quadrature, smc
+    from corpus_second import quadrature
 
     if second in (BRIDGE, IMPROPER, REFUSED):
         return {"how": second}
-    if second in (QUADRATURE, SMC):
-        log_z, se = {QUADRATURE: quadrature, SMC: smc}[second](model)
+    if second == QUADRATURE:
+        log_z, se = quadrature(model)
         return {"how": second, "log_z": log_z, "se": se}
     return {"how": "exact", "log_z": float(second), "se": 0.0}

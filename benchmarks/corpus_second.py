@@ -1,9 +1,8 @@
-"""Log Z by means that are none of this package's: a grid in few dimensions, annealed particles."""
+"""Log Z by means that are none of this package's: a grid in few dimensions."""
 
 import itertools
 
 import numpy as np
-import pymc as pm
 from scipy import optimize
 from scipy.special import logsumexp
 
@@ -12,7 +11,6 @@ _REACH = 3.4
 """Of the grid, which is even in u for z = sinh(u) standard deviations: 15 of them."""
 
 _STEPS = {1: 0.02, 2: 0.08, 3: 0.17}
-N_PARTICLES = 2000
 
 
 def quadrature(model):
@@ -89,16 +87,3 @@ def curvature(at, z, step=1e-3):
         corners = at(z + d[i] + d[j]) - at(z + d[i] - d[j]) - at(z - d[i] + d[j])
         found[i, j] = -(corners + at(z - d[i] - d[j])) / (4.0 * d[i, i] * d[j, j])
     return found
-
-
-def smc(model, repeats=3):
-    """Log Z of ``pm.sample_smc``, and its error from repeated runs."""
-    ends = []
-    for seed in range(repeats):
-        idata = pm.sample_smc(
-            N_PARTICLES, model=model, chains=2, cores=1, random_seed=seed, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-        chains = idata["sample_stats"]["log_marginal_likelihood"].values
-        ends += [float(np.array(chain, dtype=float)[-1]) for chain in chains]
-    return float(np.mean(ends)), float(np.std(ends, ddof=1) / np.sqrt(len(ends)))

@@ -8,16 +8,13 @@ import numpy as np
 import pymc as pm
 from scipy.special import logsumexp
 
-__all__ = ["BRIDGE", "CORPUS", "IMPROPER", "QUADRATURE", "REFUSED", "SMC", "Entry", "entry", "grid"]
+__all__ = ["BRIDGE", "CORPUS", "IMPROPER", "QUADRATURE", "REFUSED", "Entry", "entry", "grid"]
 
 QUADRATURE = "quadrature"
 """Sums over a grid of the density that PyMC compiles, for at most three dimensions."""
 
 BRIDGE = "bridge"
 """Bridge sampling of nutpie's draws."""
-
-SMC = "smc"
-"""``pm.sample_smc``, twice: where there is no gradient."""
 
 IMPROPER = "improper"
 """There is no log Z: a run has to be refused or to say so."""

@@ -1,14 +1,15 @@
 """Mixtures: with labels in order and without, of counts, of lines, of unknown number."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from scipy import stats
-from scipy.special import betaln, logsumexp
+from scipy.special import betaln, gammaln, logsumexp
 
-from corpus_models.entries import QUADRATURE, SMC, entry, grid
+from corpus_models.entries import QUADRATURE, entry, grid
 
 KIND = "mixture"
 TWO = np.array([-2.3, -1.8, -2.9, -1.5, -2.1, 1.7, 2.4, 2.0, 1.2, 2.9, 2.2, 1.6])
@@ -42,22 +43,40 @@ def mixture_unordered():
     return grid(log_density, (-7.0, 7.0, 61), (-9.0, 9.0, 241), (-9.0, 9.0, 241))
 
 
+def allocations(y, n_clusters, sd, prior_sd):
+    """All ways to allot points to clusters, whose places are normal around 0.
+
+    Yields how many points each cluster has, and the log density of all points in nats.
+    """
+
+    @cache
+    def log_marginal(own):
+        cov = sd**2 * np.eye(len(own)) + prior_sd**2
+        return stats.multivariate_normal(np.zeros(len(own)), cov).logpdf(y[list(own)])
+
+    for of in product(range(n_clusters), repeat=len(y)):
+        parts = [tuple(i for i, k in enumerate(of) if k == which) for which in range(n_clusters)]
+        yield tuple(map(len, parts)), sum(log_marginal(own) for own in parts if own)
+
+
 @entry(KIND)
 def three_clusters():
-    """Weights, places and one width of three clusters, without an order: six labels."""
-    rng = np.random.default_rng(60)
-    y = np.concatenate([rng.normal(c, 0.5, 10) for c in (-3.0, 0.0, 2.5)])
+    """Weights and places of three clusters without an order: six labels."""
+    y = np.array([-3.3, -2.8, -2.6, 0.1, -0.4, 2.3, 2.7, 3.1])
     w, mu = pm.Dirichlet("w", np.full(3, 2.0)), pm.Normal("mu", 0.0, 3.0, shape=3)
-    pm.NormalMixture("y", w=w, mu=mu, sigma=pm.HalfNormal("sigma", 1.0), observed=y)
-    return SMC
+    pm.NormalMixture("y", w=w, mu=mu, sigma=0.5, observed=y)
+    logs = [
+        gammaln(6.0) - gammaln(6.0 + 8) + gammaln(2.0 + np.array(counts)).sum() + given
+        for counts, given in allocations(y, 3, 0.5, 3.0)
+    ]
+    return logsumexp(logs)
 
 
 @entry(KIND)
 def poisson_mixture():
     y = np.array([1, 0, 2, 9, 12, 1, 3, 10, 0, 2, 14, 8, 1, 11, 2])
     w = pm.Beta("w", 1.0, 1.0)
-    rate = pm.Gamma("rate", 2.0, 0.3, shape=2, transform=pm.distributions.transforms.Chain(
-        [pm.distributions.transforms.log, ordered]), initval=[1.0, 10.0])  # fmt: skip
+    rate = pm.Gamma("rate", 2.0, 0.3, shape=2, transform=ordered, initval=[1.0, 10.0])
     pm.Mixture("y", w=pt.stack([w, 1 - w]), comp_dists=pm.Poisson.dist(rate, shape=2), observed=y)
     return QUADRATURE
 
@@ -99,13 +118,30 @@ def contaminated():
 
 @entry(KIND)
 def dirichlet_process():
-    """Sticks broken six times, with normal clusters of one width."""
+    """Sticks broken three times, with an unknown concentration and normal clusters."""
+    y = np.array([-2.3, -1.8, -2.6, 1.7, 2.4, 2.0, 5.1])
     alpha = pm.Gamma("alpha", 2.0, 1.0)
-    stick = pm.Beta("stick", 1.0, alpha, shape=5)
+    stick = pm.Beta("stick", 1.0, alpha, shape=3)
     left = pt.concatenate([pt.ones(1), pt.cumprod(1.0 - stick)])
     w = pm.Deterministic("w", pt.concatenate([stick, pt.ones(1)]) * left)
-    pm.NormalMixture("y", w=w, mu=pm.Normal("mu", 0.0, 3.0, shape=6), sigma=0.6, observed=TWO)
-    return SMC
+    pm.NormalMixture("y", w=w, mu=pm.Normal("mu", 0.0, 3.0, shape=4), sigma=0.6, observed=y)
+    of_counts = {}
+    for counts, given in allocations(y, 4, 0.6, 3.0):
+        of_counts.setdefault(counts, []).append(given)
+
+    def log_density(log_alpha):
+        a = np.exp(log_alpha)
+        logs = []
+        for counts, given in of_counts.items():
+            later = np.cumsum(counts[::-1])[::-1]
+            sticks = [
+                np.log(a) + betaln(1.0 + n, a + m)
+                for n, m in zip(counts[:-1], later[1:], strict=True)
+            ]
+            logs.append(sum(sticks) + logsumexp(given))
+        return logsumexp(logs, axis=0) + stats.gamma(2.0).logpdf(a) + log_alpha
+
+    return grid(log_density, (-12.0, 4.0, 401))
 
 
 @entry(KIND)
