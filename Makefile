@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench peers startup growth calibration model_calibration agreement hard quiet papers gallery faults docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow lint types format bench peers corpus startup growth calibration model_calibration agreement hard quiet papers gallery faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
@@ -24,6 +24,7 @@ help:
 	@echo "make format       let ruff rewrite the formatting"
 	@echo "make bench        cost and error of log Z: the README's table, then beside its peers"
 	@echo "make peers        the latter alone, which installs the peers"
+	@echo "make corpus       over a hundred models of many kinds: right log Z, or a refusal by name? (hours)"
 	@echo "make startup      from a cold process to the first log Z, beside nutpie's first draws"
 	@echo "make growth       gradients and seconds as dimensions grow"
 	@echo "make calibration  does the reported error cover the truth?"
@@ -121,7 +122,7 @@ bench: $(INSTALLED)
 	@$(PYTHON) benchmarks/bench.py $(ARGS)
 	@$(MAKE) peers ARGS="$(PEERS_ARGS)"
 
-peers startup: $(INSTALLED_BENCH)
+peers corpus startup: $(INSTALLED_BENCH)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 faults: $(INSTALLED)

@@ -164,3 +164,88 @@ def test_exponents_of_a_power(study):
     assert slope == pytest.approx(1.5)
     assert error == pytest.approx(0.0, abs=1e-9)
     assert np.isnan(study("growth").exponent(dims[:2], dims[:2])).all()
+
+
+class TestCorpus:
+    """Models of many kinds; what needs no compiling."""
+
+    def test_names_are_unique(self, study):
+        models = study("corpus_models")
+        assert len(models.CORPUS) >= 60
+        assert len({entry.kind for entry in models.CORPUS.values()}) >= 10
+        again = sys.modules["corpus_models.entries"].entry("other")
+        with pytest.raises(ValueError, match="two models are called 'horseshoe'"):
+            again(models.CORPUS["horseshoe"].write)
+
+    @pytest.mark.parametrize(
+        ("name", "n_values", "second"),
+        [
+            # 25 readings of a regression with unknown noise, by Student's t
+            ("linear_unknown_noise", 4, -34.0926),
+            # a sum over 2^12 sheets of spins
+            ("ising", 12, 3.5089),
+            ("logistic_separated", 2, "quadrature"),
+            ("improper_scale", 1, "improper"),
+        ],
+    )
+    def test_models_build(self, study, name, n_values, second):
+        model, found = study("corpus_models").CORPUS[name].build()
+        assert study("corpus_runs").n_values(model) == n_values
+        assert found == (second if isinstance(second, str) else pytest.approx(second, abs=1e-3))
+
+    def test_sums_over_grids(self, study):
+        covariance = np.array([[2.0, 0.9], [0.9, 1.0]])
+        precision = np.linalg.inv(covariance)
+
+        def log_density(z):
+            return -0.5 * (z - [1.0, -2.0]) @ precision @ (z - [1.0, -2.0])
+
+        exact = np.log(2.0 * np.pi) + 0.5 * np.linalg.slogdet(covariance)[1]
+        log_z, error = study("corpus_second").integral(log_density, np.zeros(2))
+        assert log_z == pytest.approx(exact, abs=1e-8)
+        assert error < 1e-8
+        grid = study("corpus_models.entries").grid
+        area = grid(lambda a, b: np.log(a * np.exp(b)), (1.0, 2.0, 5), (0.0, 1.0, 801))
+        assert area == pytest.approx(np.log(1.5 * (np.e - 1.0)), abs=1e-6)
+
+    @pytest.mark.parametrize(
+        ("ours", "second", "word"),
+        [
+            ({"log_z": 0.0, "se": 0.1, "warnings": []}, (0.29, 0.0), "agrees"),
+            ({"log_z": 0.0, "se": 0.1, "warnings": []}, (-0.31, 0.0), "DISAGREES, silent"),
+            ({"log_z": 0.0, "se": 0.1, "warnings": []}, (0.31, 0.1), "agrees"),
+            ({"log_z": 0.0, "se": 0.1, "warnings": ["divergences"]}, (0.5, 0.0),
+             "disagrees, warned"),
+            ({"log_z": np.nan, "se": np.nan, "warnings": []}, (0.5, 0.0), "DISAGREES, silent"),
+            ({"refused": "ModelError: no"}, (0.5, 0.0), "refused by name"),
+            ({"crashed": "TypeError: no"}, (0.5, 0.0), "CRASHED"),
+            ({"log_z": 0.0, "se": 0.1, "warnings": ["divergences"]}, "improper",
+             "disagrees, warned"),
+            ({"log_z": 0.0, "se": 0.1, "warnings": ["posterior_without_end"]}, "improper",
+             "named as improper"),
+            ({"log_z": 0.0, "se": 0.1, "warnings": []}, "refused", "DISAGREES, silent"),
+        ],
+    )  # fmt: skip
+    def test_what_became_of_a_model(self, study, ours, second, word):
+        beside = {"how": "exact", "log_z": second[0], "se": second[1]}
+        if isinstance(second, str):
+            beside = {"how": second}
+        assert study("corpus_tables").outcome(ours, beside) == word
+
+    def test_bridge_sampling_is_read_from_the_row_of_its_draws(self, study):
+        tables = study("corpus_tables")
+        rows = [
+            {"name": "logistic", "role": "ours", "log_z": -3.0, "se": 0.1, "warnings": [],
+             "gradients": {"search": 100, "draws": 200}, "running": 3.0, "compiling": 9.0},
+            {"name": "logistic", "role": "second", "how": "bridge"},
+            {"name": "logistic", "role": "nutpie", "how": "bridge", "log_z": -3.1, "se": 0.02,
+             "gradients": 150, "running": 1.0, "compiling": 5.0},
+        ]  # fmt: skip
+        (line,) = tables.lines_of(rows)
+        assert (line["outcome"], line["gradients"], line["seconds"]) == ("agrees", 2.0, 3.0)
+        assert line["all seconds"] == 2.0
+        (line,) = tables.lines_of(rows[:2])
+        assert line["outcome"] == "no second log Z"
+        said = tables.closing(tables.lines_of(rows))
+        assert said[0] == "1 models: agrees 1."
+        assert "median 2.00, below 3 in 100% of 1 models" in said[3]

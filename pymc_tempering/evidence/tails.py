@@ -1,6 +1,7 @@
 """Posteriors of which draws cannot see all: tails like a power, and an integral without end."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pymc as pm
@@ -21,7 +22,13 @@ from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["endless_doubts", "heavy_tail_doubts", "runaway_doubts", "tail_doubts"]
+__all__ = [
+    "endless_doubts",
+    "heavy_tail_doubts",
+    "plateau_doubts",
+    "runaway_doubts",
+    "tail_doubts",
+]
 
 MIN_TAIL_K = 0.45
 """Tail index of draws beyond which it is named. Default runs of ten models without such tails had
@@ -40,6 +47,12 @@ MAX_DROP = 9.0
 a Gaussian from half of its standard deviations on 12."""
 
 N_CLIMBS = 3
+
+_DOUBLINGS = 2.0 ** np.arange(21)
+_LEAST_SEEN = 4
+MAX_LOSS = 1e-3
+"""Nats that density times distance may lose with each doubling of the distance: a tail with the
+index of 500 loses more."""
 
 
 def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
@@ -67,7 +80,11 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         for name, shape in zip(points.names, points.shapes, strict=True)
         for index in np.ndindex(*shape)
     ]
-    endless = runaway_doubts(_searched(idata), names) or endless_doubts(density, z, names)
+    endless = (
+        runaway_doubts(_searched(idata), names)
+        or endless_doubts(density, z, names)
+        or plateau_doubts(density, z, names)
+    )
     return heavy_tail_doubts(density, z, names) + endless
 
 
@@ -233,4 +250,50 @@ def _endless_doubt(name: str, rises: Sequence[float]) -> Doubt:
         "Look at what the density does there: a scale that can shrink onto data that are equal "
         "needs a prior that keeps it from zero, or data with their rounding.",
         {f"rise along {name}": [first, second]},
+    )
+
+
+def plateau_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
+    """Warning about a coordinate along which the density lasts, so that its integral has no end.
+
+    As of a scale with a flat prior and a single observation, on the scale of its logarithm.
+
+    Parameters
+    ----------
+    density : Density
+    z : ndarray of shape (n, D)
+        Draws.
+    names : sequence of str
+        Of the D coordinates.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+    """
+    spread = z.std(axis=0)
+    if len(z) < _MIN_DRAWS or z.shape[1] > MAX_DIM or not (spread > 0.0).all():
+        return []
+    centre = np.median(z, axis=0)
+    path = TemperedPath.from_base(density, GaussianBase(centre, spread)).view
+    way = np.tile((z[len(z) // 2] - centre) / spread, (_DOUBLINGS.size, 1))
+    for i, sign in product(range(z.shape[1]), (1.0, -1.0)):
+        u = way.copy()
+        u[:, i] = sign * _DOUBLINGS
+        masses = new_replicas(path, u).log_target + np.log(_DOUBLINGS)
+        # beyond the first that is not finite numbers overflow, or the support ends
+        n = int(np.append(np.isfinite(masses), False).argmin())
+        if n >= _LEAST_SEEN and np.diff(masses[n - _LEAST_SEEN : n]).min() > -MAX_LOSS:
+            return [_plateau_doubt(names[i], float(_DOUBLINGS[n - 1]))]
+    return []
+
+
+def _plateau_doubt(name: str, reach: float) -> Doubt:
+    return Doubt(
+        "posterior_without_end",
+        f"along {name} the density falls no faster than one over the distance, as far as "
+        f"{reach:.3g} standard deviations of the draws: it has no finite integral there, whatever "
+        "is printed.",
+        "Give the variable a proper prior, or more data than leave it free.",
+        {f"distance along {name}": reach},
     )

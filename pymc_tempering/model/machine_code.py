@@ -35,7 +35,7 @@ def tempering_density(z_pointer, grad_pointer):
     z = carray(z_pointer, ({dim},))
     grad = carray(grad_pointer, ({dim},))
     try:
-        value, gradient = inner(z)
+        value, gradient = inner({z})
         for i in range({dim}):
             grad[i] = gradient[i]
         return value.item()
@@ -85,10 +85,11 @@ def machine_code(z: Any, log_density: Any, gradient: Any, points: PointMap) -> M
     ModelError
         If no backend can compile the graph.
     """
-    inputs = [pytensor.In(z, borrow=True)]
+    # the flat vector is of doubles also where the graph is of single precision
+    inputs = [pytensor.In(z, borrow=True, allow_downcast=True)]
     outputs = [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)]
     try:
-        return _by_numba(inputs, outputs, points)
+        return _by_numba(z, inputs, outputs, points)
     except Exception as error:  # noqa: BLE001  dispatch of others' Ops raises what it likes
         refused = f"numba cannot compile the model ({type(error).__name__})"
         cause = error
@@ -103,7 +104,7 @@ def machine_code(z: Any, log_density: Any, gradient: Any, points: PointMap) -> M
     return _through_python(function, function, points, refused)
 
 
-def _by_numba(inputs: list[Any], outputs: list[Any], points: PointMap) -> MachineCode:
+def _by_numba(z: Any, inputs: list[Any], outputs: list[Any], points: PointMap) -> MachineCode:
     # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     with pytensor.config.change_flags(numba__fastmath=False), watch_for_python() as python_ops:
@@ -115,7 +116,13 @@ def _by_numba(inputs: list[Any], outputs: list[Any], points: PointMap) -> Machin
         # compiled here and not at the first call, where the model's own exceptions are carried out
         inner.compile((numba.types.float64[::1],))
         return _through_python(inner, function, points, _PYTHON_OPS)
-    wrapper = _wrap(inner, points.dim)
+    try:
+        wrapper = _wrap(inner, points.dim)
+    except numba.TypingError:
+        if z.dtype == "float64":
+            raise
+        # products with constants of single precision take nothing else
+        wrapper = _wrap(inner, points.dim, f"z.astype(np.{z.dtype})")
     return MachineCode(wrapper.address, wrapper.ctypes, function, "", wrapper)
 
 
@@ -127,8 +134,8 @@ def _through_python(
     return MachineCode(address, called, function, reason, None)
 
 
-def _wrap(inner: Any, dim: int) -> Any:
-    source_text = _WRAPPER.format(dim=dim)
+def _wrap(inner: Any, dim: int, z: str = "z") -> Any:
+    source_text = _WRAPPER.format(dim=dim, z=z)
     key = wrapper_key(graph_key(inner), source_text)
     # numba's cache imports the module that a function claims to come from
     names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}

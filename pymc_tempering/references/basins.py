@@ -109,7 +109,7 @@ class Basins:
             known = self._nearby(found.ends[i], distances, value if converged else None)
             if known is not None:
                 self.known[known].hits += 1
-                if converged and self._is_downhill(known, found.ends[i], value):
+                if converged and self._is_passed(known, found.ends[i], value):
                     # a saddle, or a halt: the mode takes its number
                     hits = self.known[known].hits
                     self.known[known] = Basin(starts[i], found.ends[i], value, converged, hits)
@@ -148,11 +148,14 @@ class Basins:
                 return int(i)
         return None
 
-    def _is_downhill(self, i: int, end: FloatArray, value: float) -> bool:
+    def _is_passed(self, i: int, end: FloatArray, value: float) -> bool:
         """Whether a known place is no mode: from there all the way is up to the end of another.
 
-        From a maximum, in the flank of which a higher one may stand, it goes down at first.
+        From a maximum, in the flank of which a higher one may stand, it goes down at first. A place
+        where an ascent ran out of gradients is no maximum, and a higher one nearby is.
         """
+        if not self.known[i].converged and value >= self.known[i].value:
+            return True
         higher = value > self.known[i].value + MAX_DIP
         return higher and self._dip(end, i, _MANY_POINTS) <= _SAME_VALUE
 

@@ -29,6 +29,19 @@ _SADDLE = 1e-2
 
 
 @compiled
+def _fall(value: float, above: float, below: float, rise: float) -> float:
+    """Nats by which the density falls over a step; beside an edge of the support of one side."""
+    if math.isfinite(above) and math.isfinite(below):
+        fall = abs(value - 0.5 * (above + below))
+    else:
+        other = above if math.isfinite(above) else below
+        ahead = rise if math.isfinite(above) else -rise
+        fall = abs(value + (ahead if math.isfinite(ahead) else 0.0) - other)
+    # rounding may put the end of an ascent itself beyond an edge
+    return math.inf if math.isnan(fall) else fall
+
+
+@compiled
 def _second_differences(
     address: int,
     z: FloatArray,
@@ -56,14 +69,7 @@ def _second_differences(
             if not (has_up or has_down):
                 steps[i] *= 0.1
                 continue
-            # beside an edge of the support there is one side alone
-            fall = 0.0
-            if has_up and has_down:
-                fall = abs(value - 0.5 * (above + below))
-            else:
-                other = above if has_up else below
-                slope = here[i] if has_up else -here[i]
-                fall = abs(value + slope * steps[i] - other)
+            fall = _fall(value, above, below, here[i] * steps[i])
             factor = math.sqrt(wanted_fall / max(fall, 1e-12))
             factor = min(max(factor, 1e-3), longest[i] / steps[i])
             share = fall / wanted_fall

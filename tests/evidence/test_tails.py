@@ -1,5 +1,7 @@
 """Draws with tails like a power, and posteriors whose mass rises without end."""
 
+from types import SimpleNamespace
+
 import numba
 import numpy as np
 import pymc as pm
@@ -14,6 +16,7 @@ from pymc_tempering.evidence.tails import (
     MIN_TAIL_K,
     endless_doubts,
     heavy_tail_doubts,
+    plateau_doubts,
     runaway_doubts,
     tail_doubts,
 )
@@ -148,7 +151,41 @@ def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
 @pytest.mark.parametrize("name", LIGHT)
 def test_modes_are_ends(rng, name):
     target = TARGETS[name]()
-    assert endless_doubts(target, target.draw(rng, 400), NAMES) == []
+    z = target.draw(rng, 400)
+    assert endless_doubts(target, z, NAMES) == []
+    assert plateau_doubts(target, z, NAMES) == []
+
+
+@numba.cfunc(DENSITY_SIGNATURE)
+def step(z_pointer, grad_pointer):
+    """Normal in the first coordinate; from -5 on as high as at 0 in the second, in units of 0.1."""
+    z, grad = numba.carray(z_pointer, (2,)), numba.carray(grad_pointer, (2,))
+    t = 10.0 * z[1]
+    grad[0], grad[1] = -z[0], 10.0 / (1.0 + np.exp(t + 5.0))
+    # a logarithm of a scale overflows
+    return -0.5 * z[0] ** 2 - np.log1p(np.exp(-t - 5.0)) if z[1] < 70.0 else np.nan
+
+
+def test_a_density_that_lasts_is_named(rng):
+    target = SimpleNamespace(address=step.address, dim=2)
+    z = np.column_stack([rng.normal(size=400), rng.uniform(0.0, 8.0, size=400)])
+    [doubt] = plateau_doubts(target, z, ["mu", "sigma_log__"])
+    assert doubt.code == "posterior_without_end"
+    # 2.3 times 16; twice as far numbers overflow
+    assert doubt.measured == {"distance along sigma_log__": 16.0}
+
+
+@numba.cfunc(DENSITY_SIGNATURE)
+def slow(z_pointer, grad_pointer):
+    """Student's t with a hundredth of a degree of freedom."""
+    z, grad = numba.carray(z_pointer, (1,)), numba.carray(grad_pointer, (1,))
+    grad[0] = -1.01 * z[0] / (1.0 + z[0] ** 2)
+    return -0.505 * np.log1p(z[0] ** 2)
+
+
+def test_slow_tails_have_an_end():
+    target = SimpleNamespace(address=slow.address, dim=1)
+    assert plateau_doubts(target, np.linspace(-5.0, 5.0, 400)[:, None], ["x"]) == []
 
 
 def test_identical_data_have_evidence_without_end(monkeypatch):

@@ -115,6 +115,21 @@ def test_another_precision_is_another_density(original):
     assert again.value_and_grad(again.start)[0] == density.value_and_grad(density.start)[0]
 
 
+def test_products_in_single_precision_are_machine_code():
+    """Of a matrix of floats and the flat vector, which is of doubles."""
+    x = np.arange(6.0, dtype="float32").reshape(3, 2)
+    with pytensor.config.change_flags(floatX="float32"), pm.Model() as model:
+        b = pm.Normal("b", shape=2)
+        pm.Normal("y", x @ b, 2.0, observed=np.zeros(3, dtype="float32"))
+        density = compile_density(model)
+        z = np.array([0.3, -0.7])
+        value, gradient = density.value_and_grad(z)
+    log_density = -0.5 * (z @ z + ((x @ z) ** 2).sum() / 4.0) - 2.5 * np.log(2.0 * np.pi)
+    assert value == pytest.approx(log_density - 3.0 * np.log(2.0), rel=1e-5)
+    assert gradient == pytest.approx(-z - x.T @ (x @ z) / 4.0, rel=1e-5)
+    assert not density.calls_python
+
+
 def test_models_alike_do_not_share_a_density(original):
     model, density = original
     other = build()

@@ -27,6 +27,14 @@ def test_one_side_of_an_edge_is_enough(edge):
     assert is_maximum
 
 
+@pytest.mark.parametrize("beyond", [0.0, 1e-9])
+def test_a_point_beyond_an_edge_has_a_scale(edge, beyond):
+    """Where rounding puts the end of an ascent: no density there, and some on one side."""
+    base, *_ = curvature_at(edge, np.array([0.5 - beyond, 0.3]), np.ones(2))
+    assert np.isfinite(base.scale).all()
+    assert (base.standard_deviation > 0.0).all()
+
+
 def test_saddle_is_none_and_has_a_scale(bimodal):
     """On the line between the modes, where it is lowest."""
     t = np.linspace(0, 1, 20_001)[:, None]

@@ -42,6 +42,24 @@ def test_ends_apart_on_one_slope_are_one_basin(gaussian):
     assert [basin.hits for basin in basins.known] == [3]
 
 
+def test_a_mode_takes_the_place_of_an_ascent_that_was_stopped(gaussian):
+    """Or it would keep the poor fit of where that ended, and be taken for a slope without end."""
+    basins = Basins(gaussian)
+    three = Coordinates.of(GaussianBase(np.zeros(3), np.ones(3)))
+    starts = gaussian.mean[None] + [0.1, 0.1, 1.0]
+    stopped = ascend(gaussian, starts, three, most_gradients=1)
+    basins.add(starts, stopped, three)
+    basins.known[0].measured = True
+    basins.add(starts, ascend(gaussian, starts, three), three)
+    (mode,) = basins.known
+    assert not stopped.converged.any()
+    assert (mode.converged, mode.measured, mode.hits) == (True, False, 2)
+    np.testing.assert_allclose(mode.end, gaussian.mean, atol=0.05)
+    # what stops later changes nothing
+    basins.add(starts, stopped, three)
+    assert (mode.converged, mode.hits) == (True, 3)
+
+
 def test_starts_without_density_and_too_many_runaways_are_lost(bimodal, edge):
     basins = Basins(edge)
     starts = np.array([[1.0, 0.0], [-4.0, 0.0]])
