@@ -38,14 +38,14 @@ def limit(estimate):
 
 @pytest.mark.parametrize("options", [{"target_se": 1e-3}, {"scans_per_draw": 20}])
 def test_the_density_is_not_called_more_often(options):
-    """Counted by the density itself, which compiling and checking a model call some 40 times."""
+    """Counted by the density itself, which compiling a model and looking at its tails call 150 times."""
     calls = []
     model = black_box(calls.append)
     estimate = pm_temper.estimate_logz(model, max_gradients=LITTLE, draws=600, **(RUN | options))
     (doubt,) = limit(estimate)
     spent = doubt.measured["gradients"]
     assert 0.7 * LITTLE < spent <= LITTLE
-    assert spent <= len(calls) < spent + 100
+    assert spent <= len(calls) < spent + 200
     assert estimate.gradients["search"] < 0.3 * LITTLE
 
 
