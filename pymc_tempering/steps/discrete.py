@@ -38,6 +38,10 @@ __all__ = ["PYMC", "DiscreteTempering", "discrete_step"]
 PYMC = "pymc"
 """``explorer=`` for moves by PyMC's own step methods."""
 
+MOST_SLICED = 10
+"""Continuous values up to which slices are the default. From a wide prior on, scales change by
+orders of magnitude with beta and with other variables: slices follow, one step size does not."""
+
 _EXPLORERS = ("hamiltonian", "slice")
 _MAX_START_DRAWS = 100
 _N_STARTS = 8
@@ -75,7 +79,8 @@ class DiscreteTempering(ParallelTempering):
         Scans for each recorded draw; by default as many as log Z takes, see
         :class:`ParallelTempering`.
     explorer : {"hamiltonian", "slice"} or ExplorerSettings, optional
-        How continuous variables move, default "hamiltonian" where there is a gradient.
+        How continuous variables move, default "slice" for up to ten values and "hamiltonian" for
+        more, where there is a gradient.
     target_accept, trajectory_length, max_steps
         Of Hamiltonian moves; see :class:`ParallelTempering`.
     swap_scheme : {"deo", "seo", "sweep", "alternating_sweep"}
@@ -135,6 +140,11 @@ class DiscreteTempering(ParallelTempering):
         check_likelihood(model)
         self._density = compile_density(model, discrete=True)
         self._supports = finite_supports(self._density.model, self._density.points)
+        if not self._supports:
+            raise ModelError(
+                "The model has no discrete free variables, and no use for DiscreteTempering: "
+                '`ParallelTempering(base="prior")` is the same path without sweeps.'
+            )
         whole = tuple(place for place, _, _ in self._supports)
         self._settings = self._with_sweeps(n_others=self._density.dim - len(whole))
         self._prior = PriorReference(self._density)
@@ -144,7 +154,9 @@ class DiscreteTempering(ParallelTempering):
     def _with_sweeps(self, *, n_others: int) -> ExplorerSettings:
         """Explorer of the step, with Gibbs sweeps before its moves of `n_others` coordinates."""
         settings: ExplorerSettings = self._settings
-        follows = settings.needs_gradient and n_others > 0
+        follows = settings.needs_gradient and (
+            n_others > MOST_SLICED or (self._explorer_asked and n_others > 0)
+        )
         if follows and self._density.no_gradient and self._explorer_asked:
             raise ModelError(
                 f"The log density of this model has no gradient ({self._density.no_gradient}), "

@@ -1,6 +1,7 @@
 """Parallel tempering by compiled Gibbs sweeps, and which step a discrete model is given."""
 
 import logging
+from dataclasses import replace
 
 import cloudpickle
 import numpy as np
@@ -63,7 +64,7 @@ def test_supports_are_what_distributions_say():
         (lambda: pm.Poisson("k", 3.0), r"'k' \(Poisson\) is not known to have finitely many"),
         (
             lambda: pm.Binomial("k", pm.Bernoulli("n", 0.5) + 1, 0.5),
-            "of 'k'.*depend on other",
+            "'k'.*depend on other",
         ),
         (lambda: pm.DiscreteUniform("k", 0, 500), "'k' has 501 values"),
     ],
@@ -124,13 +125,13 @@ def selection():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("explorer", [None, Slice(max_expansions=8)], ids=["default", "slice"])
+@pytest.mark.parametrize("explorer", [None, "hamiltonian"])
 def test_indicators_and_slopes_against_the_sum(selection, explorer):
     """Log Z and the posterior of three columns, each at four errors: 3e-4."""
     step = pm_temper.DiscreteTempering(model=selection.model, explorer=explorer, scans_per_draw=20)
-    assert type(step._settings) is (GibbsHamiltonian if explorer is None else GibbsSlice)
+    assert type(step._settings) is (GibbsSlice if explorer is None else GibbsHamiltonian)
     said = step.plan(draws=100, tune=60, chains=2, cores=1, compiled=1.0)
-    kind = "Hamiltonian moves" if explorer is None else "slices"
+    kind = "slices" if explorer is None else "Hamiltonian moves"
     assert f"Gibbs sweeps (chosen: 20 values of 10 entries) and {kind} (slope)" in said
     # a worker gets the step by pickling
     step = cloudpickle.loads(cloudpickle.dumps(step))
@@ -147,6 +148,19 @@ def test_indicators_and_slopes_against_the_sum(selection, explorer):
     np.testing.assert_array_equal(ladder.base.standard_deviation[whole], 1.0)
     assert len(np.unique(slope)) == slope.size
     assert ladder.base.mean[np.argmax(ladder.base.mean)] > 0.3
+
+
+def test_how_continuous_variables_move():
+    """By what was asked for, and else by slices where they are few."""
+
+    def settings(n, **options):
+        model = model_of(lambda: pm.Bernoulli("k", 0.4), lambda: pm.Normal("x", shape=n))
+        return replace(pm_temper.DiscreteTempering(model=model, **options)._settings, supports=())
+
+    assert settings(10) == GibbsSlice()
+    assert settings(11) == GibbsHamiltonian()
+    assert settings(10, max_steps=7) == GibbsHamiltonian(max_steps=7)
+    assert settings(11, explorer=Slice(max_expansions=3)) == GibbsSlice(max_expansions=3)
 
 
 def test_a_state_continues_where_it_was():
@@ -179,6 +193,8 @@ def test_what_cannot_start_is_refused_by_name():
         pm_temper.DiscreteTempering(model=ising(), explorer="gist")
     with pytest.raises(ModelError, match=r"'k' \(Poisson\)"):
         pm_temper.DiscreteTempering(model=model_of(lambda: pm.Poisson("k", 3.0)))
+    with pytest.raises(ModelError, match="no discrete free variables"):
+        pm_temper.DiscreteTempering(model=model_of(lambda: pm.Normal("x", 1.0, 2.0)))
     with pm.Model() as flat:
         pm.Normal("y", pm.Flat("level") + pm.Bernoulli("k", 0.5), 1.0, observed=1.0)
     with pytest.raises(BaseError, match=r"\['level'\] are flat"):
