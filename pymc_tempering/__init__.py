@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pymc_tempering.results.datatree import concat_chains
     from pymc_tempering.results.modes import Modes
     from pymc_tempering.steps.compound import CompoundTempering
+    from pymc_tempering.steps.discrete import DiscreteTempering
     from pymc_tempering.steps.gibbs_continuous import GibbsCT
     from pymc_tempering.steps.hais import HAIS
     from pymc_tempering.steps.parallel import ParallelTempering
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HAIS",
     "CompoundTempering",
+    "DiscreteTempering",
     "GaussianBase",
     "GibbsCT",
     "LogZEstimate",
@@ -88,6 +90,7 @@ __all__ = [
 _HOMES = {
     "HAIS": "pymc_tempering.steps.hais",
     "CompoundTempering": "pymc_tempering.steps.compound",
+    "DiscreteTempering": "pymc_tempering.steps.discrete",
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.steps.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",

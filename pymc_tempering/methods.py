@@ -46,7 +46,8 @@ class Method:
     step : str or None
         The step method; None where chains cannot be sampled one by one.
     discrete_step : str
-        The step method for models with discrete free variables; empty: there is none.
+        ``discrete_step(model, options) -> class``, the step method for a model with discrete free
+        variables, see :func:`pymc_tempering.steps.discrete.discrete_step`; empty: there is none.
     collect_part : str
         Cheaper than `collect`, for estimates from many parts of a run; empty: `collect` itself.
     read : str
@@ -80,7 +81,7 @@ _ROWS = (
         code=1,
         label="pt, mbar",
         step="pymc_tempering.steps.parallel.ParallelTempering",
-        discrete_step="pymc_tempering.steps.compound.CompoundTempering",
+        discrete_step="pymc_tempering.steps.discrete.discrete_step",
         collect="pymc_tempering.evidence.parallel.collect",
         collect_part="pymc_tempering.evidence.parallel.collect_bar",
         needs=("delta", "betas", "swap_acceptance_rate", "n_round_trips", "base_id"),

@@ -17,6 +17,7 @@ __all__ = [
     "assigned_steps",
     "cache_locators",
     "compile_keyed",
+    "constant_values",
     "dispatch_by_op",
     "draws_from_prior",
     "graph_key",
@@ -142,6 +143,20 @@ def reseed(function: Any, seed: int) -> None:
         return isinstance(variable.get_value(borrow=True), np.random.Generator)
 
     reseed_rngs([v for v in function.get_shared() if is_generator(v)], seed)
+
+
+def constant_values(variables: list[Any]) -> tuple[np.ndarray, ...] | None:
+    """Values of variables that depend on no other variable of a model; None where any does.
+
+    ``eval`` of the shape of a random variable would draw it, and compile what draws it.
+    """
+    from pymc.exceptions import NotConstantValueError
+    from pymc.pytensorf import constant_fold
+
+    try:
+        return constant_fold(variables)
+    except NotConstantValueError:
+        return None
 
 
 def draws_from_prior(model: Any) -> Callable[[int], dict[str, Any]]:

@@ -178,6 +178,15 @@ def test_reseed():
     assert np.all(draw() == first)
 
 
+def test_constant_values():
+    with pm.Model():
+        p = pm.Dirichlet("p", np.ones(4))
+        k = pm.Categorical("k", p, shape=3)
+    fixed = private.constant_values([p.shape[-1] - 1, pt.floor(pt.as_tensor([1.5, 2.0]))])
+    assert [np.asarray(value).tolist() for value in fixed] == [3, [1.0, 2.0]]
+    assert private.constant_values([p.shape[-1], k[0] + 1]) is None
+
+
 def test_draws_from_prior():
     with pm.Model() as model:
         pm.LogNormal("x", 3.0, 0.1)

@@ -75,7 +75,8 @@ class ExplorerSettings:
     """Base class of the explorers' settings: frozen numbers, in the order that moves read them.
 
     Whatever declares a setting also bounds it: a `float` is positive, an `int` at least 1, or the
-    ``least`` of its metadata, as in ``n: int = field(default=0, metadata={"least": 0})``.
+    ``least`` of its metadata, as in ``n: int = field(default=0, metadata={"least": 0})``. Tables of
+    numbers are tuples of tuples, which the package itself makes.
 
     Attributes
     ----------
@@ -114,7 +115,7 @@ class ExplorerSettings:
                 check_probability(name, value)
             elif types[setting.name] is int:
                 check_whole(name, value, setting.metadata.get("least", 1))
-            else:
+            elif types[setting.name] is float:
                 check_positive(name, value)
 
     @cached_property
@@ -123,7 +124,8 @@ class ExplorerSettings:
         address = 0 if self.move is None else move_address(self.move)
         aim, *options = astuple(self)
         log_max_scale = float(np.log(self.max_scale))
-        return Explorer(address, np.array(options, dtype=np.float64), float(aim), log_max_scale)
+        flat = np.concatenate([np.empty(0), *map(np.ravel, options)])
+        return Explorer(address, flat, float(aim), log_max_scale)
 
     @property
     def move(self) -> Any:

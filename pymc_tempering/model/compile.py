@@ -116,7 +116,9 @@ class CompiledDensity:
         return value, grad
 
 
-def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity:
+def compile_density(
+    model: pm.Model, *, random_seed: int = 0, discrete: bool = False
+) -> CompiledDensity:
     """Compile a model's log density and gradient into a C function.
 
     Data and dims are frozen into a copy; the model itself is not changed. Compiled with PyMC's
@@ -130,6 +132,9 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     random_seed : int
         Seed of the starting points at which the density must be finite. Fixed by default, since a
         constructor must not depend on chance.
+    discrete : bool
+        Whether free variables may be discrete. Their entries of the flat vector have to be whole
+        numbers, at which alone the density is that of the model; their gradient is zero.
 
     Returns
     -------
@@ -154,7 +159,11 @@ def compile_density(model: pm.Model, *, random_seed: int = 0) -> CompiledDensity
     >>> round(value, 4), round(float(grad[0]), 4)
     (-2.1121, -0.5)
     """
-    return _compiled.get(model, _content(model), lambda: compile_frozen(freeze(model), random_seed))
+    return _compiled.get(
+        model,
+        _content(model, discrete),
+        lambda: compile_frozen(freeze(model, discrete=discrete), random_seed),
+    )
 
 
 _compiled = Kept[CompiledDensity]()
@@ -191,7 +200,7 @@ def compile_frozen(frozen: pm.Model, random_seed: int = 0) -> CompiledDensity:
     return _compile(frozen, points, frozen.logp(), random_seed, made_by)
 
 
-def _content(model: pm.Model) -> list[Any]:
+def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
     """Everything that a model's density depends on; the objects themselves, to be compared."""
     flags = pytensor.config
     return [
@@ -200,7 +209,7 @@ def _content(model: pm.Model) -> list[Any]:
         *model.rvs_to_values.values(),
         *model.rvs_to_transforms.values(),
         *map(_by_value, model.rvs_to_initial_values.values()),
-        (shared_digest(model), model.check_bounds, flags.floatX, flags.numba__cache),
+        (shared_digest(model), model.check_bounds, flags.floatX, flags.numba__cache, discrete),
     ]
 
 
@@ -296,7 +305,7 @@ def _compile(
         _keep_alive=code,
         _made_by=made_by,
     )
-    starts = starting_points(density.start, random_seed)
+    starts = starting_points(density.start, random_seed, points.whole)
     verify_density(density.value_and_grad, code.function, starts[:N_VERIFIED])
     check_finite(density.value_and_grad, points, frozen, starts)
     return density

@@ -15,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import has_random_terms, is_improper, is_simulator
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = [
     "NO_FREE_VARIABLES",
@@ -68,9 +68,10 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
     names = discrete_names(model)
     if names and not discrete:
         raise ModelError(
-            f"The free variables {names} are discrete, and compiled moves need continuous ones. "
-            "`method='pt'`, or `pymc_tempering.CompoundTempering` as a step, moves replicas by "
-            "PyMC's own step methods. Faster: sum them out, by `pm.Mixture` or another marginal "
+            f"The free variables {names} are discrete, and these moves need continuous ones. "
+            "`method='pt'` takes others: compiled Gibbs sweeps where each entry has few values "
+            "(`pymc_tempering.DiscreteTempering` as a step), else PyMC's own step methods "
+            "(`CompoundTempering`). Faster: sum them out, by `pm.Mixture` or another marginal "
             "distribution (`pm.BetaBinomial`, `pm.ZeroInflatedPoisson`, ...), or by "
             '`pm.Potential("sum", pm.math.logsumexp(terms, axis=0).sum())` over their values. '
             "(`pymc_extras.marginalize` does it by itself, but installing it takes PyMC back below "
@@ -144,16 +145,21 @@ def _check_flat(model: pm.Model) -> None:
         )
 
 
-def starting_points(start: FloatArray, random_seed: int) -> FloatArray:
+def starting_points(
+    start: FloatArray, random_seed: int, whole: BoolArray | None = None
+) -> FloatArray:
     """Give the model's initial point and points around it, shape (8, D).
 
     Parameters
     ----------
     start : ndarray of shape (D,)
     random_seed : int
+    whole : ndarray of bool of shape (D,), optional
+        Entries that are the same in all of them, by default none.
     """
     rng = np.random.default_rng(random_seed)
-    moved = [start + rng.uniform(-1, 1, start.size) for _ in range(N_STARTS - 1)]
+    reach = 1.0 if whole is None else np.where(whole, 0.0, 1.0)
+    moved = [start + reach * rng.uniform(-1, 1, start.size) for _ in range(N_STARTS - 1)]
     return np.stack([start, *moved])
 
 

@@ -19,7 +19,21 @@ from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PoweredModel"]
+__all__ = ["PoweredModel", "check_likelihood"]
+
+
+def check_likelihood(model: pm.Model) -> None:
+    """Refuse a model whose posterior is its prior, so that the path has no length.
+
+    Raises
+    ------
+    ModelError
+    """
+    if not (model.observed_RVs or model.potentials):
+        raise ModelError(
+            "The model has neither observed variables nor potentials, so that its posterior is "
+            "its prior and there is nothing to temper: `pm.sample_prior_predictive` draws it."
+        )
 
 
 @dataclass(frozen=True)
@@ -54,11 +68,7 @@ class PoweredModel:
                 f"The free variables {list(points.names)} have no entries, so there is nothing to "
                 "sample; look at their shapes and at the lengths of the coordinates they are over."
             )
-        if not (frozen.observed_RVs or frozen.potentials):
-            raise ModelError(
-                "The model has neither observed variables nor potentials, so that its posterior is "
-                "its prior and there is nothing to temper: `pm.sample_prior_predictive` draws it."
-            )
+        check_likelihood(frozen)
         return cls(frozen, points)
 
     # compiled functions are made again where they are needed

@@ -17,6 +17,7 @@ __all__ = [
     "plan",
     "plan_of_moves",
     "plan_of_particles",
+    "plan_of_sweeps",
     "say",
     "seconds_of_gradient",
 ]
@@ -175,6 +176,34 @@ def plan_of_moves(assignment: str, *, draws: int, tune: int, chains: int, n_scan
     return (
         f"PyMC's step methods move the replicas, from the prior on: {assignment}. In {many}: tune "
         f"({tune} draws), sample ({draws} draws of {n_scans} scans).\n{STOPPING}"
+    )
+
+
+def plan_of_sweeps(
+    step: Any,
+    *,
+    draws: int,
+    tune: int | None,
+    chains: int,
+    cores: int | None,  # noqa: ARG001  chains at once
+    compiled: float,
+) -> str:
+    """Say what a run will do whose replicas are moved by compiled Gibbs sweeps.
+
+    Parameters
+    ----------
+    step : DiscreteTempering
+    draws, tune, chains, cores, compiled
+        As for :func:`plan`.
+    """
+    tune = step.default_tune_steps if tune is None else tune
+    many = "1 chain" if chains == 1 else f"each of {chains} chains"
+    most = "up to " if step.adapts_scans else ""
+    return (
+        f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, "
+        f"{_short(seconds_of_gradient(step.density))} for the density. Compiled moves, from the "
+        f"prior on: {step.moves}. In {many}: tune ({tune} draws), sample ({draws} draws of {most}"
+        f"{step.scans_per_draw} scans).\n{STOPPING}"
     )
 
 

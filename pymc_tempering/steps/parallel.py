@@ -227,7 +227,7 @@ class ParallelTempering(TemperedStep):
         return self._run
 
     def _new_tuner(
-        self, n_steps: int, anchor: GaussianBase, n_modes: int, choice: ReferenceChoice
+        self, n_steps: int, anchor: GaussianBase | None, n_modes: int, choice: ReferenceChoice
     ) -> RoundTuner:
         return RoundTuner(
             n_steps,

@@ -120,8 +120,10 @@ def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
         If neither knows an option, or it is one that the package settles.
     """
     assert method.step is not None
-    discrete = bool(method.discrete_step and discrete_names(model))
-    cls = load(method.discrete_step if discrete else method.step)
+    if method.discrete_step and discrete_names(model):
+        cls = load(method.discrete_step)(model, options)
+    else:
+        cls = load(method.step)
     known = set(inspect.signature(cls.__init__).parameters) - {"self", "kwargs", "model", "rng"}
     passed_on = set(inspect.signature(pm.sample).parameters) - _SETTLED
     unknown = sorted(set(options) - known - passed_on)

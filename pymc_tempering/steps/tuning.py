@@ -103,8 +103,8 @@ class RoundTuner(Stateful):
         Number of blocks of scans that tuning will have.
     max_levels : int
         Upper bound on the number of levels.
-    anchor : GaussianBase
-        The combined local fits: what is known of the modes before any tempering.
+    anchor : GaussianBase, optional
+        The combined local fits: what is known of the modes before any tempering, if anything.
     n_modes : int
         Number of distinct local fits in the anchor.
     adapt_schedule, adapt_base : bool
@@ -133,7 +133,7 @@ class RoundTuner(Stateful):
         self,
         n_steps: int,
         max_levels: int,
-        anchor: GaussianBase,
+        anchor: GaussianBase | None,
         n_modes: int,
         *,
         adapt_schedule: bool,
@@ -322,6 +322,8 @@ class RoundTuner(Stateful):
         if self.n_restarts < _MIN_RESTARTS:
             return None
         observed = base_from_draws(positions)
+        if self.anchor is None:
+            return overdisperse(observed, self.n_modes)
         anchored = _UNIMODAL_RESTARTS
         if self.n_modes > 1:
             anchored = min(_RESTARTS_PER_MODE * self.n_modes, _MOST_ANCHOR_RESTARTS)

@@ -33,6 +33,7 @@ from pymc_tempering.testing import asymmetric_bimodal
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 SHORT = {"draws": 12, "tune": 24, "chains": 2, "cores": 1, "random_seed": 3, "search": "none"}
 BLOCKS = {"scans_per_draw": 4}
+DISCRETE = {name: value for name, value in SHORT.items() if name != "search"}
 METHODS: dict[str, dict[str, Any]] = {
     "pt": SHORT | BLOCKS,
     "pt, two processes": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "fork"},
@@ -43,7 +44,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "gibbs_ct": SHORT | BLOCKS | {"method": "gibbs_ct"},
     "st": SHORT | BLOCKS | {"method": "st"},
     "hais": SHORT | {"method": "hais"},
-    "compound": {name: SHORT[name] for name in SHORT if name != "search"} | {"scans_per_draw": 2},
+    "discrete": DISCRETE | BLOCKS,
+    "compound": DISCRETE | {"scans_per_draw": 2, "explorer": "pymc"},
 }
 TIMES = ("perf_counter_diff", "process_time_diff", "sampling_time")
 
@@ -57,7 +59,7 @@ def discrete_model():
 
 
 def model_of(name):
-    return discrete_model() if name == "compound" else asymmetric_bimodal().model()
+    return discrete_model() if name in ("discrete", "compound") else asymmetric_bimodal().model()
 
 
 def sample(model, **options):

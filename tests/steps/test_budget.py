@@ -38,7 +38,7 @@ def limit(estimate):
 
 @pytest.mark.parametrize("options", [{"target_se": 1e-3}, {"scans_per_draw": 20}])
 def test_the_density_is_not_called_more_often(options):
-    """Counted by the density itself, which compiling a model and looking at its tails call 150 times."""
+    """Counted by the density itself, which compiling and a look at tails call some 150 times."""
     calls = []
     model = black_box(calls.append)
     estimate = pm_temper.estimate_logz(model, max_gradients=LITTLE, draws=600, **(RUN | options))

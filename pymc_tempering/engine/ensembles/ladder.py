@@ -214,6 +214,7 @@ class Ladder(Ensemble):
 
     def change_base(self, base: GaussianBase) -> None:
         """Keep the replicas where they are and describe them relative to another Gaussian."""
+        base = self.path.as_whole(base)
         z = self.coordinates.from_base(self.u)
         ratio = np.exp((self.base.log_det_scale - base.log_det_scale) / base.dim)
         self.path = self.path.moved(base)

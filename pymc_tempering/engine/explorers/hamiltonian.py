@@ -13,7 +13,7 @@ from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Hamiltonian", "draw_trajectory", "hamiltonian_move", "jitter"]
+__all__ = ["Hamiltonian", "draw_trajectory", "hamiltonian_move", "jitter", "propose"]
 
 SHORT_STEP_PROBABILITY = 0.2
 LOG_SHORTEST_STEP = np.log(20.0)
@@ -97,6 +97,33 @@ def draw_trajectory(
 
 
 @compiled(inline="always")
+def propose(
+    path: Path,
+    beta: float,
+    step_size: float,
+    n_steps: int,
+    replicas: Replicas,
+    row: int,
+    momentum: FloatArray,
+    rng: np.random.Generator,
+) -> Move:
+    """Follow a trajectory and accept its end with probability ``min(1, exp(-energy error))``.
+
+    Parameters
+    ----------
+    path, beta, step_size, n_steps, replicas, row, momentum
+        As for :func:`pymc_tempering.engine.explorers.integrator.follow`.
+    rng : numpy.random.Generator
+    """
+    proposal = follow(path, beta, step_size, n_steps, replicas, row, momentum)
+    status, rate = proposal.status, proposal.acceptance_rate
+    if status == REJECTED and rng.random() < rate:
+        accept(path, proposal, replicas, row)
+        status = ACCEPTED
+    return Move(rate, rate, status, proposal.n_evaluations, proposal.n_bad_gradients)
+
+
+@compiled(inline="always")
 def hamiltonian_move(
     path: Path,
     options: FloatArray,
@@ -124,9 +151,4 @@ def hamiltonian_move(
     momentum = replicas.work[_MOMENTUM]
     for i in range(momentum.shape[0]):
         momentum[i] = rng.standard_normal()
-    proposal = follow(path, beta, jittered, n_steps, replicas, row, momentum)
-    status, rate = proposal.status, proposal.acceptance_rate
-    if status == REJECTED and rng.random() < rate:
-        accept(path, proposal, replicas, row)
-        status = ACCEPTED
-    return Move(rate, rate, status, proposal.n_evaluations, proposal.n_bad_gradients)
+    return propose(path, beta, jittered, n_steps, replicas, row, momentum, rng)

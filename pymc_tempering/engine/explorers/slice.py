@@ -24,7 +24,7 @@ from pymc_tempering.engine.path.trial import (
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Slice", "slice_move"]
+__all__ = ["Slice", "slice_move", "update_coordinate"]
 
 _MAX_SHRINKAGES = 100
 _TYPICAL_EVALUATIONS = 6
@@ -78,7 +78,7 @@ def _log_density(path: Path, beta: float, replicas: Replicas, counts: FloatArray
 
 
 @compiled
-def _update(
+def update_coordinate(
     path: Path,
     options: FloatArray,
     at: tuple[float, float, int],
@@ -160,7 +160,7 @@ def slice_move(
     status = REJECTED
     for k in range(n_updates):
         at = (beta, width, (first + k) % dim)
-        if _update(path, options, at, replicas, row, counts, rng):
+        if update_coordinate(path, options, at, replicas, row, counts, rng):
             status = ACCEPTED
     total = counts[2] + counts[3]
     signal = counts[2] / total if total > 0.0 else 0.5

@@ -52,10 +52,13 @@ class Coordinates:
             return cls(base, np.ascontiguousarray(base.scale[None, :]))
         if base.dim >= _MIN_COMPRESSED_DIM:
             sd = base.standard_deviation
-            eigenvalues, vectors = np.linalg.eigh(base.covariance / np.outer(sd, sd))
+            correlations = base.covariance / np.outer(sd, sd)
+            eigenvalues, vectors = np.linalg.eigh(correlations)
             far = np.abs(np.log(eigenvalues)) > _NEGLIGIBLE
             if 0 < far.sum() <= _MAX_RANK_SHARE * base.dim:
                 v = vectors[:, far].T
+                # rounding would turn whole numbers into others
+                v[:, np.count_nonzero(correlations, axis=1) == 1] = 0.0
                 stretch = np.sqrt(eigenvalues[far])
                 rows = np.vstack([sd, v, (stretch - 1.0)[:, None] * v])
                 return cls.from_rows(base.mean, rows)

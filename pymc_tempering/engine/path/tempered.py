@@ -53,11 +53,15 @@ class TemperedPath:
     reference : Reference or Mixture, optional
         A mixture, whose defensive component has the scales of the coordinates, or any other
         normalised density; the coordinates are then a preconditioner alone.
+    whole : tuple of int
+        Entries of ``z`` that are whole numbers, which coordinates show as they are. The reference
+        has to be one that is given.
     """
 
     target: Density
     coordinates: Coordinates
     reference: Reference | Mixture | None = None
+    whole: tuple[int, ...] = ()
 
     @classmethod
     def from_base(cls, target: Density, base: GaussianBase | Coordinates) -> "TemperedPath":
@@ -74,6 +78,22 @@ class TemperedPath:
         """
         coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
         return replace(self, coordinates=coordinates)
+
+    def as_whole(self, base: GaussianBase) -> GaussianBase:
+        """Return a Gaussian with units of 1 around 0 for whole numbers, independent of all others.
+
+        Parameters
+        ----------
+        base : GaussianBase
+        """
+        if not self.whole:
+            return base
+        whole = np.isin(np.arange(base.dim), self.whole)
+        mean = np.where(whole, 0.0, base.mean)
+        if base.is_diagonal:
+            return GaussianBase(mean, np.where(whole, 1.0, base.scale))
+        beside = whole[:, None] | whole
+        return GaussianBase.from_moments(mean, np.where(beside, np.eye(base.dim), base.covariance))
 
     def starting_from(self, mixture: Mixture | None) -> "TemperedPath":
         """Return the path from a mixture, or from the Gaussian of the coordinates."""

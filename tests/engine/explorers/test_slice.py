@@ -25,8 +25,8 @@ from pymc_tempering.engine.explorers.slice import (
     Slice,
     _log_density,
     _try,
-    _update,
     slice_move,
+    update_coordinate,
 )
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -171,7 +171,7 @@ FAULTS = {
 )
 def test_planted_errors_are_found(fault, rng):
     """False alarm 1e-3 without an error; with one, p-values far beyond."""
-    move = with_planted(slice_move, {_update: faulty(fault)})
+    move = with_planted(slice_move, {update_coordinate: faulty(fault)})
     # which end shrinks matters to slices of several pieces alone
     path, width = (TWO_MODES, 4.0) if fault == 6 else (ROUGH, 0.9)
     result = check(path, 0.4, width, rng, move=move, n=2 * N, n_steps=4, max_expansions=2)
