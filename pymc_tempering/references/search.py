@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.endless import NO_RISE, Rise, first_rise
+from pymc_tempering.engine.path.endless import Rise, first_rise
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
@@ -273,7 +273,7 @@ class _Searcher:
         masses = softmax([fit.mass for fit in kept])
         bases = tuple(fit.base for fit in kept)
         spent = self._n_looked + self._shapes.n_gradients + n_halos
-        rise = self._rise(bases[0]) if spent < self._effort.most else NO_RISE
+        rise = self._rise(bases[0], self._effort.most - spent)
         search = Search(
             hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(others),
             n_left_out=len(others),
@@ -301,13 +301,13 @@ class _Searcher:
             if i not in self._shapes.fits and not basin.is_saddle
         ]
 
-    def _rise(self, fit: GaussianBase) -> Rise:
+    def _rise(self, fit: GaussianBase, most: float) -> Rise:
         """Look at the mass along the highest ascents that found no end, away from the best fit."""
         runaways = [basin for basin in self._basins.known if not basin.converged]
         endless = runaways + [basin for basin in self._without_fit if basin.converged]
         highest = sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
         base = GaussianBase(fit.mean, fit.standard_deviation)
-        return first_rise(self._density, base, [basin.end for basin in highest])
+        return first_rise(self._density, base, [basin.end for basin in highest], most)
 
 
 def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -109,7 +109,10 @@ def test_chains_that_are_added_count_too(model):
 def test_sample_takes_it_and_a_store_asks_for_the_same(model, tmp_path):
     options = {"max_gradients": LITTLE, "draws": 20, "search": "none"} | RUN
     first = pm_temper.sample(model, resume=tmp_path / "run", **options)
-    assert "max_gradients_reached" not in first["tempering"]["warning_code"]
+    spent = ("search_gradients", "tuning_gradients", "draws_gradients")
+    search, tuning, draws = (first["tempering"][name].values for name in spent)
+    assert search[0] + tuning.sum() + draws.sum() <= LITTLE
+    assert first["posterior"].sizes["draw"] == 20
     with pytest.raises(DataError, match="max_gradients is 30000, was 20000"):
         pm_temper.sample(model, resume=tmp_path / "run", **(options | {"max_gradients": 30_000}))
 

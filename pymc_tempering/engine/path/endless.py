@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.climb import climb
+from pymc_tempering.engine.path.climb import MAX_EVALUATIONS, climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
@@ -32,6 +32,7 @@ MAX_DIM = 100
 # in the units of the path; each halving of the first gap is worth a bit
 _LOG_WIDTHS = (-200.0, 7.0)
 _HALVINGS = 14
+_N_MOVES = 3
 
 
 class Rise(NamedTuple):
@@ -91,10 +92,18 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
     return Rise(far, (masses[1] - masses[0], masses[2] - masses[1]), n_gradients)
 
 
-def first_rise(density: Density, base: GaussianBase, ends: Sequence[FloatArray]) -> Rise:
-    """Return the first rise on the way to several ends, with the gradients that all took."""
+def first_rise(
+    density: Density, base: GaussianBase, ends: Sequence[FloatArray], most: float = np.inf
+) -> Rise:
+    """Return the first rise on the way to several ends, with the gradients that all took.
+
+    Those for which there might not be enough left of `most` are not looked at.
+    """
     rise, n_gradients = NO_RISE, 0
+    of_mass = _N_MOVES * (MAX_EVALUATIONS + 2 * _HALVINGS * (base.dim - 1))
     for end in ends:
+        if n_gradients + 3 * of_mass > most:
+            break
         rise = rise_beyond(density, base, end)
         n_gradients += rise.n_gradients
         if rise.coordinate >= 0:
@@ -112,7 +121,7 @@ def _log_mass(
     """
     n_gradients = 0
     # steps in units of the widths: a narrow place is left at once by steps of any other size
-    for _ in range(3):
+    for _ in range(_N_MOVES):
         path = TemperedPath.from_base(density, GaussianBase(z, scale)).view
         moved, top, n = climb(path, np.zeros(z.size), fixed=coordinate)
         n_gradients += n
