@@ -18,6 +18,7 @@ __all__ = [
     "cache_locators",
     "compile_keyed",
     "constant_values",
+    "default_cores",
     "dispatch_by_op",
     "draws_from_prior",
     "graph_key",
@@ -183,6 +184,13 @@ def assigned_steps(model: Any) -> Any:
 
     steps = instantiate_steppers(model, *assign_step_methods(model))
     return CompoundStep(steps if isinstance(steps, list) else [steps])
+
+
+def default_cores() -> int:
+    """How many processes ``pm.sample`` starts at most without ``cores``: one samples here."""
+    from pymc.sampling.parallel import _cpu_count
+
+    return min(4, int(_cpu_count()))
 
 
 def start_method(mp_ctx: Any) -> str:

@@ -212,6 +212,10 @@ def test_assigned_steps():
     assert type(step.sampling_state)(methods=step.sampling_state.methods) == step.sampling_state
 
 
+def test_default_cores():
+    assert 0 <= private.default_cores() <= min(4, multiprocessing.cpu_count())
+
+
 def test_start_method():
     assert private.start_method("spawn") == "spawn"
     assert private.start_method(multiprocessing.get_context("forkserver")) == "forkserver"

@@ -16,7 +16,7 @@ from typing import Any
 
 from pymc_tempering.errors import OptionError, WorkerError
 from pymc_tempering.options import check_choice
-from pymc_tempering.private import start_method
+from pymc_tempering.private import default_cores, start_method
 
 __all__ = ["check_start_method", "check_workers", "lost_workers", "refuse_before_start"]
 
@@ -60,7 +60,7 @@ def check_workers(mp_ctx: Any, *, chains: int, cores: int | None) -> None:
         If they would run a file again that samples at its top level, or that is none.
     """
     method = check_start_method(mp_ctx)
-    if method == "fork" or chains == 1 or cores == 1:
+    if method == "fork" or chains == 1 or (default_cores() if cores is None else cores) < 2:
         return
     path = _file_run_again()
     if path is None:

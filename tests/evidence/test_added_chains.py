@@ -67,7 +67,6 @@ def test_bridge_sampling_of_a_tempered_run(labelled_run, model, target, seed):
     ("options", "message"),
     [
         ({"target_se": 0.01, "draws": 30}, "`draws` is 30, .* stored run have 60"),
-        ({"target_se": 0.01, "scans_per_draw": 4}, r"would record `delta` of shape \(4, \d+\)"),
         ({"target_se": 0.01, "method": "st"}, "`method` is 'st', but .* sampled with 'pt'"),
         ({"target_se": -1.0}, "`target_se` is -1.0; expected a positive"),
         ({"scans_per_draw": 8}, "for a `target_se`. Pass one, or leave them out"),
@@ -79,6 +78,13 @@ def test_what_does_not_fit_the_run_is_refused(labelled_run, model, options, mess
     )
     with pytest.raises(OptionError, match=message):
         pm_temper.estimate_logz(labelled_run, model=model, **options)
+
+
+def test_statistics_of_other_lengths_are_refused(labelled_run, model):
+    """But those of scans and levels, in which chains of a run differ too."""
+    cut = labelled_run.isel(found_mode=slice(3), missing_dims="ignore")
+    with pytest.raises(OptionError, match=r"would record `search_hits` of shape \(8,\)"):
+        pm_temper.estimate_logz(cut, model=model, target_se=0.01)
 
 
 def test_other_models_are_refused(labelled_run):

@@ -77,6 +77,13 @@ def test_scripts_whose_processes_start(script, options):
         runpy.run_path(str(script(**options)), run_name="__main__")
 
 
+@pytest.mark.parametrize("n_default", [0, 1, 2])
+def test_cores_by_default(script, monkeypatch, n_default):
+    monkeypatch.setattr("pymc_tempering.steps.workers.default_cores", lambda: n_default)
+    with pytest.raises(SampledError if n_default < 2 else OptionError):
+        runpy.run_path(str(script(cores=None)), run_name="__main__")
+
+
 def test_a_module_that_is_imported_is_not_run_again(script):
     with pytest.raises(SampledError):
         runpy.run_path(str(script()), run_name="imported")
