@@ -117,7 +117,7 @@ def closing(lines):
     errors = [line["ours"]["se"] for line in lines if "se" in line["ours"]]
     small = sum(se <= MAX_SE for se in errors)
     found = [
-        f"{len(lines)} models: {listed}.",
+        f"{len(lines)} of {len(CORPUS)} models were run: {listed}.",
         f"Right, named or refused: {good} of {len(lines)}.",
         f"Errors of log Z up to {MAX_SE:g} nats: {small} of {len(errors)}.",
     ]
