@@ -159,7 +159,10 @@ def page(rows, lines):
     dates, own = ({row[key] for row in rows if key in row} for key in ("date", "commit"))
     head = f"Measured {' to '.join(sorted(dates))} by `make corpus`, at {', '.join(sorted(own))}."
     body = [[f"`{name}`", *rest] for name, *rest in map(cells, lines)]
-    return "\n\n".join([head, "\n".join(f"- {said}" for said in closing(lines)),
+    said = closing(lines)
+    if left := [f"`{name}`" for name in CORPUS if name not in {line["name"] for line in lines}]:
+        said.append(f"Not run to an end: {', '.join(left)}.")
+    return "\n\n".join([head, "\n".join(f"- {each}" for each in said),
                         markdown(COLUMNS, body)]) + "\n"  # fmt: skip
 
 
