@@ -117,7 +117,7 @@ def closing(lines):
     errors = [line["ours"]["se"] for line in lines if "se" in line["ours"]]
     small = sum(se <= MAX_SE for se in errors)
     found = [
-        f"{len(lines)} models: {listed}.",
+        f"{len(lines)} of {len(CORPUS)} models were run: {listed}.",
         f"Right, named or refused: {good} of {len(lines)}.",
         f"Errors of log Z up to {MAX_SE:g} nats: {small} of {len(errors)}.",
     ]
@@ -159,7 +159,10 @@ def page(rows, lines):
     dates, own = ({row[key] for row in rows if key in row} for key in ("date", "commit"))
     head = f"Measured {' to '.join(sorted(dates))} by `make corpus`, at {', '.join(sorted(own))}."
     body = [[f"`{name}`", *rest] for name, *rest in map(cells, lines)]
-    return "\n\n".join([head, "\n".join(f"- {said}" for said in closing(lines)),
+    said = closing(lines)
+    if left := [f"`{name}`" for name in CORPUS if name not in {line["name"] for line in lines}]:
+        said.append(f"Not run to an end: {', '.join(left)}.")
+    return "\n\n".join([head, "\n".join(f"- {each}" for each in said),
                         markdown(COLUMNS, body)]) + "\n"  # fmt: skip
 
 
