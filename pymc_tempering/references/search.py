@@ -70,7 +70,7 @@ class Effort(NamedTuple):
 
 SEARCHES = {
     "none": Effort(1, 1000),
-    "default": Effort(50_000, 50_000, 20_000),
+    "default": Effort(50_000, 50_000, 15_000),
     "thorough": Effort(500_000, 500_000),
 }
 """Efforts by the names that users give."""

@@ -92,7 +92,7 @@ class ParallelTempering(TemperedStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (20,000
+        How far to search for modes before the run: with 50,000 gradients for all chains (15,000
         while there is one mode), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
