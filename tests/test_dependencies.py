@@ -12,9 +12,10 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-# files of the folder itself, imported by name: conftest fixtures, benchmarks, Sphinx extensions
+# files and folders of the folder itself, imported by name: conftest fixtures, benchmarks, Sphinx
+# extensions
 NEIGHBOURS = {"tests"} | {
-    path.stem
+    path.parent.name if path.stem == "__init__" else path.stem
     for folder in ("tests", "benchmarks", "docs/_ext", ".ci")
     for path in (ROOT / folder).rglob("*.py")
 }

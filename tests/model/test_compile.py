@@ -66,13 +66,19 @@ MODELS = {
     f.__name__: f
     for f in (
         with_data_and_dims, with_potential, with_ordered_and_simplex, with_missing_values,
-        pytest.param(with_correlations, marks=pytest.mark.slow),
+        with_correlations,
     )
 }  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "with_correlations" else name
+        for name in sorted(MODELS)
+    ],
+)
 def test_value_and_gradient(name, rng):
     model = MODELS[name]()
     density = compile_density(model)

@@ -115,6 +115,7 @@ def test_another_precision_is_another_density(original):
     assert again.value_and_grad(again.start)[0] == density.value_and_grad(density.start)[0]
 
 
+@pytest.mark.slow
 def test_products_in_single_precision_are_machine_code():
     """Of a matrix of floats and the flat vector, which is of doubles."""
     x = np.arange(6.0, dtype="float32").reshape(3, 2)

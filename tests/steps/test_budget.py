@@ -36,7 +36,9 @@ def limit(estimate):
     return [w for w in estimate.warnings if w.code == "max_gradients_reached"]
 
 
-@pytest.mark.parametrize("options", [{"target_se": 1e-3}, {"scans_per_draw": 20}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"target_se": 1e-3}, marks=pytest.mark.slow), {"scans_per_draw": 20}]
+)
 def test_the_density_is_not_called_more_often(options):
     """Counted by the density itself, which compiling and a look at tails call some 150 times."""
     calls = []
@@ -94,6 +96,7 @@ def test_methods_of_two_replicas_make_fewer_draws(model, method):
     assert "interrupted" not in [w.code for w in estimate.warnings]
 
 
+@pytest.mark.slow
 def test_chains_that_are_added_count_too(model):
     most = 60_000
     estimate = pm_temper.estimate_logz(

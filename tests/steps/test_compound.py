@@ -129,6 +129,7 @@ def test_estimate_logz_takes_it_where_it_is_asked_for():
     assert (stored.log_z, stored.se) == (estimate.log_z, estimate.se)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_mixture_with_allocations_against_the_sum():
     """NUTS beside Gibbs steps; the mean is integrated on a grid. Four errors: 1e-4."""

@@ -125,7 +125,7 @@ def selection():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("explorer", [None, "hamiltonian"])
+@pytest.mark.parametrize("explorer", [pytest.param(None, marks=pytest.mark.slow), "hamiltonian"])
 def test_indicators_and_slopes_against_the_sum(selection, explorer):
     """Log Z and the posterior of three columns, each at four errors: 3e-4."""
     step = pm_temper.DiscreteTempering(model=selection.model, explorer=explorer, scans_per_draw=20)

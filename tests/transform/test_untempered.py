@@ -219,6 +219,7 @@ def test_whole_way_with_any_nuts(sampler, seed, tmp_path):
     assert predicted["posterior_predictive"]["y"].shape == (2, 1000, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_nuts_finds_both_modes(seed):
     """Weight of the right mode within five standard errors; a lost mode gives 0 or 1."""
