@@ -35,7 +35,7 @@ def test_a_mode_explains_its_basin_and_no_other(rng):
     unit = Coordinates.of(GaussianBase(np.zeros(DIM), np.ones(DIM)))
     ends = ascend(TARGET, z, unit).ends
     at_wide = np.linalg.norm(ends, axis=1) < 0.5
-    assert 50 < at_wide[400:].sum() < 350
+    assert 15 < at_wide[400:].sum() < 350  # 47 on average
     explained = owners.number == 5
     assert not explained[~at_wide].any()
     assert explained[:400][at_wide[:400]].mean() > 0.95
