@@ -50,6 +50,9 @@ N_CLIMBS = 3
 
 _DOUBLINGS = 2.0 ** np.arange(21)
 _LEAST_SEEN = 4
+_FAR, MAX_FALL = 6, 700.0
+"""Doublings after which a density that has fallen by so many nats holds nothing beyond."""
+
 MAX_LOSS = 1e-3
 """Nats that density times distance may lose with each doubling of the distance: a tail with the
 index of 500 loses more."""
@@ -225,8 +228,7 @@ def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
     list of Doubt
         One at most.
     """
-    spread = z.std(axis=0)
-    if len(z) < _MIN_DRAWS or z.shape[1] > MAX_DIM or not (spread > 0.0).all():
+    if (spread := _spread(z)) is None:
         return []
     base = GaussianBase(z.mean(axis=0), spread)
     path = TemperedPath.from_base(density, base).view
@@ -236,6 +238,14 @@ def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
         if rise.coordinate >= 0:
             return [_endless_doubt(names[rise.coordinate], rise.nats)]
     return []
+
+
+def _spread(z: FloatArray) -> FloatArray | None:
+    """Standard deviations of draws; None for draws that are too few, or too wide to look around."""
+    spread: FloatArray = z.std(axis=0)
+    if len(z) < _MIN_DRAWS or z.shape[1] > MAX_DIM or not (spread > 0.0).all():
+        return None
+    return spread
 
 
 def _endless_doubt(name: str, rises: Sequence[float]) -> Doubt:
@@ -271,15 +281,18 @@ def plateau_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
     list of Doubt
         One at most.
     """
-    spread = z.std(axis=0)
-    if len(z) < _MIN_DRAWS or z.shape[1] > MAX_DIM or not (spread > 0.0).all():
+    if (spread := _spread(z)) is None:
         return []
     centre = np.median(z, axis=0)
     path = TemperedPath.from_base(density, GaussianBase(centre, spread)).view
     way = np.tile((z[len(z) // 2] - centre) / spread, (_DOUBLINGS.size, 1))
+    top = new_replicas(path, way[:1]).log_target[0]
     for i, sign in product(range(z.shape[1]), (1.0, -1.0)):
         u = way.copy()
         u[:, i] = sign * _DOUBLINGS
+        far = new_replicas(path, u[_FAR : _FAR + 1]).log_target[0]
+        if np.isfinite(far) and far < top - MAX_FALL:
+            continue
         masses = new_replicas(path, u).log_target + np.log(_DOUBLINGS)
         # beyond the first that is not finite numbers overflow, or the support ends
         n = int(np.append(np.isfinite(masses), False).argmin())
