@@ -97,8 +97,8 @@ def check_budget(method: Method, model: pm.Model, max_gradients: int | None) -> 
     if discrete := discrete_names(model):
         raise OptionError(
             f"`max_gradients` is not available for models with discrete free variables ({discrete})"
-            ", whose sweeps and step methods take numbers of evaluations that are not foreseen. Lower "
-            "`draws`, `tune` or `chains` instead, or sum the variables out of the model."
+            ", whose sweeps and step methods take numbers of evaluations that are not foreseen. "
+            "Lower `draws`, `tune` or `chains` instead, or sum the variables out of the model."
         )
     return Budget(int(max_gradients))
 

@@ -37,8 +37,11 @@ def test_a_mode_explains_its_basin_and_no_other(rng):
     at_wide = np.linalg.norm(ends, axis=1) < 0.5
     assert 15 < at_wide[400:].sum() < 350  # 47 on average
     explained = owners.number == 5
-    # in one of ten sets of 800 starts, one ascent leaps out of the basin in its first step
-    assert explained[~at_wide].sum() <= 2
+    # from behind the narrow mode the way to the wide one leads over it; alone there, for one or
+    # none of some 200, density and gradient are those of the wide one all the same
+    behind = z[:, 0] > FAR
+    assert not explained[~at_wide & ~behind].any()
+    assert explained[~at_wide & behind].sum() <= 2
     assert explained[:400][at_wide[:400]].mean() > 0.95
     both = known_at(TARGET, np.zeros(DIM), NARROW_PLACE)
     assert set(both.owners(starts).number[~at_wide]) <= {6, -1}
