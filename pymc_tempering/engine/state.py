@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from pymc_tempering.engine.path.bent import BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
@@ -22,8 +23,8 @@ def to_plain(value: Any) -> Any:
 
     Parameters
     ----------
-    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, Coordinates, Mixture \
-        or Stateful
+    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, BentGaussian, \
+        Coordinates, Mixture or Stateful
 
     Raises
     ------
@@ -50,6 +51,15 @@ def to_plain(value: Any) -> Any:
             "scale": np.array(value.scale),
             "log_zeta": value.log_zeta,
         }
+    if isinstance(value, BentGaussian):
+        return {
+            _KIND: "bent",
+            "mean": np.array(value.mean),
+            "root": np.array(value.root),
+            "what": np.array(value.terms.what),
+            "coefficients": np.array(value.terms.coefficients),
+            "log_zeta": value.log_zeta,
+        }
     if isinstance(value, Coordinates):
         return {_KIND: "coordinates", "mean": np.array(value.base.mean), "rows": value.rows.copy()}
     if isinstance(value, Mixture):
@@ -74,6 +84,9 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, dict):
         if value.get(_KIND) == "gaussian":
             return GaussianBase(value["mean"], value["scale"], value["log_zeta"])
+        if value.get(_KIND) == "bent":
+            terms = Terms(value["what"], value["coefficients"])
+            return BentGaussian(value["mean"], value["root"], terms, value["log_zeta"])
         if value.get(_KIND) == "coordinates":
             return Coordinates.from_rows(value["mean"], value["rows"])
         if value.get(_KIND) == "mixture":

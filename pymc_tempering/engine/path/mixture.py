@@ -5,9 +5,9 @@ Its log density in the coordinates of a path is
     log(share t(u; 0, I) + (1 - share) sum_k w_k N(u; m_k, C_k))
 
 with a multivariate t that has the scales of the coordinates' Gaussian. The mixture has each mode's
-own shape where one is known. It covers, if thinly, what lies many standard deviations outside of
-all of them: tails that no Gaussian has, and a wide mode around a narrow one. Kernels are given
-arrays: none is compiled again for other fits, weights or models.
+own shape where one is known, bent where no Gaussian fits it. It covers, if thinly, what lies many
+standard deviations outside of all of them: tails that no Gaussian has, and a wide mode around a
+narrow one. Kernels are given arrays: none is compiled again for other fits, weights or models.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 
+from pymc_tempering.engine.path.bent import NO_TERMS, BentGaussian, log_bent
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
@@ -26,8 +27,11 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "Mixture", "log_mixture",
-           "no_components"]  # fmt: skip
+__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "LocalDensity",
+           "Mixture", "log_mixture", "no_components"]  # fmt: skip
+
+type LocalDensity = GaussianBase | BentGaussian
+"""What a mixture knows of a mode."""
 
 DEFENSIVE_SHARE = 0.15
 """Weight of the defensive component."""
@@ -49,7 +53,13 @@ class Components(NamedTuple):
         Log densities of the weighted components at their means: the defensive one, then the others.
     means : ndarray of shape (K, D)
     roots : ndarray of shape (K, D, D)
-        Lower triangular: inverses of the Cholesky factors of the covariances.
+        To coordinates in which a component is N(0, I), or bent. Lower triangular for those that
+        are not: inverses of the Cholesky factors of the covariances.
+    what : ndarray of int, shape (T, 4)
+    coefficients : ndarray of shape (T,)
+        See :class:`pymc_tempering.engine.path.bent.Terms`; of all components, one after the other.
+    ends : ndarray of int, shape (K + 1,)
+        Where the terms of the components begin and end.
     dof : float
         Degrees of freedom of the defensive component.
     """
@@ -57,25 +67,42 @@ class Components(NamedTuple):
     log_scales: FloatArray
     means: FloatArray
     roots: FloatArray
+    what: IntArray
+    coefficients: FloatArray
+    ends: IntArray
     dof: float
 
 
 def no_components(dim: int) -> Components:
     """Of a path whose reference is no mixture."""
-    return Components(np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), np.inf)
+    return Components(
+        np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), *NO_TERMS, np.zeros(1, np.int64),
+        np.inf,
+    )  # fmt: skip
 
 
 @compiled
 def _log_component(
-    components: Components, k: int, u: FloatArray, x: FloatArray, floor: float
+    components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray, floor: float
 ) -> float:
-    """Log density of one weighted component, or ``-inf`` below `floor`; `x` is overwritten."""
+    """Log density of one weighted component, and the gradient `pull` in its own coordinates.
+
+    Or ``-inf`` below `floor`; `x` is overwritten.
+    """
     log_density = components.log_scales[k + 1]
+    first, last = components.ends[k], components.ends[k + 1]
+    if first < last:
+        for i in range(u.shape[0]):
+            x[i] = 0.0
+            for j in range(u.shape[0]):
+                x[i] += components.roots[k, i, j] * (u[j] - components.means[k, j])
+        log_density += log_bent(components.what, components.coefficients, first, last, x, pull)
+        return log_density if log_density >= floor else -np.inf
     for i in range(u.shape[0]):
         total = 0.0
         for j in range(i + 1):
             total += components.roots[k, i, j] * (u[j] - components.means[k, j])
-        x[i] = total
+        pull[i] = -total
         log_density -= 0.5 * total * total
         if log_density < floor:
             return -np.inf
@@ -95,7 +122,7 @@ def log_mixture(
     u : ndarray of shape (D,)
     residual : ndarray of shape (D,)
         Overwritten with the gradient plus ``u``.
-    work : ndarray of shape (1, D) or more rows
+    work : ndarray of shape (2, D) or more rows
         Scratch space.
     """
     dim = u.shape[0]
@@ -107,9 +134,9 @@ def log_mixture(
     for i in range(dim):
         residual[i] = (1.0 - 2.0 * tail / (components.dof + square)) * u[i]
     total = 1.0
-    x = work[0]
+    x, pull = work[0], work[1]
     for k in range(components.means.shape[0]):
-        log_density = _log_component(components, k, u, x, top - _NEGLIGIBLE)
+        log_density = _log_component(components, k, u, x, pull, top - _NEGLIGIBLE)
         if log_density == -np.inf:
             continue
         if log_density > top:
@@ -120,11 +147,12 @@ def log_mixture(
             top = log_density
         weight = np.exp(log_density - top)
         total += weight
+        bent = components.ends[k] < components.ends[k + 1]
         for i in range(dim):
             residual[i] += weight * u[i]
-            pull = weight * x[i]
-            for j in range(i + 1):
-                residual[j] -= components.roots[k, i, j] * pull
+            force = weight * pull[i]
+            for j in range(dim if bent else i + 1):
+                residual[j] += components.roots[k, i, j] * force
     for i in range(dim):
         residual[i] /= total
     return top + np.log(total)
@@ -132,11 +160,11 @@ def log_mixture(
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Local Gaussians with weights, and a defensive t of the scales of a path's coordinates.
+    """Local fits with weights, and a defensive t of the scales of a path's coordinates.
 
     Attributes
     ----------
-    fits : tuple of K GaussianBase
+    fits : tuple of K GaussianBase or BentGaussian
     weights : ndarray of shape (K,)
         Positive, adding up to 1: shares of what the defensive component leaves.
     share : float
@@ -158,7 +186,7 @@ class Mixture:
     [[0.06, 0.94, 0.0], [0.02, 0.0, 0.98], [1.0, 0.0, 0.0]]
     """
 
-    fits: tuple[GaussianBase, ...]
+    fits: tuple[LocalDensity, ...]
     weights: FloatArray
     share: float = DEFENSIVE_SHARE
     dof: float = DEFENSIVE_DOF
@@ -191,6 +219,11 @@ class Mixture:
         """Number of coordinates D."""
         return self.fits[0].dim
 
+    @property
+    def is_bent(self) -> bool:
+        """Whether any of the fits is."""
+        return any(isinstance(fit, BentGaussian) for fit in self.fits)
+
     @cached_property
     def digest(self) -> str:
         """Identity of fits, weights and defensive component: 16 hex digits."""
@@ -200,16 +233,19 @@ class Mixture:
 
     def in_coordinates(self, coordinates: Coordinates) -> Components:
         """Return the mixture as compiled code sees it."""
-        roots = [_lower_root(_solved(fit.scale, coordinates.matrix)) for fit in self.fits]
+        roots = np.stack([_root_in(fit, coordinates.matrix) for fit in self.fits])
         means = coordinates.to_base(np.stack([fit.mean for fit in self.fits]))
-        log_det = np.array([np.log(np.diagonal(root)).sum() for root in roots])
-        constant = -0.5 * self.dim * LOG_2PI
-        log_scales = constant + np.log1p(-self.share) + np.log(self.weights) + log_det
+        constant = -0.5 * self.dim * LOG_2PI + np.log1p(-self.share)
+        log_scales = constant + np.log(self.weights) + np.linalg.slogdet(roots)[1]
         defensive = np.log(self.share) + _log_t_constant(self.dof, self.dim)
+        terms = [fit.terms if isinstance(fit, BentGaussian) else NO_TERMS for fit in self.fits]
         return Components(
             np.concatenate([[defensive], log_scales]),
             np.ascontiguousarray(means),
-            np.ascontiguousarray(roots),
+            roots,
+            np.concatenate([each.what for each in terms]),
+            np.concatenate([each.coefficients for each in terms]),
+            np.cumsum([0, *(len(each.what) for each in terms)]),
             self.dof,
         )
 
@@ -271,10 +307,13 @@ def _log_t_constant(dof: float, dim: int) -> float:
     return float(gammaln(half + 0.5 * dim) - gammaln(half) - 0.5 * dim * np.log(np.pi * dof))
 
 
-def _solved(scale: FloatArray, matrix: FloatArray) -> FloatArray:
-    if scale.ndim == 1:
-        return np.asarray(matrix / scale[:, None])
-    return np.asarray(solve_triangular(scale, matrix, lower=True, check_finite=False))
+def _root_in(fit: LocalDensity, matrix: FloatArray) -> FloatArray:
+    """Return a fit's root in the coordinates of a matrix."""
+    if isinstance(fit, BentGaussian):
+        return fit.root @ matrix
+    if fit.is_diagonal:
+        return _lower_root(matrix / fit.scale[:, None])
+    return _lower_root(solve_triangular(fit.scale, matrix, lower=True, check_finite=False))
 
 
 def _lower_root(matrix: FloatArray) -> FloatArray:

@@ -1,0 +1,234 @@
+"""A Gaussian whose conditional means bend and whose conditional scales change: bananas and funnels.
+
+In coordinates ``x = root (z - mean)``, taken in an order in which each depends on those before it,
+
+    x_i = q_i(x_1, ..., x_{i-1}) + exp(s_i(x_1, ..., x_{i-1})) y_i,    y ~ N(0, I)
+
+with sums q and s of few constants, coordinates and products of two of them. The map from x to y is
+triangular, so its log determinant is ``-sum_i s_i``: the density is normalised, and drawn from
+directly. See Marzouk, Moselhy, Parno & Spantini (2016), "Sampling via measure transport", on
+triangular maps. Kernels are given the terms as arrays.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_tempering.errors import BaseError
+from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "BentGaussian", "Terms", "log_bent", "products"]
+
+MEAN, SCALE = 0, 1
+"""What a term is a part of: the conditional mean, or the logarithm of the conditional scale."""
+
+NOTHING = -1
+"""In place of a factor of a product: 1."""
+
+_MOST_LOG_SCALE = 12.0
+"""Largest absolute value of s, so that nothing overflows."""
+
+
+class Terms(NamedTuple):
+    """Terms of the sums q and s.
+
+    Attributes
+    ----------
+    what : ndarray of int, shape (T, 4)
+        By term: coordinate i whose sum it is in, ascending; `MEAN` or `SCALE`; and the two factors,
+        each a coordinate before i or `NOTHING`.
+    coefficients : ndarray of shape (T,)
+    """
+
+    what: IntArray
+    coefficients: FloatArray
+
+
+NO_TERMS = Terms(np.empty((0, 4), dtype=np.int64), np.empty(0))
+"""Of a Gaussian that is not bent."""
+
+
+@compiled
+def _factor(x: FloatArray, index: int) -> float:
+    return 1.0 if index < 0 else x[index]
+
+
+@compiled
+def log_bent(
+    what: IntArray,
+    coefficients: FloatArray,
+    first: int,
+    last: int,
+    x: FloatArray,
+    gradient: FloatArray,
+) -> float:
+    """``-(y y / 2 + sum s)`` in nats at ``x`` of shape (D,), and its gradient in ``gradient``.
+
+    Of the terms ``first <= t < last``.
+    """
+    log_density = 0.0
+    for i in range(x.shape[0]):
+        gradient[i] = 0.0
+    start = first
+    for i in range(x.shape[0]):
+        end = start
+        mean, log_scale = 0.0, 0.0
+        while end < last and what[end, 0] == i:
+            term = coefficients[end] * _factor(x, what[end, 2]) * _factor(x, what[end, 3])
+            if what[end, 1] == MEAN:
+                mean += term
+            else:
+                log_scale += term
+            end += 1
+        bounded = min(max(log_scale, -_MOST_LOG_SCALE), _MOST_LOG_SCALE)
+        shrink = np.exp(-bounded)
+        y = (x[i] - mean) * shrink
+        log_density -= 0.5 * y * y + bounded
+        gradient[i] -= y * shrink
+        of_scale = y * y - 1.0 if bounded == log_scale else 0.0
+        for t in range(start, end):
+            slope = coefficients[t] * (y * shrink if what[t, 1] == MEAN else of_scale)
+            a, b = what[t, 2], what[t, 3]
+            if a >= 0:
+                gradient[a] += slope * _factor(x, b)
+            if b >= 0:
+                gradient[b] += slope * _factor(x, a)
+        start = end
+    return log_density
+
+
+def products(x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+    """Products of pairs of coordinates, `NOTHING` counting as 1: (n, D) to (n, T).
+
+    Examples
+    --------
+    >>> x = np.array([[2.0, 3.0]])
+    >>> products(x, np.array([-1, 0, 0]), np.array([-1, -1, 1])).tolist()
+    [[1.0, 2.0, 6.0]]
+    """
+    # the last column is what an index of -1 takes
+    padded = np.column_stack([x, np.ones(len(x))])
+    return np.asarray(padded[:, first] * padded[:, second])
+
+
+@dataclass(frozen=True, eq=False)
+class BentGaussian:
+    """A Gaussian bent by a triangular map of few terms.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (D,)
+    root : ndarray of shape (D, D)
+        From ``z - mean`` to the coordinates of the terms.
+    terms : Terms
+    log_zeta : float, optional
+        Guess of the target's log normaliser in nats, as that of a
+        :class:`~pymc_tempering.engine.path.gaussian.GaussianBase`.
+
+    Raises
+    ------
+    BaseError
+        If the root is singular, or a term depends on a coordinate that does not come before its
+        own.
+
+    Examples
+    --------
+    >>> square = Terms(np.array([[1, MEAN, 0, 0]]), np.array([2.0]))
+    >>> banana = BentGaussian(np.zeros(2), np.eye(2), square)
+    >>> banana.from_base(np.array([[1.5, 0.1]])).tolist()
+    [[1.5, 4.6]]
+    >>> banana.log_density(np.array([[1.5, 4.6]])).round(3).tolist()
+    [-2.968]
+    """
+
+    mean: FloatArray
+    root: FloatArray
+    terms: Terms
+    log_zeta: float | None = None
+
+    def __post_init__(self) -> None:
+        mean, root = (np.array(a, dtype=np.float64, order="C") for a in (self.mean, self.root))
+        what = np.array(self.terms.what, dtype=np.int64).reshape(-1, 4)
+        coefficients = np.array(self.terms.coefficients, dtype=np.float64)
+        finite = all(np.isfinite(a).all() for a in (mean, root, coefficients))
+        if root.shape != (mean.size, mean.size) or not finite or np.linalg.slogdet(root)[0] == 0:
+            raise BaseError(
+                f"A bent Gaussian was given a mean of shape {mean.shape} and a root of shape "
+                f"{root.shape}; expected finite numbers, and a square matrix that has an inverse."
+            )
+        i, kind, a, b = what.T
+        ordered = (np.diff(i) >= 0).all() and np.isin(kind, (MEAN, SCALE)).all()
+        if not i.size or not ordered or (np.maximum(a, b) >= i).any() or (i >= mean.size).any():
+            raise BaseError(
+                "A bent Gaussian was given no terms, or terms that are not in the order of their "
+                "coordinates or depend on a coordinate that does not come before their own."
+            )
+        for array in (mean, root, what, coefficients):
+            array.setflags(write=False)
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "terms", Terms(what, coefficients))
+
+    # read-only arrays are writeable again after a pickle, so it is rebuilt through the constructor
+    def __reduce__(self) -> tuple[Any, ...]:
+        what, coefficients = self.terms
+        terms = Terms(np.array(what), np.array(coefficients))
+        return type(self), (np.array(self.mean), np.array(self.root), terms, self.log_zeta)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates D."""
+        return int(self.mean.size)
+
+    @property
+    def digest(self) -> str:
+        """Identity of the density: 16 hex digits."""
+        h = hashlib.sha256()
+        for array in (self.mean, self.root, *self.terms):
+            h.update(array.tobytes())
+        return h.hexdigest()[:16]
+
+    @property
+    def log_det_root(self) -> float:
+        """Log determinant of the map from z to x, without its sign."""
+        return float(np.linalg.slogdet(self.root)[1])
+
+    def _sums(self, x: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
+        """Sums q and s of a coordinate, shape (n,) each."""
+        what, coefficients = self.terms
+        sums = []
+        for kind in (MEAN, SCALE):
+            mine = (what[:, 0] == i) & (what[:, 1] == kind)
+            sums.append(products(x, *what[mine, 2:].T) @ coefficients[mine])
+        return sums[0], np.clip(sums[1], -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
+
+    def from_base(self, y: FloatArray) -> FloatArray:
+        """Map standard normal ``y`` to ``z``: (n, D) to (n, D)."""
+        x = np.array(y, dtype=np.float64)
+        for i in range(self.dim):
+            mean, log_scale = self._sums(x, i)
+            x[:, i] = mean + np.exp(log_scale) * x[:, i]
+        return np.asarray(self.mean + np.linalg.solve(self.root, x.T).T)
+
+    def _to_base(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Standard normal ``y`` of ``z`` (n, D), and the log determinant of the map, shape (n,)."""
+        x = (z - self.mean) @ self.root.T
+        y, log_det = np.empty_like(x), np.full(len(x), self.log_det_root)
+        for i in range(self.dim):
+            mean, log_scale = self._sums(x, i)
+            y[:, i] = (x[:, i] - mean) * np.exp(-log_scale)
+            log_det -= log_scale
+        return y, log_det
+
+    def to_base(self, z: FloatArray) -> FloatArray:
+        """Map ``z`` to standard normal ``y``, the inverse of :meth:`from_base`."""
+        return self._to_base(z)[0]
+
+    def log_density(self, z: FloatArray) -> FloatArray:
+        """Evaluate the normalised log density in nats: (n, D) to (n,)."""
+        y, log_det = self._to_base(z)
+        return np.asarray(log_det - 0.5 * (y * y).sum(axis=1) - 0.5 * self.dim * LOG_2PI)
