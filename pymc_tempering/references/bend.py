@@ -1,0 +1,250 @@
+"""A bent Gaussian from draws: which coordinates bend others, and by how much.
+
+Few rough draws are enough: with 300 of them a fit to twelve bananas, or to a funnel of 30
+coordinates, overlaps with the target as a Gaussian fits a Gaussian (:mod:`the engine's bent
+Gaussians <pymc_tempering.engine.path.bent>`; figures in benchmarks/README.md). Terms enter one by
+one where noise cannot explain them. Regressions are weighted by the scales found so far: the draws
+of a funnel's mouth say next to nothing about its neck.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.bent import MEAN, NOTHING, SCALE, BentGaussian, Terms, products
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["MOST_DIM", "bent_fit"]
+
+MOST_DIM = 100
+"""Coordinates beyond which it is not tried."""
+
+_SIGMAS = 4.0
+"""Standard errors of a correlation, for a term to enter: of 7000 correlations with nothing, one is
+that large every second time."""
+
+_MOST_DRAWS = 1000
+_ROUNDS = 3
+_TOGETHER = 4
+_DRAWS_PER_TERM = 10.0
+_NEWTON_STEPS = 12
+_HALVINGS = 8
+_MOST_LOG_RATIO = 12.0
+_TINY = 1e-12
+
+# mean of log|y| for a standard normal y
+_LOG_OF_NORMAL = -0.6351814227307392
+
+
+def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
+    """Fit a bent Gaussian to draws of one mode.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n, D)
+    n_effective : float
+        How many of them count as independent.
+
+    Returns
+    -------
+    BentGaussian or None
+        None where nothing bends, or there are too few draws or too many coordinates to tell.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> log_scale = rng.normal(0.0, 3.0, 500)
+    >>> funnel = np.column_stack([rng.normal(0.0, np.exp(log_scale / 2.0)), log_scale])
+    >>> terms = bent_fit(funnel, 500.0).terms
+    >>> terms.what[terms.what[:, 2] != NOTHING].tolist()  # the scale, by the other one
+    [[1, 1, 0, -1]]
+    >>> bent_fit(rng.normal(size=(500, 2)), 500.0) is None
+    True
+    """
+    finite = draws[np.isfinite(draws).all(axis=1)]
+    n, dim = finite.shape
+    # a correlation of 1 is needed at most
+    if not 1 < dim <= MOST_DIM or min(n, n_effective) <= 1.2 * _SIGMAS**2:
+        return None
+    kept = finite[np.linspace(0, n - 1, min(n, _MOST_DRAWS)).astype(np.int64)]
+    mean, sd = kept.mean(axis=0), kept.std(axis=0)
+    if not (sd > 0.0).all():
+        return None
+    n_independent = min(n_effective, float(len(kept)))
+    t = (kept - mean) / sd
+    gains = _gains(t, _SIGMAS / np.sqrt(n_independent))
+    if not gains.any():
+        return None
+    order = _order(gains)
+    t, drives = t[:, order], gains[np.ix_(order, order)] > 0.0
+    x, root = np.empty_like(t), np.zeros((dim, dim))
+    rows: list[tuple[int, int, int, int, float]] = []
+    for i in range(dim):
+        found = _fit_coordinate(t[:, i], x[:, :i], drives[:i, i], n_independent)
+        root[i] = -found.linear @ root[:i]
+        root[i, i] = 1.0
+        straight = t[:, i] - x[:, :i] @ found.linear
+        unit = straight.std()
+        x[:, i], root[i] = straight / unit, root[i] / unit
+        rows += [(i, MEAN, a, b, c / unit) for a, b, c in found.mean]
+        rows += [(i, SCALE, a, b, c) for a, b, c in found.scale]
+        rows.append((i, SCALE, NOTHING, NOTHING, found.log_scale - np.log(unit)))
+    if not any(b != NOTHING or (kind == SCALE and a != NOTHING) for _, kind, a, b, _ in rows):
+        return None
+    in_z = np.empty_like(root)
+    in_z[:, order] = root
+    rows.sort(key=lambda row: row[:2])
+    terms = Terms(np.array([row[:4] for row in rows]), np.array([row[4] for row in rows]))
+    return BentGaussian(mean, in_z / sd, terms)
+
+
+def _gains(t: FloatArray, threshold: float) -> FloatArray:
+    """Nats a draw by which one coordinate explains another, beyond what is linear, shape (D, D).
+
+    Entry (j, i): by bending i's mean, or by changing its scale. Both show in the same third
+    moment, so that a wrong direction is told from the right one by the sizes alone.
+    """
+    dim = t.shape[1]
+    gains = np.zeros((dim, dim))
+    for j in range(dim):
+        powers = np.linalg.qr(np.column_stack([np.ones(len(t)), t[:, j], t[:, j] ** 2]))[0]
+        straight = t - powers[:, :2] @ (powers[:, :2].T @ t)
+        square = powers[:, 2] @ straight
+        share = square**2 / np.maximum((straight**2).sum(axis=0), _TINY)
+        bent = -0.5 * np.log1p(-np.minimum(share, 1.0 - _TINY))
+        logs = _log_size(straight - powers[:, 2:] * square)
+        logs -= logs.mean(axis=0)
+        slope = powers[:, 1] @ logs
+        correlation = np.abs(slope) / np.maximum(np.sqrt((logs**2).sum(axis=0)), _TINY)
+        gains[j] = np.where(np.sqrt(share) > threshold, bent, 0.0)
+        # the information on a logarithm of a scale is 2 for each draw
+        gains[j] += np.where(correlation > threshold, slope**2 / len(t), 0.0)
+        gains[j, j] = 0.0
+    return gains
+
+
+def _order(gains: FloatArray) -> IntArray:
+    """Order of the coordinates in which those that bend most, and are bent least, come first."""
+    left, order = list(range(len(gains))), []
+    while left:
+        among = gains[np.ix_(left, left)]
+        order.append(left.pop(int(np.argmax(among.sum(axis=1) - among.sum(axis=0)))))
+    return np.array(order)
+
+
+class _Coordinate(NamedTuple):
+    """What bends a coordinate: products by their factors, with coefficients."""
+
+    linear: FloatArray
+    mean: list[tuple[int, int, float]]
+    scale: list[tuple[int, int, float]]
+    log_scale: float
+
+
+def _fit_coordinate(
+    t: FloatArray, x: FloatArray, drives: BoolArray, n_independent: float
+) -> _Coordinate:
+    """Regress a coordinate's mean and the logarithm of its scale on those before it.
+
+    Products are tried where one of the factors was seen to drive it.
+    """
+    n, i = x.shape
+    threshold = _SIGMAS / np.sqrt(n_independent)
+    linear = np.column_stack([np.arange(i), np.full(i, NOTHING)])
+    pairs = [(a, b) for b in range(i) for a in range(b + 1) if drives[a] or drives[b]]
+    factors = np.concatenate([linear, np.array(pairs, dtype=np.int64).reshape(-1, 2)])
+    candidates = products(x, *factors.T)
+    most = int(n_independent / _DRAWS_PER_TERM)
+    logs = _log_size(t - np.median(t))
+    chosen = np.flatnonzero(np.abs(_correlations(x, logs, np.ones(n))) > threshold)
+    design = np.column_stack([np.ones(n), x[:, chosen[:most]]])
+    log_scale = design @ np.linalg.lstsq(design, logs)[0]
+    for _ in range(_ROUNDS):
+        weights = np.exp(
+            -2.0 * np.clip(log_scale - log_scale.mean(), -_MOST_LOG_RATIO, _MOST_LOG_RATIO)
+        )
+        weights /= weights.mean()
+        chosen, coefficients = _forward(candidates, t, weights, threshold, most)
+        residual = t - coefficients[0] - candidates[:, chosen] @ coefficients[1:]
+        logs = _log_size(residual) - _LOG_OF_NORMAL
+        drivers, start = _forward(x, logs, np.ones(n), threshold, most)
+        design = np.column_stack([np.ones(n), x[:, drivers]])
+        slopes = _log_scale_coefficients(residual, design, start)
+        log_scale = design @ slopes
+        if not drivers.size:
+            break
+    is_linear = chosen < i
+    straight = np.zeros(i)
+    straight[chosen[is_linear]] = coefficients[1:][is_linear]
+    bends = zip(factors[chosen], coefficients[1:], strict=True)
+    return _Coordinate(
+        straight,
+        [(NOTHING, NOTHING, float(coefficients[0]))]
+        + [(int(a), int(b), float(c)) for (a, b), c in bends if b != NOTHING],
+        [(int(a), NOTHING, float(c)) for a, c in zip(drivers, slopes[1:], strict=True)],
+        float(slopes[0]),
+    )
+
+
+def _log_size(values: FloatArray) -> FloatArray:
+    return 0.5 * np.log(values**2 + _TINY)
+
+
+def _correlations(columns: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted correlations of columns (n, T) with values (n,), shape (T,)."""
+    share = weights / weights.sum()
+    centred = columns - share @ columns
+    wanted = values - share @ values
+    sizes = np.sqrt((share @ centred**2) * (share @ wanted**2))
+    return np.asarray((share * wanted) @ centred / np.maximum(sizes, _TINY))
+
+
+def _forward(
+    candidates: FloatArray, values: FloatArray, weights: FloatArray, threshold: float, most: int
+) -> tuple[IntArray, FloatArray]:
+    """Columns that enter a weighted regression, a few at a time, and the coefficients.
+
+    The coefficient of a constant comes first.
+    """
+    chosen = np.zeros(0, dtype=np.int64)
+    root = np.sqrt(weights)
+    while True:
+        design = np.column_stack([np.ones(len(values)), candidates[:, chosen]])
+        coefficients = np.linalg.lstsq(design * root[:, None], values * root)[0]
+        room = min(most - chosen.size, _TOGETHER)
+        if room <= 0 or not candidates.shape[1]:
+            return chosen, coefficients
+        sizes = np.abs(_correlations(candidates, values - design @ coefficients, weights))
+        sizes[chosen] = 0.0
+        best = np.argsort(-sizes)[:room]
+        best = best[sizes[best] > max(threshold, 0.5 * sizes.max())]
+        if not best.size:
+            return chosen, coefficients
+        chosen = np.concatenate([chosen, best])
+
+
+def _log_scale_coefficients(
+    residual: FloatArray, design: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Most likely coefficients of the logarithm of a normal's scale, by damped Fisher scoring."""
+    squares = residual**2
+    information = 2.0 * design.T @ design + 1e-3 * np.eye(design.shape[1])
+
+    def loss(coefficients: FloatArray) -> float:
+        log_scale = np.clip(design @ coefficients, -50.0, 50.0)
+        return float((0.5 * squares * np.exp(-2.0 * log_scale) + log_scale).sum())
+
+    coefficients, lowest = np.array(start), loss(start)
+    for _ in range(_NEWTON_STEPS):
+        log_scale = np.clip(design @ coefficients, -50.0, 50.0)
+        score = design.T @ (squares * np.exp(-2.0 * log_scale) - 1.0)
+        step = np.linalg.solve(information, score)
+        step *= min(1.0, 1.5 / max(np.abs(design @ step).max(), _TINY))
+        for _ in range(_HALVINGS):
+            if (value := loss(coefficients + step)) <= lowest:
+                coefficients, lowest = coefficients + step, value
+                break
+            step *= 0.5
+        else:
+            return coefficients
+    return coefficients
