@@ -39,6 +39,10 @@ MIXTURE = 1
 """``reference_address`` of a path whose reference is that of its ``components``."""
 
 
+_OUT_OF_REACH = -1e8
+"""nats at which no move ends."""
+
+
 class Path(NamedTuple):
     """A path: its two densities and the coordinates in which replicas move.
 
@@ -124,7 +128,8 @@ def evaluate_target(
         Log density of ``u`` in nats; ``-inf`` where the target's is infinite or not a number, which
         is counted.
     bad_gradient : bool
-        Whether entries of the gradient were set to zero.
+        Whether entries of the gradient were set to zero where a move might end: trajectories that
+        diverge in a neck go where squares overflow.
     """
     z, grad_z = work[0], work[1]
     to_z(path.mean, path.scale, u, z)
@@ -137,7 +142,7 @@ def evaluate_target(
         return -np.inf, False
     bad_gradient = _zero_bad_entries(grad_z)
     pull_back(path.scale, grad_z, grad)
-    return value + path.log_det_scale, bad_gradient
+    return value + path.log_det_scale, bad_gradient and value > _OUT_OF_REACH
 
 
 @compiled(borrows=True)

@@ -21,7 +21,10 @@ SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 
 @numba.cfunc(SIGNATURE)
 def awkward(z_pointer, grad_pointer):
-    """By the size of z[0]: above 3 -inf, above 2 nan, above 1 inf, above 0 a gradient of nan."""
+    """By the size of z[0]: above 3 -inf, above 2 nan, above 1 inf, above 0 a gradient of nan.
+
+    As well as below -50, where the density is as good as none.
+    """
     z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
     grad[0], grad[1] = 1.0, 2.0
     if z[0] > 3.0:
@@ -32,6 +35,9 @@ def awkward(z_pointer, grad_pointer):
         return math.inf
     if z[0] > 0.0:
         grad[1] = math.nan
+    if z[0] < -50.0:
+        grad[1] = -math.inf
+        return -1e9
     return 5.0
 
 
@@ -94,6 +100,10 @@ def test_a_bad_gradient_keeps_its_density_and_its_good_entries():
     assert replicas.log_target.tolist() == [5.0 + np.log(6.0)] * 2
     assert replicas.grad.tolist() == [[2.0, 0.0], [2.0, 6.0]]
     assert [evaluate(path.view, replicas, row) for row in range(2)] == [True, False]
+    # a trajectory that diverged is no fault of the model
+    far = new_replicas(path.view, np.array([[-60.0, 0.0]]))
+    assert far.grad.tolist() == [[2.0, 0.0]]
+    assert not evaluate(path.view, far, 0)
 
 
 def test_densities_that_are_not_finite_are_told_apart():
