@@ -70,6 +70,8 @@ class Kept:
                 Search(**(search | {"hits": hits, "rise": Rise(rise[0], tuple(rise[1]), rise[2])})),
                 tuple(kept["unsure"]),
                 kept["place"],
+                tuple(kept["shapes"]),
+                kept["kind"],
             )
         except (DamagedFileError, TypeError, KeyError):
             return None
@@ -88,6 +90,8 @@ class Kept:
             "fits": to_plain(found.fits),
             "unsure": to_plain(found.unsure),
             "place": to_plain(found.place),
+            "shapes": to_plain(found.shapes),
+            "kind": found.kind,
             "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
         }
         try:

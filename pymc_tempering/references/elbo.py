@@ -13,7 +13,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Elbo", "delta_at", "dip_between", "evaluate_elbo"]
+__all__ = ["Elbo", "delta_at", "dip_between", "evaluate_elbo", "trimmed_variance"]
 
 _TRIMMED = 0.02
 
@@ -92,8 +92,21 @@ def evaluate_elbo(
         # contributes nothing to its pair.
         residual = np.where(finite, delta - centre, 0.0).reshape(2, -1).mean(axis=0) / mass
         variance = float(residual.var(ddof=1)) / residual.size + (1.0 - mass) / n_finite
-        upper = np.sort(delta[finite])[int(_TRIMMED * n_finite) :]
-        return Elbo(centre + math.log(mass), math.sqrt(variance), float(upper.var()))
+        return Elbo(centre + math.log(mass), math.sqrt(variance), trimmed_variance(delta[finite]))
+
+
+def trimmed_variance(delta: FloatArray) -> float:
+    """Variance of log weights without the lowest 2 %, in squared nats.
+
+    Infinite, or not a number, where others of them are.
+
+    Examples
+    --------
+    >>> trimmed_variance(np.append(np.zeros(99), -np.inf))
+    0.0
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.sort(delta)[int(_TRIMMED * delta.size) :].var())
 
 
 def dip_between(density: Density, a: FloatArray, b: FloatArray, n_points: int = 17) -> float:

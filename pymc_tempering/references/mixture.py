@@ -4,15 +4,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from arviz_stats.base import array_stats
 from scipy.special import softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.types import FloatArray
 
-__all__ = ["first_mixture", "refined_mixture", "swap_rejection", "with_fit_of_strays"]
+__all__ = [
+    "bent_mixture",
+    "first_mixture",
+    "n_independent",
+    "refined_mixture",
+    "swap_rejection",
+    "with_fit_of_strays",
+]
 
 _FIRST_FLOOR = 0.5
 """Share of the weights that is spread evenly at first: ELBOs of unlike modes do not compare."""
@@ -26,18 +35,21 @@ _FLOOR = 0.1
 _DRAWS_PER_DIMENSION = 10
 """Draws of one component below which its shape is left alone."""
 
+_LEAST_TO_COUNT = 4
+"""Draws without which no autocorrelation is known."""
+
 _LEAST_STRAYS = 10
 _LEAST_SHARE_OF_STRAYS = 0.05
 _STRAYS_WIDENING = 1.2
 """Of a fit to few draws, which rather spread too little than too far."""
 
 
-def first_mixture(fits: Sequence[GaussianBase]) -> Mixture:
+def first_mixture(fits: Sequence[LocalDensity]) -> Mixture:
     """Mixture of local fits, before any draw, with weights from their ELBOs.
 
     Parameters
     ----------
-    fits : sequence of K GaussianBase
+    fits : sequence of K LocalDensity
         With an ELBO in nats as ``log_zeta``, or none.
 
     Examples
@@ -85,12 +97,69 @@ def refined_mixture(
     owned = shares[:, 1:].sum(axis=0)
     independent = n_effective / max(len(positions), 1)
     weights = independent * owned + _PRIOR_DRAWS
-    fits = []
+    fits: list[LocalDensity] = []
     for k, fit in enumerate(mixture.fits):
         draws = finite[owner == k + 1]
         n_own = independent * len(draws)
-        wide = n_own >= _DRAWS_PER_DIMENSION * mixture.dim
-        fits.append(expand_to_draws(fit, draws, n_own) if wide else fit)
+        enough = n_own >= _DRAWS_PER_DIMENSION * mixture.dim
+        if enough and isinstance(fit, GaussianBase):
+            fits.append(expand_to_draws(fit, draws, n_own))
+        else:
+            fits.append(fit)
+    weights = _with_floor(weights / weights.sum(), _FLOOR)
+    return replace(mixture, fits=tuple(fits), weights=weights)
+
+
+def n_independent(positions: FloatArray) -> float:
+    """Number of draws (n, D) of a chain that count as independent: of coordinates and squares.
+
+    The least of the two, in the median over coordinates. Long before a chain has seen all of a
+    target it has seen enough to tell its shape where it was.
+    """
+    n = len(positions)
+    if n < _LEAST_TO_COUNT:
+        return 0.0
+    centred = positions - positions.mean(axis=0)
+    sizes = [
+        min(float(array_stats.ess(c[None], method="mean")) for c in (column, column**2))
+        for column in centred.T
+    ]
+    # of constant columns there are none
+    return float(np.nan_to_num(np.median(sizes)))
+
+
+def bent_mixture(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> Mixture:
+    """Mixture with each fit bent as the draws are that are nearest to it, where they bend.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        What does not bend keeps its shape.
+    coordinates : Coordinates
+        In which draws are near or far.
+    positions : ndarray of shape (n, D)
+        Draws of the target, in the order of a chain.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> a = rng.standard_normal(400)
+    >>> banana = np.column_stack([a, a**2 + rng.normal(0.0, 0.1, 400)])
+    >>> fit = GaussianBase(np.zeros(2), np.array([1.0, 0.1]))
+    >>> mixture = bent_mixture(first_mixture([fit]), Coordinates.of(fit), banana)
+    >>> mixture.is_bent
+    True
+    """
+    finite = positions[np.isfinite(positions).all(axis=1)]
+    means = coordinates.to_base(np.stack([fit.mean for fit in mixture.fits]))
+    u = coordinates.to_base(finite)
+    owner = ((u[:, None] - means) ** 2).sum(axis=-1).argmin(axis=1)
+    fits, weights = [], np.full(len(mixture.fits), _PRIOR_DRAWS)
+    for k, fit in enumerate(mixture.fits):
+        draws = finite[owner == k]
+        n = n_independent(draws)
+        weights[k] += n
+        fits.append(bent_fit(draws, n) or fit)
     weights = _with_floor(weights / weights.sum(), _FLOOR)
     return replace(mixture, fits=tuple(fits), weights=weights)
 

@@ -12,6 +12,7 @@ from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
+from pymc_tempering.references.local_runs import bend_fits
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.search import SEARCHES, find_modes
@@ -38,6 +39,7 @@ def prepare(
     rng: np.random.Generator,
     *,
     search: str = "default",
+    bend: bool = False,
     most: float = np.inf,
     report: Report = unwatched,
 ) -> Prepared:
@@ -55,6 +57,8 @@ def prepare(
     rng : numpy.random.Generator
     search : {"default", "thorough", "none"}
         See :data:`.search.SEARCHES`.
+    bend : bool
+        Whether what is sampled can start from bent fits (:mod:`.local_runs`).
     most : float
         Gradients that it may take.
     report : callable
@@ -79,6 +83,9 @@ def prepare(
             found = find_modes(
                 density, start, rng, prior_points=points, effort=effort, report=report
             )
+            if bend:
+                left = most - found.search.n_gradients
+                found = bend_fits(density, found, rng, most=left, report=report)
     report("first draw", 0, 0)
     return found
 

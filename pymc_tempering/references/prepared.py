@@ -5,11 +5,17 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Prepared"]
+__all__ = ["BENT", "CURVED", "NEARLY_STRAIGHT", "STRAIGHT", "Prepared", "centre"]
+
+STRAIGHT, NEARLY_STRAIGHT, BENT, CURVED = range(4)
+"""How well the fits do: as they are, so far as is known; not quite, and bending gains little; those
+that did not are bent; one did not, and no bend was found yet that does. The worst of all fits."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,10 @@ class Prepared:
         Maxima, with their curvature, of modes with poor fits that may hold much of the mass.
     place : ndarray of shape (D,), optional
         Where replicas start in place of the means, which between modes may have no density.
+    shapes : tuple of LocalDensity
+        What a mixture is made of: the fits, with bent ones in place of some.
+    kind : int
+        `STRAIGHT`, `NEARLY_STRAIGHT`, `BENT` or `CURVED`.
     """
 
     anchor: GaussianBase
@@ -34,10 +44,22 @@ class Prepared:
     search: Search
     unsure: tuple[GaussianBase, ...] = ()
     place: FloatArray | None = None
+    shapes: tuple[LocalDensity, ...] = ()
+    kind: int = STRAIGHT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shapes", self.shapes or self.fits)
 
     @cached_property
     def modes(self) -> FloatArray:
-        """Where replicas start: means of the fits, ``z``, shape (n_modes, D), or the one place."""
+        """Where replicas start, inside of the fits: ``z``, shape (n_modes, D), or the one place."""
         if self.place is not None:
             return self.place[None]
-        return np.stack([fit.mean for fit in self.fits])
+        return np.stack([centre(shape) for shape in self.shapes])
+
+
+def centre(shape: LocalDensity) -> FloatArray:
+    """Somewhere inside: the mean of a bent one may be beside it."""
+    if isinstance(shape, BentGaussian):
+        return shape.from_base(np.zeros((1, shape.dim)))[0]
+    return shape.mean

@@ -1,37 +1,46 @@
 """Which reference a chain of parallel tempering starts from: one wide Gaussian or a mixture.
 
 Measured during tuning, and fixed with it. The wide Gaussian is the explorer that is trusted where
-several modes are known: it goes first, and the mixture takes over once its overlap with the draws
-that the Gaussian brought says that it covers them. It gives way again where its own swaps say that
-it does not.
+several modes are known, or one that no Gaussian fits: it goes first, and the mixture, bent where
+its fits are to be, takes over once its overlap with the draws that the Gaussian brought says that
+it covers them. It gives way again where its own swaps say that it does not.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
-from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.halo import one_place
+from pymc_tempering.references.local_runs import MAX_BENT_VARIANCE
 from pymc_tempering.references.mixture import (
     first_mixture,
+    n_independent,
     refined_mixture,
-    swap_rejection,
     with_fit_of_strays,
 )
+from pymc_tempering.references.prepared import NEARLY_STRAIGHT, STRAIGHT
 from pymc_tempering.results.statistics import N_COMPONENTS
+from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, bent_candidate
+from pymc_tempering.steps.covering import (
+    TRIAL_DRAWS,
+    barrier_of_rejection,
+    every_fit_visited,
+    trial,
+    uncovered_share,
+)
+from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["ReferenceChoice", "Round", "log_reference", "n_to_settle", "settled_rule"]
+__all__ = ["ReferenceChoice", "settled_rule"]
 
 MAX_REJECTION = 0.5
 """Rejection rate between mixture and target beyond which the Gaussian stays. Mixtures that cover
@@ -39,10 +48,6 @@ reject 0.15 to 0.3; rare passages hide in the mean swap rates of one that does n
 
 MAX_BARRIER = 0.8
 """Barrier of the mixture's own path beyond which the Gaussian comes back."""
-
-MAX_UNCOVERED = 0.1
-"""Share of the target's draws at which the wide component has ten times the density of any local
-fit, beyond which a mode has none: few levels would hardly ever lead there."""
 
 _RESTARTS_PER_FIT = 4
 """Arrivals from the Gaussian for each local fit, before the mixture may take over: a mode with a
@@ -54,80 +59,44 @@ _RESTARTS_TO_SETTLE = 10
 _CLEARLY_UNCOVERED = 0.3
 """Share of the draws without a fit at which ten arrivals in all are enough for that."""
 
-MAX_VARIANCE = 0.1
-"""Variance of the log weights of a fit's draws, in nats squared and without the lowest 2 %, beyond
-which the posterior is not Gaussian enough to start from the fits of one place."""
-
-_CHECKED = 400
-
 _ENOUGH_SCANS = 100
 """Scans of a round below which its barrier says too little to turn back."""
 
+BENT_BARRIER = 0.5
+"""Barrier of a bent fit of the only mode, as a share of the Gaussian's, up to which it takes over.
+No rare passage hides in its swap rates: there is no other mode to pass to."""
+
+_ENOUGH_TO_BEND = 200
+"""Independent draws after which a fit that does not bend, or not well enough, is given up."""
+
+_MOST_RETURNS = 2
+"""How often a chain may come back to the Gaussian and bend again."""
+
 _DRAWS_PER_RESTART = 4
-_TRIAL_DRAWS = 200
-_MOST_TARGET_DRAWS = 1000
 _FIRST_LEVELS = 4
 
 
-def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:
-    """Log density of a path's Gaussian or mixture at ``z`` of shape (n, D), in nats."""
-    if path.mixture is None:
-        return path.base.log_density(z)
-    return path.mixture.log_density(z, path.coordinates)
+def settled_rule(rule: str, fits: Sequence[GaussianBase], kind: int) -> str:
+    """Rule of a chain, which is another where all fits are of one place and no Gaussian is good.
 
-
-def n_to_settle(rule: str, fits: Sequence[GaussianBase]) -> int:
-    """Evaluations of the density that :func:`settled_rule` takes."""
-    return _CHECKED * len(fits) if rule == "measured" and fits and one_place(fits) else 0
-
-
-def settled_rule(rule: str, density: Density, fits: Sequence[GaussianBase]) -> str:
-    """Rule of a chain, which is the wide Gaussian where fits of one place are of no Gaussian.
-
-    The mixture would be rid of the tails by one chain and not by another, with errors that few
+    As they are, the tails would be found by one chain and not by another, with errors that few
     scans do not show: of 20 runs on ``testing.banana`` 16 covered log Z, and 19 from the Gaussian.
 
     Parameters
     ----------
     rule : {"gaussian", "mixture", "measured"}
-    density : Density
     fits : sequence of GaussianBase
+    kind : int
+        How good they are, as in :class:`pymc_tempering.references.prepared.Prepared`.
+
+    Returns
+    -------
+    {"gaussian", "mixture", "measured", "bent"}
+        With the last the reference is a bent one, from the start or when draws have bent it.
     """
-    if not n_to_settle(rule, fits):
+    if rule != "measured" or not fits or kind == STRAIGHT or not one_place(fits):
         return rule
-    # a check and no draw: the same in every chain
-    rng = np.random.default_rng(0)
-    worst = max(evaluate_elbo(density, fit, rng, _CHECKED).variance for fit in fits)
-    return rule if worst <= MAX_VARIANCE else "gaussian"
-
-
-class Round(NamedTuple):
-    """What a round of tuning brought.
-
-    Attributes
-    ----------
-    coordinates : Coordinates
-        Of the round, whose Gaussian has not seen its draws.
-    positions : ndarray of shape (n, D)
-        At beta = 1.
-    log_target : ndarray of shape (n,)
-        There, in nats.
-    barrier : float
-    cost : float
-        Variance of log Z times the number of gradients, in nats squared; nan where not known.
-    n_restarts : int
-    log_z, se : float
-        From the round alone, in nats.
-    """
-
-    coordinates: Coordinates
-    positions: FloatArray
-    log_target: FloatArray
-    barrier: float
-    cost: float
-    n_restarts: int
-    log_z: float
-    se: float
+    return "gaussian" if kind == NEARLY_STRAIGHT else "bent"
 
 
 class ReferenceChoice(Stateful):
@@ -135,11 +104,13 @@ class ReferenceChoice(Stateful):
 
     Parameters
     ----------
-    rule : {"gaussian", "mixture", "measured"}
+    rule : {"gaussian", "mixture", "measured", "bent"}
     fits : sequence of GaussianBase
         The distinct local fits as they are.
     unsure : sequence of GaussianBase
         See :attr:`pymc_tempering.references.prepared.Prepared.unsure`.
+    shapes : sequence of LocalDensity
+        What a mixture is made of; by default the fits.
     """
 
     _changing = (
@@ -148,6 +119,7 @@ class ReferenceChoice(Stateful):
         "settled",
         "old_betas",
         "old_cost",
+        "old_barrier",
         "n_evaluations",
         "rejection",
         "uncovered",
@@ -155,19 +127,25 @@ class ReferenceChoice(Stateful):
         "log_z_se_before",
         "unsure",
         "n_missed",
+        "n_returns",
         "earlier",
     )
 
     def __init__(
-        self, rule: str, fits: Sequence[GaussianBase], unsure: Sequence[GaussianBase] = ()
+        self,
+        rule: str,
+        fits: Sequence[GaussianBase],
+        unsure: Sequence[GaussianBase] = (),
+        shapes: Sequence[LocalDensity] = (),
     ) -> None:
-        self.unsure, self.n_missed = list(unsure), 0
+        self.unsure, self.n_missed, self.n_returns = list(unsure), 0, 0
+        self.fits, self.shapes = tuple(fits), tuple(shapes or fits)
         # without any fit there is nothing to mix
         self.rule = rule if fits else "gaussian"
-        self.first: Mixture | None = None if self.rule == "gaussian" else first_mixture(fits)
-        self.settled = self.rule != "measured"
+        self.first: Mixture | None = None if self.rule == "gaussian" else first_mixture(self.shapes)
+        self.settled = self.rule not in ("measured", "bent")
         self.old_betas = np.zeros(0)
-        self.old_cost = np.inf
+        self.old_cost, self.old_barrier = np.inf, 0.0
         self.n_evaluations = 0
         self.rejection = self.uncovered = np.nan
         self.log_z_before = self.log_z_se_before = np.nan
@@ -176,9 +154,10 @@ class ReferenceChoice(Stateful):
     @property
     def mixture_at_start(self) -> Mixture | None:
         """What the chain starts from: one place is all that a wide Gaussian knows, too."""
-        if self.rule == "mixture" or (self.first is not None and one_place(self.first.fits)):
+        if self.first is None or self.rule == "mixture":
             return self.first
-        return None
+        good = self.first.is_bent if self.rule == "bent" else self.rule == "measured"
+        return self.first if good and one_place(self.fits) else None
 
     def statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Statistics of a draw, by name."""
@@ -222,7 +201,11 @@ class ReferenceChoice(Stateful):
         ladder : Ladder
         ended : Round
         """
-        if ladder.mixture is not None or self.settled:
+        if self.rule == "bent":
+            # shapes need many draws, and those of one place need no weights
+            half = (len(self.earlier) + 1) // 2 if ladder.mixture is None else 0
+            self.earlier = self.earlier[half:]
+        elif ladder.mixture is not None or self.settled:
             return ended
         self.earlier.append([ended.positions, ended.log_target, ended.n_restarts])
         positions, log_target, n_restarts = zip(*self.earlier, strict=True)
@@ -243,61 +226,95 @@ class ReferenceChoice(Stateful):
         ended : Round
         rng : numpy.random.Generator
         """
-        assert self.first is not None
+        candidate = self._candidate(ladder, ended)
+        self.uncovered = candidate.uncovered
         if ladder.mixture is not None:
-            self.first = with_fit_of_strays(self.first, ended.coordinates, ended.positions)
-        n_effective = min(len(ended.positions), _DRAWS_PER_RESTART * ended.n_restarts)
-        mixture = refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
-        # one that is fitted to few draws explains them better than any that is not
-        self.uncovered = _uncovered_share(mixture, ended.coordinates, ended.positions)
-        if ladder.mixture is not None and self._disappoints(ended):
-            ladder.change_mixture(None)
-            if self.old_betas.size:
-                ladder.change_schedule(self.old_betas)
-            self.first, self.settled = None, True
-            self.log_z_before = self.log_z_se_before = np.nan
-            return True
-        if ladder.mixture is not None:
+            return self._keep_or_leave(ladder, candidate, ended)
+        per_fit = ended.n_restarts / len(candidate.mixture.fits)
+        enough = candidate.is_whole or per_fit >= _RESTARTS_PER_FIT
+        if self.rule == "bent":
+            self.settled = n_independent(ended.positions) >= _ENOUGH_TO_BEND
+            enough = candidate.mixture.is_bent
+        elif self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
             self.settled = True
-            ladder.change_mixture(mixture)
-            return False
-        if self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
-            self.settled = True
-        per_fit = ended.n_restarts / len(mixture.fits)
-        if per_fit < _RESTARTS_PER_FIT:
+        if not enough:
             return False
         covers = self.uncovered <= MAX_UNCOVERED and not self.n_missed
         if covers:
-            self.rejection = self._trial(ladder, mixture, ended, rng)
-        if not covers or self.rejection >= min(MAX_REJECTION, ended.barrier):
+            tried = trial(ladder, candidate.mixture, ended.positions, ended.log_target, rng)
+            self.rejection = tried.rejection
+            covers = not candidate.mixture.is_bent or tried.variance <= MAX_BENT_VARIANCE
+            self.n_evaluations += TRIAL_DRAWS
+        if not covers or not self._promises(candidate, ended):
             self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE
             return False
+        if candidate.is_whole:
+            self.rule = "bent"
         self.earlier = []
-        self.old_betas, self.old_cost = ladder.betas, ended.cost
-        self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
-        ladder.change_mixture(mixture)
+        self.old_betas, self.old_cost, self.old_barrier = ladder.betas, ended.cost, ended.barrier
+        # draws that lack a mode which the search knows have no second opinion to give
+        if every_fit_visited(candidate.mixture, ended.coordinates, ended.positions):
+            self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
+        ladder.change_mixture(candidate.mixture)
         ladder.change_schedule(np.linspace(0.0, 1.0, min(_FIRST_LEVELS, ladder.n_levels)))
         return True
 
-    def _disappoints(self, ended: Round) -> bool:
-        """Whether a round from the mixture says that it does not pay."""
-        if self.rule != "measured" or len(ended.positions) < _ENOUGH_SCANS:
+    def _candidate(self, ladder: Ladder, ended: Round) -> Candidate:
+        """Mixture as a round's draws would have it."""
+        assert self.first is not None
+        in_use, coordinates, positions = ladder.mixture, ended.coordinates, ended.positions
+        if in_use is not None and in_use.is_bent:
+            kept = Candidate(in_use, uncovered_share(in_use, coordinates, positions))
+            if any(isinstance(shape, BentGaussian) for shape in self.shapes):
+                # from a run of its own, which saw more than a chain that is stuck in a neck
+                return kept
+            bent = bent_candidate(in_use, self.shapes, coordinates, positions, ended.n_restarts)
+            return bent or kept
+        if in_use is not None:
+            self.first = with_fit_of_strays(self.first, coordinates, positions)
+        n_effective = min(len(positions), _DRAWS_PER_RESTART * ended.n_restarts)
+        mixture = refined_mixture(self.first, ladder.coordinates, positions, n_effective)
+        # one that is fitted to few draws explains them better than any that is not
+        straight = Candidate(mixture, uncovered_share(mixture, coordinates, positions))
+        if in_use is None and (self.rule == "bent" or straight.uncovered > MAX_UNCOVERED):
+            bent = bent_candidate(mixture, self.shapes, coordinates, positions, ended.n_restarts)
+            return bent or straight
+        return straight
+
+    def _promises(self, candidate: Candidate, ended: Round) -> bool:
+        """Whether the last trial says that the mixture pays."""
+        if self.rejection < min(MAX_REJECTION, ended.barrier):
+            return True
+        return candidate.is_whole and (
+            barrier_of_rejection(self.rejection) <= BENT_BARRIER * ended.barrier
+        )
+
+    def _keep_or_leave(self, ladder: Ladder, candidate: Candidate, ended: Round) -> bool:
+        """Refine the mixture in use, or return to the Gaussian."""
+        self.settled = True
+        if not self._disappoints(ended, is_bent=candidate.mixture.is_bent):
+            ladder.change_mixture(candidate.mixture)
             return False
+        ladder.change_mixture(None)
+        if self.old_betas.size:
+            ladder.change_schedule(self.old_betas)
+        self.n_returns += 1
+        if candidate.mixture.is_bent and self.n_returns <= _MOST_RETURNS:
+            self.earlier, self.settled = [], False
+        else:
+            self.first = None
+        self.log_z_before = self.log_z_se_before = np.nan
+        return True
+
+    def _disappoints(self, ended: Round, *, is_bent: bool) -> bool:
+        """Whether a round from the mixture says that it does not pay."""
+        if self.rule == "mixture" or len(ended.positions) < _ENOUGH_SCANS:
+            return False
+        if is_bent:
+            # costs and tails of so few draws, out of the Gaussian or in it, say less than swaps
+            return ended.barrier > max(MAX_BARRIER, BENT_BARRIER * self.old_barrier)
         disappointing = ended.barrier > MAX_BARRIER or ended.cost > self.old_cost
         return bool(disappointing or self.uncovered > MAX_UNCOVERED)
-
-    def _trial(
-        self, ladder: Ladder, mixture: Mixture, ended: Round, rng: np.random.Generator
-    ) -> float:
-        """Rejection rate between draws of the mixture and draws of the target."""
-        path = ladder.path.starting_from(mixture)
-        draws = new_replicas(path.view, path.draws_beforehand(_TRIAL_DRAWS, rng))
-        self.n_evaluations += _TRIAL_DRAWS
-        n = len(ended.positions)
-        kept = np.linspace(0, n - 1, min(n, _MOST_TARGET_DRAWS)).astype(np.int64)
-        own = mixture.log_density(ended.positions[kept], path.coordinates)
-        delta = ended.log_target[kept] - own
-        return swap_rejection(draws.delta, delta)
 
 
 def _stored(by_component: IntArray) -> IntArray:
@@ -306,14 +323,3 @@ def _stored(by_component: IntArray) -> IntArray:
         return by_component
     first, others = np.split(by_component, [N_COMPONENTS - 1], axis=1)
     return np.column_stack([first, others.sum(axis=1)])
-
-
-def _uncovered_share(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> float:
-    """Share of draws where the defensive component has ten times the density of any local fit.
-
-    Weights do not enter, and a little more is not enough: a light fit about as wide as the
-    defensive one covers its draws as well.
-    """
-    weights = np.concatenate([[mixture.share], (1.0 - mixture.share) * mixture.weights])
-    parts = mixture.log_parts(positions, coordinates) - np.log(weights)
-    return float((parts[:, 0] > parts[:, 1:].max(axis=1) + np.log(10.0)).mean())

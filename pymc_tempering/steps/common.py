@@ -73,6 +73,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _settings: ExplorerSettings = Hamiltonian()
     _explorer_asked = True
     """What moves the replicas where there is a gradient, and whether nothing else may."""
+    _can_bend = False
+    """Whether chains can start from bent fits."""
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
     _search = "default"
@@ -257,7 +259,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         start = self._density.start
         fits = prepare(
             self._density, start, shared_generator(rng), search=self._search,
-            most=self.search_most, report=report,
+            bend=self._can_bend, most=self.search_most, report=report,
         )  # fmt: skip
         if self._reference is not None:
             check_cover(self._path(fits.anchor), np.vstack([start, fits.modes]))

@@ -25,7 +25,7 @@ from pymc_tempering.options import (
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import ReferenceChoice, n_to_settle, settled_rule
+from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.ladder_run import LadderRun
@@ -191,6 +191,7 @@ class ParallelTempering(TemperedStep):
         self._rule = "measured" if may_choose else "gaussian"
         if isinstance(base, str) and base == "mixture":
             self._rule, base = "mixture", None
+        self._can_bend = self._rule != "gaussian"
         self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
         self._run: LadderRun | None = None
@@ -209,9 +210,10 @@ class ParallelTempering(TemperedStep):
         elif self.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
-        fits, unsure = ((), ()) if self._fits is None else (self._fits.fits, self._fits.unsure)
-        self._account.n_spent += n_to_settle(self._rule, fits)
-        choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits, unsure)
+        choice = ReferenceChoice("gaussian", ())
+        if (found := self._fits) is not None:
+            rule = settled_rule(self._rule, found.fits, found.kind)
+            choice = ReferenceChoice(rule, found.fits, found.unsure, found.shapes)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if choice.mixture_at_start is not None:
             path, n_levels = path.starting_from(choice.mixture_at_start), _FIRST_N_LEVELS // 2

@@ -19,7 +19,8 @@ from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import not_covered
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
-from pymc_tempering.steps.choice import ReferenceChoice, Round, log_reference
+from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.round import Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["RoundTuner", "overdisperse", "round_lengths"]
@@ -304,11 +305,15 @@ class RoundTuner(Stateful):
             )  # fmt: skip
             if base is not None:
                 ladder.change_base(base)
-                if choice.end_of_round(ladder, ended, rng):
-                    # another path wants short rounds first, as at the start
-                    done, left = np.split(self.lengths, [self.round + 1])
-                    self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
-        ladder.rescue_target()
+            # a fit is bent by draws, however many of them came from the reference
+            ready = base is not None or choice.rule == "bent"
+            if ready and choice.end_of_round(ladder, ended, rng):
+                # another path wants short rounds first, as at the start
+                done, left = np.split(self.lengths, [self.round + 1])
+                self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
+        # one that came from the reference is no stray, be it far below others that are in a neck
+        if not self.n_restarts:
+            ladder.rescue_target()
 
     def _next_base(self, positions: FloatArray) -> GaussianBase | None:
         """Base from the draws at beta = 1 of this round, weighed against the local fits.

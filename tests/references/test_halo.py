@@ -9,6 +9,7 @@ import pytest
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.halo import find_halos, one_place
 from pymc_tempering.references.local import assess
+from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT
 from pymc_tempering.references.search import NEGLIGIBLE, find_modes
 from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
 from pymc_tempering.testing import TARGETS
@@ -64,10 +65,13 @@ def test_fits_of_one_place_start_from_their_mixture():
     assert one_place([spike])
     assert one_place([spike, slab])
     assert ReferenceChoice("measured", [spike, slab]).mixture_at_start is not None
-    assert settled_rule("measured", TARGET, [spike, slab]) == "measured"
+    assert settled_rule("measured", [spike, slab], STRAIGHT) == "measured"
     beside = GaussianBase(CENTRE + 2.0, np.full(DIM, SPIKE))
     assert not one_place([spike, beside])
     assert ReferenceChoice("measured", [spike, beside]).mixture_at_start is None
-    # of one place, and no fits
-    wider = GaussianBase(CENTRE, np.full(DIM, 3.0 * SLAB))
-    assert settled_rule("measured", TARGET, [spike, wider]) == "gaussian"
+    # of one place, and no fits: bent ones, or the wide Gaussian
+    rules = [settled_rule("measured", [spike, slab], k) for k in (NEARLY_STRAIGHT, BENT, CURVED)]
+    assert rules == ["gaussian", "bent", "bent"]
+    assert settled_rule("measured", [spike, beside], CURVED) == "measured"
+    assert settled_rule("mixture", [spike], CURVED) == "mixture"
+    assert ReferenceChoice("bent", [spike]).mixture_at_start is None

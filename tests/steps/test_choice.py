@@ -17,8 +17,9 @@ from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.datatree import label_dimensions
-from pymc_tempering.steps.choice import ReferenceChoice, Round
+from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.parallel import ParallelTempering
+from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.run import prepare_step
 from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_SCANS, MOST_SCANS, scans_for_error
 from pymc_tempering.steps.simulated import SimulatedTempering

@@ -209,6 +209,20 @@ def test_a_spike_of_no_mass_rescues_nobody(rng):
     assert np.abs(ladder.target_position).max() < 1.0
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_replica_that_came_from_the_reference_is_no_stray(arrives, rng, monkeypatch):
+    """In a funnel others may be in the neck, hundreds of nats above it and without mass."""
+    _, ladder = chain("asymmetric_bimodal", rng)
+    asked = []
+    monkeypatch.setattr(Ladder, "rescue_target", lambda self: asked.append(self))
+    tuner = RoundTuner(3, 8, None, 1, adapt_schedule=True, adapt_base=True)
+    record = ladder.run(5, rng, adapt=True, keep_positions=True)
+    record.counts["n_tempered_restarts"] = 2 * arrives
+    for _ in range(2):
+        tuner.update(ladder, record, rng)
+    assert bool(asked) != arrives
+
+
 def test_replicas_start_where_the_density_is_finite(rng):
     """A base all of whose draws lie beyond the edge."""
     target = testing.hard_edge_gaussian()

@@ -1,0 +1,241 @@
+"""Fits that no Gaussian is good enough for, bent to the draws of a short run in their mode.
+
+Two levels suffice: a Gaussian around the fit, which proposes, and the target. As soon as the draws
+bend a fit, it takes the place of the Gaussian, and its own draws mend it. A run stays in its mode,
+so that a curved one which the wide Gaussian hardly ever reaches has a shape before any tempering.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.bent import BentGaussian
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.references.bend import MOST_DIM, bent_fit
+from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
+from pymc_tempering.references.local import combine_local_bases
+from pymc_tempering.references.mixture import n_independent
+from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, Prepared, centre
+from pymc_tempering.references.watch import Report, unwatched
+from pymc_tempering.types import FloatArray
+
+__all__ = ["MAX_VARIANCE", "MOST_GRADIENTS", "bend_fits", "is_inside"]
+
+MAX_VARIANCE = 0.1
+"""Variance of the log weights of a fit's draws, in nats squared and without the lowest 2 %, beyond
+which a mode is not Gaussian enough to start from its fit."""
+
+GOOD_ENOUGH = 0.5
+"""Rejection rate of swaps between a bent fit and the target, up to which it is kept."""
+
+STRAIGHT_ENOUGH = 0.65
+"""The same of the fit as it is, below which four attempts to bend it are enough: a few levels
+between it and the target do as well."""
+
+GAIN = 0.75
+"""Of that rejection rate, what a bend has to be below."""
+
+MAX_BENT_VARIANCE = 1.0
+"""Variance of the log weights of a bent fit's draws, in nats squared and without the lowest 2 %, up
+to which it is kept: 0.1 to 0.5 where it straightens, ten and more on a hierarchy whose neck ends in
+a plateau, of which swaps alone say little."""
+
+DRAWS_PER_INDEPENDENT = 40.0
+"""Draws that count as one independent one at most. A chain creeps along a valley and jumps across
+it; what bends shows in the jumps, and whether it does the swaps say."""
+
+MOST_FITS = 4
+"""Fits that are looked at, those of most mass."""
+
+MOST_GRADIENTS = 150_000
+"""Of one fit, before a round begins. Bananas in 24 dimensions take 65,000 to 120,000."""
+
+_N_CHECKED = 400
+_MOST_FAILURES = 2
+_VERY_GOOD, _HOPELESS = 0.3, 0.95
+_MOST_TRIES, _MOST_UNEVEN = 4, 3
+_BETAS = np.array([0.0, 1.0])
+_ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)
+_WIDENING = 1.2
+_INSIDE = 0.999
+_N_MOMENTS, _N_ELBO = 1000, 200
+
+
+def is_inside(shape: BentGaussian, fit: LocalDensity) -> bool:
+    """Tell whether a fit's centre is among all but a thousandth of a bent Gaussian's draws.
+
+    Examples
+    --------
+    >>> from pymc_tempering.engine.path.bent import Terms
+    >>> square = Terms(np.array([[1, 0, 0, 0]]), np.array([1.0]))
+    >>> banana = BentGaussian(np.zeros(2), np.eye(2), square)
+    >>> on, off = (GaussianBase([3.0, height], [1.0, 1.0]) for height in (9.0, 0.0))
+    >>> is_inside(banana, on), is_inside(banana, off)
+    (True, False)
+    """
+    y = shape.to_base(centre(fit)[None])[0]
+    return bool(y @ y <= chi2.ppf(_INSIDE, shape.dim))
+
+
+def bend_fits(
+    density: Density,
+    found: Prepared,
+    rng: np.random.Generator,
+    *,
+    most: float = np.inf,
+    report: Report = unwatched,
+) -> Prepared:
+    """Bend the fits that are to be bent, and drop those that a bent one stands in for.
+
+    Parameters
+    ----------
+    density : Density
+        The target's compiled log density and gradient.
+    found : Prepared
+    rng : numpy.random.Generator
+    most : float
+        Gradients; with too few for another run no further fit is looked at.
+    report : callable
+        See :data:`pymc_tempering.references.watch.Report`.
+
+    Examples
+    --------
+    >>> from pymc_tempering import testing
+    >>> from pymc_tempering.references.search import SEARCHES, find_modes
+    >>> target, rng = testing.banana(), np.random.default_rng(1)
+    >>> found = find_modes(target, target.start, rng, effort=SEARCHES["none"])
+    >>> bend_fits(target, found, rng).shapes[0].terms.coefficients.size > 1
+    True
+    """
+    if not 1 < density.dim <= MOST_DIM:
+        return found
+    shapes: list[LocalDensity] = list(found.fits)
+    n_gradients = n_failures = 0
+    kind = found.kind
+    for i, fit in enumerate(found.fits[:MOST_FITS]):
+        if most - n_gradients < _N_CHECKED + MOST_GRADIENTS or n_failures == _MOST_FAILURES:
+            break
+        report("shapes of modes", i, len(found.fits[:MOST_FITS]))
+        n_gradients += _N_CHECKED
+        if _is_known(fit, shapes[:i]):
+            continue
+        if evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
+            continue
+        run = _bent_by_run(density, fit, rng)
+        n_gradients += run.n_gradients
+        n_failures += run.kind == CURVED
+        kind = max(kind, run.kind)
+        # a run may have left for a mode that has its shape
+        if run.bent is not None and not _is_known(run.bent, shapes[:i]):
+            shapes[i] = run.bent
+    search = replace(found.search, n_gradients=found.search.n_gradients + n_gradients)
+    return _with_shapes(density, replace(found, search=search, kind=kind), shapes, rng)
+
+
+def _is_known(fit: LocalDensity, shapes: Sequence[LocalDensity]) -> bool:
+    """Tell whether a bent shape stands in for a fit."""
+    return any(isinstance(shape, BentGaussian) and is_inside(shape, fit) for shape in shapes)
+
+
+class _Run(NamedTuple):
+    """What a run in a mode led to."""
+
+    kind: int
+    bent: BentGaussian | None
+    n_gradients: int
+
+
+def _bent_by_run(density: Density, fit: GaussianBase, rng: np.random.Generator) -> _Run:
+    around = GaussianBase(fit.mean, _WIDENING * fit.scale)
+    path = TemperedPath.from_base(density, around)
+    ladder = Ladder(path, _BETAS, fit.mean[None], rng, settings=Hamiltonian())
+    best, lowest, lowest_seen = None, GOOD_ENOUGH, 1.0
+    earlier: list[FloatArray] = []
+    straight, n_tries, n_uneven, n_gradients = 1.0, 0, 0, 0
+    for n_scans in _ROUNDS:
+        most = MOST_GRADIENTS if lowest_seen <= _HOPELESS else MOST_GRADIENTS / 2
+        if best is None and straight <= STRAIGHT_ENOUGH and n_tries == _MOST_TRIES:
+            break
+        if n_gradients > most:
+            break
+        record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
+        n_gradients += record.counts["n_gradients"] + n_scans
+        rejection = 1.0 - float(record.swap_acceptance_rate[0])
+        in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
+        if in_use is None:
+            straight = rejection
+        else:
+            lowest_seen = min(lowest_seen, rejection)
+            if rejection < min(lowest, GAIN * straight):
+                n_gradients += _N_ELBO
+                if _variance(density, in_use, rng) <= MAX_BENT_VARIANCE:
+                    best, lowest = in_use, rejection
+                else:
+                    n_uneven += 1
+            if lowest <= _VERY_GOOD or (best is None and n_uneven == _MOST_UNEVEN):
+                break
+        earlier.append(record.target_positions)
+        # the first draws are of the way from the fit's mean
+        positions = np.concatenate(earlier)
+        positions = positions[len(positions) // 2 :]
+        n = max(n_independent(positions), len(positions) / DRAWS_PER_INDEPENDENT)
+        bent = bent_fit(positions, n)
+        n_tries += bent is not None or in_use is not None
+        if bent is not None:
+            ladder.change_mixture(Mixture((bent,), np.ones(1)))
+    kind = NEARLY_STRAIGHT if straight <= STRAIGHT_ENOUGH else CURVED
+    assert best is None or isinstance(best, BentGaussian)
+    return _Run(BENT if best is not None else kind, best, n_gradients + ladder.n_beside)
+
+
+def _with_shapes(
+    density: Density, found: Prepared, shapes: list[LocalDensity], rng: np.random.Generator
+) -> Prepared:
+    """Put bent shapes in place of fits, of the same moments, and of those inside of them."""
+    bent = [shape for shape in shapes if isinstance(shape, BentGaussian)]
+    if not bent:
+        return found
+    kept: list[LocalDensity] = []
+    fits: list[GaussianBase] = []
+    for fit, shape in zip(found.fits, shapes, strict=True):
+        if isinstance(shape, BentGaussian):
+            fits.append(_moments(density, shape, rng))
+            kept.append(replace(shape, log_zeta=fits[-1].log_zeta))
+        elif not _is_known(fit, bent) or (
+            evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE
+        ):
+            kept.append(shape)
+            fits.append(fit)
+    unsure = [peak for peak in found.unsure if not _is_known(peak, bent)]
+    return replace(
+        found,
+        anchor=combine_local_bases(fits),
+        fits=tuple(fits),
+        unsure=tuple(unsure),
+        shapes=tuple(kept),
+    )
+
+
+def _variance(density: Density, shape: LocalDensity, rng: np.random.Generator) -> float:
+    """Variance of the log weights of draws; infinite where one in fifty has no density."""
+    assert isinstance(shape, BentGaussian)
+    z = shape.from_base(rng.standard_normal((_N_ELBO, shape.dim)))
+    return trimmed_variance(delta_at(density, z, shape.log_density(z)))
+
+
+def _moments(density: Density, shape: BentGaussian, rng: np.random.Generator) -> GaussianBase:
+    """Gaussian of the same moments, with the bent one's ELBO."""
+    z = shape.from_base(rng.standard_normal((_N_MOMENTS, shape.dim)))
+    some = z[:_N_ELBO]
+    delta = delta_at(density, some, shape.log_density(some))
+    finite = delta[np.isfinite(delta)]
+    elbo = float(finite.mean() + np.log(finite.size / delta.size))
+    fit = GaussianBase.from_draws(z, full=True, n_effective=_N_MOMENTS)
+    return GaussianBase(fit.mean, fit.scale, elbo)

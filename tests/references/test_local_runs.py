@@ -1,0 +1,96 @@
+"""Fits that are bent by short runs in their mode, and what then stands for what."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.engine.path.bent import BentGaussian
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references import local_runs
+from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.local_runs import bend_fits
+from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT, Prepared
+
+BANANA = testing.banana()
+PEAK = GaussianBase(BANANA.mean, np.sqrt(np.diagonal(BANANA.cov)), -3.0)
+
+
+def prepared(*fits, unsure=()):
+    return Prepared(fits[0], fits, Search((9,) * len(fits), 0, 0, 1000, 0.0), unsure)
+
+
+@pytest.fixture
+def bent(rng):
+    return bend_fits(BANANA, prepared(PEAK), rng)
+
+
+@pytest.mark.statistical
+def test_a_banana_is_bent(bent, rng):
+    """Log Z by 4000 weighted draws of the shape, to 0.1; |z| > 8 for weights of variance 0.3."""
+    (shape,) = bent.shapes
+    assert isinstance(shape, BentGaussian)
+    assert bent.kind == BENT
+    z = shape.from_base(rng.normal(size=(4000, 2)))
+    log_weights = BANANA.log_density(z) - shape.log_density(z)
+    assert np.log(np.exp(log_weights).mean()) == pytest.approx(BANANA.log_z, abs=0.1)
+    assert shape.log_zeta == pytest.approx(BANANA.log_z, abs=0.5)
+    assert 500 < bent.search.n_gradients - 1000 < 30_000
+
+
+def test_the_gaussian_of_a_bent_fit_has_its_moments(bent, rng):
+    """Of a thousand draws, to a tenth of the scale and a fifth of the variances."""
+    (fit,) = bent.fits
+    assert fit is bent.anchor
+    z = bent.shapes[0].from_base(rng.normal(size=(20_000, 2)))
+    np.testing.assert_allclose(fit.mean, z.mean(axis=0), atol=0.2)
+    np.testing.assert_allclose(np.diagonal(fit.covariance), z.var(axis=0), rtol=0.3)
+    # where replicas start is inside, which the mean may not be
+    np.testing.assert_array_equal(bent.modes, bent.shapes[0].from_base(np.zeros((1, 2))))
+
+
+def test_what_is_a_gaussian_is_left_alone(rng):
+    target = testing.correlated_gaussian()
+    fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
+    found = bend_fits(target, prepared(fit), rng)
+    assert found.kind == STRAIGHT
+    assert found.shapes == found.fits == (fit,)
+    assert found.search.n_gradients == 1000 + 400
+
+
+def test_what_bends_little_stays_straight(rng):
+    """A skewed marginal of its own, which no other coordinate explains."""
+    target = testing.skewed_gamma()
+    fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
+    found = bend_fits(target, prepared(fit), rng)
+    assert found.kind in (STRAIGHT, NEARLY_STRAIGHT)
+    assert found.shapes == (fit,)
+
+
+def test_fits_and_peaks_inside_of_a_bent_one_are_dropped(rng):
+    """Others are kept: elsewhere, or good as they are."""
+    inside = GaussianBase(PEAK.mean + 0.1, 3.0 * PEAK.scale, -9.0)
+    beside = GaussianBase(PEAK.mean + 40.0, PEAK.scale, -9.0)
+    found = bend_fits(BANANA, prepared(PEAK, inside, beside, unsure=(inside, beside)), rng)
+    assert found.unsure == (beside,)
+    assert len(found.fits) == len(found.shapes) == 2
+    assert found.fits[1] is found.shapes[1] is beside
+
+
+def test_few_gradients_bend_nothing(rng):
+    found = prepared(PEAK)
+    again = bend_fits(BANANA, found, rng, most=local_runs.MOST_GRADIENTS)
+    assert again == replace(found)
+    assert found.kind == STRAIGHT
+
+
+def test_a_run_that_leads_nowhere_ends(rng, monkeypatch):
+    """A curve that no such map straightens: chains go on trying."""
+    monkeypatch.setattr(local_runs, "MOST_GRADIENTS", 3000)
+    monkeypatch.setattr(local_runs, "bent_fit", lambda draws, n: None)
+    narrow = GaussianBase(PEAK.mean, 0.02 * PEAK.scale, -9.0)
+    found = bend_fits(BANANA, prepared(narrow), rng)
+    assert found.kind == CURVED
+    assert found.shapes == (narrow,)
+    assert found.search.n_gradients < 1000 + 3000 + 5000
