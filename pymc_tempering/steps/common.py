@@ -80,10 +80,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
     kept: Kept | None = None
     """Where chains are kept while they are sampled."""
+    searches = True
+    """Whether a run begins with a search for modes."""
     share: float = np.inf
-    """Gradients that each chain may take."""
     search_most: float = np.inf
-    """Gradients that the search for modes may take."""
+    """Gradients that each chain may take, and that search."""
     _journal: Journal | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -224,7 +225,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """Fit the modes of the model, once for all chains that are sampled with this step.
 
         Otherwise the first chain of a run does it, from the seed of the run; chains in other
-        processes then have to do it again, with the same result.
+        processes then have to do it again, with the same result. A path from the prior needs none.
 
         Parameters
         ----------
@@ -233,6 +234,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         report : callable, optional
             See :data:`pymc_tempering.references.watch.Report`.
         """
+        if not self.searches:
+            return
         rng = get_random_generator(random_seed)
         self._fits = None if self.kept is None else self.kept.fits()
         if self._fits is None:

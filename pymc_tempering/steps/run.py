@@ -78,7 +78,7 @@ def check_run(
         check_positive("target_se", target_se)
 
 
-def check_budget(method: Method, model: pm.Model, max_gradients: int | None) -> Budget | None:
+def check_budget(method: Method, max_gradients: int | None) -> Budget | None:
     """Refuse a bound on gradients that a run cannot keep; None without one.
 
     Raises
@@ -93,12 +93,6 @@ def check_budget(method: Method, model: pm.Model, max_gradients: int | None) -> 
         raise OptionError(
             f"`max_gradients` is not available for {method.name}; {', '.join(able)} take it. Lower "
             "`draws`, `tune` or `chains` instead."
-        )
-    if discrete := discrete_names(model):
-        raise OptionError(
-            f"`max_gradients` is not available for models with discrete free variables ({discrete})"
-            ", whose sweeps and step methods take numbers of evaluations that are not foreseen. "
-            "Lower `draws`, `tune` or `chains` instead, or sum the variables out of the model."
         )
     return Budget(int(max_gradients))
 
@@ -166,6 +160,7 @@ def prepare_step(
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
     budget: Budget | None = run.get("budget")
     if budget is not None:
+        budget.searches = step.searches
         budget.check(run["chains"], step.least_share)
         step.search_most = budget.of_search
     store = run.get("store")
