@@ -32,6 +32,7 @@ from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
+from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private import draws_from_prior, rewrite_before_gradient
 from pymc_tempering.types import FloatArray
@@ -47,7 +48,8 @@ __all__ = [
 ]
 
 N_VERIFIED = 3
-"""Starting points at which compiled code is compared with PyTensor's own evaluation."""
+"""Starting points at which compiled code is compared with PyTensor's own evaluation; where there
+are discrete variables, it is all of them."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,9 @@ def compile_density(
         Seed of the starting points at which the density must be finite. Fixed by default, since a
         constructor must not depend on chance.
     discrete : bool
-        Whether free variables may be discrete. Their entries of the flat vector have to be whole
-        numbers, at which alone the density is that of the model; their gradient is zero.
+        Whether free variables may be discrete, of supports that are known to be finite. Their
+        entries of the flat vector have to be whole numbers, at which alone the density is that of
+        the model; their gradient is zero.
 
     Returns
     -------
@@ -289,6 +292,7 @@ def density_graph(
 def _compile(
     frozen: pm.Model, points: PointMap, term: Any, random_seed: int, made_by: tuple[Any, ...]
 ) -> CompiledDensity:
+    supports = finite_supports(frozen, points)
     graph = density_graph(frozen, points, term)
     # `check_bounds` of the model decides how parameter checks are compiled
     with frozen:
@@ -305,8 +309,9 @@ def _compile(
         _keep_alive=code,
         _made_by=made_by,
     )
-    starts = starting_points(density.start, random_seed, points.whole)
-    verify_density(density.value_and_grad, code.function, starts[:N_VERIFIED])
+    starts = starting_points(density.start, random_seed, supports)
+    verified = starts if supports else starts[:N_VERIFIED]
+    verify_density(density.value_and_grad, code.function, verified)
     check_finite(density.value_and_grad, points, frozen, starts)
     return density
 
