@@ -57,7 +57,9 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
         not, to the last bit; of one that had ended, without sampling. Without a seed that of the
         folder is taken. Not for "joint_ct".
     **kwargs
-        Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``.
+        Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``. Of the latter,
+        ``backend="numba"``, ``"c"`` or ``"jax"`` says what computes the density; by default it is
+        numba where it can.
 
     Returns
     -------

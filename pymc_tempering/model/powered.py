@@ -15,6 +15,7 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import copies_of_gps, freeze
+from pymc_tempering.model.jax_density import made_for_jax
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.types import FloatArray
@@ -79,6 +80,11 @@ class PoweredModel:
     def dim(self) -> int:
         """Number D of values."""
         return self.points.dim
+
+    @cached_property
+    def backend(self) -> str:
+        """Of PyTensor, that computes what matters to processes: "jax", or any other."""
+        return "jax" if made_for_jax(self.model.logp()) else "numba"
 
     @cached_property
     def start(self) -> FloatArray:

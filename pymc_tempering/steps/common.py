@@ -27,8 +27,9 @@ from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
+from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.model.unconstrain import unconstrained_draws
-from pymc_tempering.options import resolve_model
+from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
 from pymc_tempering.progress.plan import plan
@@ -75,6 +76,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """What moves the replicas where there is a gradient, and whether nothing else may."""
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
+    backend: str | None = None
+    """Of PyTensor, that computes the density; None for that which suits."""
     _search = "default"
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
@@ -93,7 +96,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if not model.free_RVs:
             raise ModelError(NO_FREE_VARIABLES)
         _all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
-        return super().__new__(cls, *args, **kwargs)
+        step = super().__new__(cls, *args, **kwargs)
+        if kwargs.get("backend") is not None:
+            step.backend = check_choice("backend", kwargs["backend"], BACKENDS)
+        return step
 
     def _prepare(
         self,
@@ -121,7 +127,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> None:
         """Compile the model, and find what its path starts from."""
-        self._density = compile_density(model)
+        self._density = compile_density(model, backend=self.backend)
         self._settings = suited_explorer(
             type(self).__name__, self._settings, self._density, asked=self._explorer_asked
         )

@@ -96,6 +96,11 @@ class CompoundTempering(ParallelTempering):
         )  # fmt: skip
 
     def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
+        if self.backend is not None:
+            raise OptionError(
+                f"`backend` is {self.backend!r}, and the step methods of PyMC compile for "
+                "themselves. Leave `backend` away, or take `DiscreteTempering`."
+            )
         powered = PoweredModel.of(model)
         # it stands for a compiled density in all that steps have in common
         self._density = cast(Any, powered)

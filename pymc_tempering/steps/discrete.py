@@ -139,7 +139,7 @@ class DiscreteTempering(ParallelTempering):
 
     def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
         check_likelihood(model)
-        self._density = compile_density(model, discrete=True)
+        self._density = compile_density(model, discrete=True, backend=self.backend)
         self._supports = finite_supports(self._density.model, self._density.points)
         if not self._supports:
             raise ModelError(
@@ -260,7 +260,7 @@ def discrete_step(model: pm.Model, options: dict[str, Any]) -> type[ParallelTemp
     if isinstance(asked, str) and asked == PYMC:
         del options["explorer"]
         return CompoundTempering
-    if asked is not None:
+    if asked is not None or options.get("backend") is not None:
         return DiscreteTempering
     try:
         frozen = freeze(model, discrete=True)

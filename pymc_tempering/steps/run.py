@@ -16,6 +16,7 @@ from pymc_tempering.checkpoint.store import Store
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS, Method, load
 from pymc_tempering.model.freeze import discrete_names
+from pymc_tempering.model.jax_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import say
@@ -127,6 +128,7 @@ def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
             f"{cls.__name__} has {sorted(known)}, and `pm.sample` takes {sorted(passed_on)}. A "
             "step of your own goes to `pm.sample` itself."
         )
+    known.add("backend")
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 
 
@@ -156,6 +158,10 @@ def prepare_step(
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
         step = build_step(method, model, options)
+    if step.density.backend == "jax":
+        options["mp_ctx"] = check_workers(
+            options.get("mp_ctx"), chains=run["chains"], cores=run["cores"], no_fork=NO_FORK
+        )
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
     budget: Budget | None = run.get("budget")
