@@ -25,7 +25,7 @@ from pymc_tempering.model.freeze import (
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
-from pymc_tempering.model.jax_density import double_precision
+from pymc_tempering.model.jax_density import double_precision, made_for_jax
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
@@ -73,6 +73,8 @@ class CompiledDensity:
         it does not.
     backend : {"numba", "c", "jax"}
         Of PyTensor, that computes it.
+    uses_jax : bool
+        Whether JAX is called, by this backend or by one that calls Python.
     """
 
     address: int
@@ -83,6 +85,7 @@ class CompiledDensity:
     no_gradient: str
     calls_python: str
     backend: str
+    uses_jax: bool
     _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
     _made_by: tuple[Any, ...] = field(repr=False, compare=False)
@@ -307,6 +310,8 @@ def _compile(
         no_gradient=graph.no_gradient,
         calls_python=code.calls_python,
         backend=code.backend,
+        uses_jax=code.backend == "jax"
+        or bool(code.calls_python and made_for_jax(graph.log_density)),
         _function=code.called,
         _keep_alive=code,
         _made_by=made_by,

@@ -23,7 +23,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["NO_FORK", "double_precision", "jax_function", "jax_is_installed", "made_for_jax"]
 
 NO_FORK = (
-    "JAX computes the density of this model, in threads that a forked process does not have, so "
+    "JAX computes this model, or a part of it, in threads that a forked process does not have, so "
     "that it would wait for ever"
 )
 

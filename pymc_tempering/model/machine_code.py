@@ -20,7 +20,7 @@ import pymc as pm
 import pytensor
 from pymc.pytensorf import compile as pymc_compile
 
-from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.errors import ModelError, TemperingError
 from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
@@ -114,7 +114,7 @@ def machine_code(
     def attempt(name: str, why: str) -> MachineCode | None:
         try:
             return BACKENDS[name](graph, why)
-        except OptionError:
+        except TemperingError:
             raise
         except Exception as error:  # noqa: BLE001  dispatch of others' Ops raises what it likes
             refused[name] = error

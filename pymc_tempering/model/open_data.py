@@ -148,6 +148,7 @@ class OpenDensity:
             no_gradient=self._no_gradient,
             calls_python="",
             backend="numba",
+            uses_jax=False,
             _function=wrapper.ctypes,
             _keep_alive=(wrapper, core, self._core, self._function, data),
             _made_by=(compile_frozen, (frozen, 0)),

@@ -81,10 +81,10 @@ class PoweredModel:
         """Number D of values."""
         return self.points.dim
 
-    @cached_property
-    def backend(self) -> str:
-        """Of PyTensor, that computes what matters to processes: "jax", or any other."""
-        return "jax" if made_for_jax(self.model.logp()) else "numba"
+    @property
+    def uses_jax(self) -> bool:
+        """Whether JAX is called, by Ops that are written for it."""
+        return bool(made_for_jax(self.model.logp()))
 
     @cached_property
     def start(self) -> FloatArray:

@@ -158,7 +158,7 @@ def prepare_step(
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
         step = build_step(method, model, options)
-    if step.density.backend == "jax":
+    if step.density.uses_jax:
         options["mp_ctx"] = check_workers(
             options.get("mp_ctx"), chains=run["chains"], cores=run["cores"], no_fork=NO_FORK
         )

@@ -22,6 +22,7 @@ from pymc_tempering.errors import DensityError, ModelError, OptionError
 from pymc_tempering.model import jax_density, machine_code
 from pymc_tempering.model.compile import compile_density, density_at_hand
 from pymc_tempering.model.machine_code import BACKENDS
+from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.steps.workers import check_workers
 from tests.black_box import black_box
 
@@ -101,6 +102,7 @@ def test_the_c_backend_gives_the_same_density():
     by_numba, by_c = compile_density(model), compile_density(model, backend="c")
     assert by_c is not by_numba
     assert (by_numba.backend, by_c.backend) == ("numba", "c")
+    assert [density.uses_jax for density in (by_numba, by_c)] == [False, False]
     assert by_c.calls_python.endswith("computes it: `backend` asks for it")
     assert agrees(by_c)
     # to look at draws, what there is will do
@@ -188,8 +190,9 @@ def registered(jax):
 
 def test_an_op_that_wraps_jax(wrapped):
     density = compile_density(wrapped)
-    assert density.backend == "jax"
+    assert (density.backend, density.uses_jax) == ("jax", True)
     assert density.calls_python == "JAX computes it: <lambda> is written for it"
+    assert PoweredModel.of(wrapped).uses_jax
     assert agrees(density)
 
 
@@ -205,7 +208,7 @@ def test_jax_beside_what_it_cannot_compile(jax):
     with model:
         pm.Potential("q", pytensor.wrap_jax(lambda x: -jax.numpy.sum(x**2))(model["x"]))
     density = compile_density(model)
-    assert density.backend == "numba"
+    assert (density.backend, density.uses_jax) == ("numba", True)
     z = np.array([0.5, -1.0])
     expected = stats.norm.logpdf(z).sum() - 0.5 * (0.25 + 4.0) - z @ z
     assert density.value_and_grad(z)[0] == pytest.approx(expected, rel=1e-8)
