@@ -319,6 +319,6 @@ def _compile(
     starts = starting_points(density.start, random_seed, supports)
     verified = starts if supports else starts[:N_VERIFIED]
     with double_precision():
-        verify_density(density.value_and_grad, code.function, verified)
+        verify_density(density.value_and_grad, code.function, verified, backend=code.backend)
     check_finite(density.value_and_grad, points, frozen, starts)
     return density

@@ -110,6 +110,24 @@ def test_the_c_backend_gives_the_same_density():
     assert compile_density(model) is not by_c
 
 
+def test_a_backend_that_is_wrong(monkeypatch):
+    """As JAX was, in PyTensor 3.3.7, about the gradient of a marginal Gaussian process."""
+
+    def wrong(*given):
+        code = machine_code.machine_code(*given)
+
+        def called(z, gradient):
+            value = code.called(z, gradient)
+            gradient[1] += 2.0
+            return value
+
+        return code._replace(called=called)
+
+    monkeypatch.setattr("pymc_tempering.model.compile.machine_code", wrong)
+    with pytest.raises(ModelError, match=r"'c' is wrong about an Op .* take another `backend`"):
+        compile_density(model_of(in_pytensor), backend="c")
+
+
 def test_steps_and_functions_take_a_backend():
     model = model_of(in_pytensor)
     first, second = (pm_temper.sample(model, **SHORT, **by) for by in ({}, {"backend": "c"}))
