@@ -212,7 +212,7 @@ def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:
     """
     check_names(
         step.__name__,
-        set(kwargs) - {"blocked", "initial_point", "compile_kwargs"},
+        set(kwargs) - {"blocked", "initial_point", "compile_kwargs", "backend"},
         set(inspect.signature(step).parameters) - {"kwargs", "rng"},
         " Draws, chains and the seed are arguments of `pm.sample`.",
     )

@@ -6,7 +6,8 @@ elsewhere (and listed in that test) is imported where it is used. Imports are in
 so that what needs numba alone does not load PyMC.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,12 @@ __all__ = [
     "has_random_terms",
     "has_total_size",
     "is_circular",
+    "is_for_jax",
     "is_improper",
     "is_log_transform",
     "is_ordered",
     "is_simulator",
+    "jax_dispatch",
     "jitted",
     "locator_file",
     "no_reference_counts",
@@ -41,6 +44,10 @@ __all__ = [
     "start_method",
     "stock_locators",
 ]
+
+
+_JAX = "pytensor.link.jax.dispatch"
+"""Module that loads JAX, and without which no Op has a way to be computed by it."""
 
 
 # --- PyMC ---------------------------------------------------------------------------------------
@@ -204,18 +211,19 @@ def start_method(mp_ctx: Any) -> str:
     return method
 
 
-def dispatch_by_op() -> dict[str, Any]:
+def dispatch_by_op(names: Collection[str] = ()) -> dict[str, Any]:
     """Functions that look up by the class of an Op what to do, by name.
 
     They are where distributions register what they know of themselves. PyMC's guide to making
-    distributions names some of them, all with underscores.
+    distributions names some of them, all with underscores. That of JAX, "jax", is among them where
+    JAX is loaded, or `names` has it.
     """
     from pymc.distributions.distribution import _support_point
     from pymc.distributions.shape_utils import _change_dist_size
     from pymc.distributions.transforms import _default_transform
     from pymc.logprob.abstract import _icdf, _logccdf, _logcdf, _logprob
 
-    return {
+    functions = {
         "logprob": _logprob,
         "logcdf": _logcdf,
         "logccdf": _logccdf,
@@ -224,6 +232,9 @@ def dispatch_by_op() -> dict[str, Any]:
         "change_dist_size": _change_dist_size,
         "default_transform": _default_transform,
     }
+    if "jax" in names or _JAX in sys.modules:
+        functions["jax"] = jax_dispatch()
+    return functions
 
 
 def has_random_terms(outputs: list[Any]) -> bool:
@@ -273,8 +284,32 @@ def runs_compiled_code(op: Any) -> bool:
     return isinstance(op, HasMultipleInnerGraph) and not isinstance(op, ScalarOp)
 
 
+def is_for_jax(op: Any) -> bool:
+    """Whether an Op was written for JAX: by ``pytensor.wrap_jax``, or registered by its author.
+
+    The class of the former is not public, nor is where the latter are registered.
+    """
+    from pytensor.link.jax.ops import JAXOp
+
+    if isinstance(op, JAXOp):
+        return True
+    own = type(op).__module__.partition(".")[0] not in ("pytensor", "pymc")
+    # without it, nothing was registered
+    return own and _JAX in sys.modules and type(op) in jax_dispatch().registry
+
+
+def jax_dispatch() -> Any:
+    """Give the function that looks up by the class of an Op how JAX computes it.
+
+    Those who write Ops for JAX register them there, by an import that loads JAX.
+    """
+    from pytensor.link.jax.dispatch import jax_funcify
+
+    return jax_funcify
+
+
 def jitted(function: Any) -> Any:
-    """Give the numba function inside a PyTensor function of mode "NUMBA".
+    """Give the compiled function inside a PyTensor function of mode "NUMBA" or "JAX".
 
     PyTensor keeps it to itself; calling a graph from compiled code needs it.
     """

@@ -48,7 +48,7 @@ def declared(*extras):
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("pymc_tempering", ("zarr",)),
+        ("pymc_tempering", ("zarr", "jax")),
         ("benchmarks", ("bench",)),
         ("tests", ("tests",)),
         ("docs", ("docs",)),

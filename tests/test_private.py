@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
 
 import pymc_tempering
 from pymc_tempering import private
@@ -277,6 +278,30 @@ def test_runs_compiled_code():
 def cubed():
     x = pt.dscalar("x")
     return pytensor.function([x], x**3 + 0.25, mode="NUMBA", trust_input=True)
+
+
+NO_JAX = "JAX is not installed: pip install jax"
+
+
+def test_is_for_jax():
+    jax = pytest.importorskip("jax", reason=NO_JAX)
+    x = pt.dvector("x")
+    assert private.is_for_jax(pytensor.wrap_jax(jax.numpy.sum)(pt.zeros(3) + x).owner.op)
+    assert not private.is_for_jax(x.sum().owner.op)
+
+
+def test_jax_dispatch():
+    """Who writes an Op for JAX registers it; it is then known by its class, and sent to workers."""
+    pytest.importorskip("jax", reason=NO_JAX)
+
+    class Mine(Op):
+        def perform(self, node, inputs, outputs):
+            outputs[0][0] = inputs[0]
+
+    assert not private.is_for_jax(Mine())
+    private.jax_dispatch().register(Mine, lambda op, **_: None)
+    assert private.is_for_jax(Mine())
+    assert Mine in private.dispatch_by_op(["jax"])["jax"].registry
 
 
 def test_jitted(cubed):

@@ -153,7 +153,7 @@ def estimate_logz(
             target_se=target_se,
         )  # fmt: skip
         check_positive("max_chains", max_chains, integer=True)
-        budget = check_budget(row, model, max_gradients)
+        budget = check_budget(row, max_gradients)
         with resumed(resume, row, random_seed) as (store, seed):
             estimate = _sample_and_estimate(
                 model, row, target_se, max_chains, seed, kwargs, draws=draws, tune=tune,

@@ -50,14 +50,16 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
         The most gradients that the whole call may take: search for modes (a quarter of them),
         tuning and draws of all chains. Draws have fewer scans then, or there are fewer of them, and
         a warning says so. They are counted, not timed: the same draws on every machine. Not for
-        "joint_ct" and "hais", nor for discrete variables.
+        "joint_ct" and "hais", nor where PyMC's step methods move discrete variables.
     resume : path-like, optional
         A folder in which the run is kept while it is sampled, made where there is none. A call that
         was killed is continued by the same call: it returns the draws and log Z of a run that was
         not, to the last bit; of one that had ended, without sampling. Without a seed that of the
         folder is taken. Not for "joint_ct".
     **kwargs
-        Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``.
+        Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``. Of the latter,
+        ``backend="numba"``, ``"c"`` or ``"jax"`` says what computes the density; by default it is
+        numba where it can.
 
     Returns
     -------
@@ -104,7 +106,7 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     model = resolve_model(model, "sample")
     check_run(draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed)
     row = resolve_method(method)
-    budget = check_budget(row, model, max_gradients)
+    budget = check_budget(row, max_gradients)
     run = {
         "draws": draws, "tune": tune, "chains": chains, "cores": cores, "progressbar": progressbar,
         "budget": budget,

@@ -17,7 +17,7 @@ from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.stored import recorded_statistics
-from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.compile import density_at_hand
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray, IntArray
@@ -73,7 +73,7 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         None where the draws cannot be mapped to that scale, as on the edge of a support.
     """
     try:
-        density = compile_density(model)
+        density = density_at_hand(model)
         z = unconstrained_draws(idata, density)
     except TemperingError:
         return []

@@ -21,7 +21,7 @@ from pymc_tempering.evidence.stored import (
     with_doubts,
 )
 from pymc_tempering.methods import Method, load, resolve_method
-from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.compile import density_at_hand
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.run import build_step, check_run, run_chains
 
@@ -158,7 +158,7 @@ def _stored_method(idata: xr.DataTree, name: str) -> Method:
 
 def _check_model(idata: xr.DataTree, model: pm.Model) -> None:
     check_observed(model, idata, "The stored run")
-    draws_of_model(idata, compile_density(model), max_draws=_N_CHECKED)
+    draws_of_model(idata, density_at_hand(model), max_draws=_N_CHECKED)
 
 
 def _step_like(

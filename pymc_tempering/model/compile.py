@@ -6,18 +6,15 @@ which says so.
 """
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
-import pytensor.tensor as pt
-from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
@@ -25,29 +22,30 @@ from pymc_tempering.model.freeze import (
     check_finite,
     freeze,
     shared_digest,
-    shared_values,
     starting_points,
 )
+from pymc_tempering.model.graph import density_graph
+from pymc_tempering.model.jax_density import double_precision, made_for_jax
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
+from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import draws_from_prior, rewrite_before_gradient
+from pymc_tempering.private import draws_from_prior
 from pymc_tempering.types import FloatArray
 
 __all__ = [
     "CompiledDensity",
-    "DensityGraph",
     "compile_density",
     "compile_frozen",
     "compile_prior",
-    "density_graph",
     "keep_density",
 ]
 
 N_VERIFIED = 3
-"""Starting points at which compiled code is compared with PyTensor's own evaluation."""
+"""Starting points at which compiled code is compared with PyTensor's own evaluation; where there
+are discrete variables, it is all of them."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,10 @@ class CompiledDensity:
     calls_python : str
         Why an evaluation calls Python, which takes many times as long as machine code; empty where
         it does not.
+    backend : {"numba", "c", "jax"}
+        Of PyTensor, that computes it.
+    uses_jax : bool
+        Whether JAX is called, by this backend or by one that calls Python.
     """
 
     address: int
@@ -82,13 +84,16 @@ class CompiledDensity:
     model: pm.Model
     no_gradient: str
     calls_python: str
+    backend: str
+    uses_jax: bool
     _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
     _made_by: tuple[Any, ...] = field(repr=False, compare=False)
 
     # compiled code cannot be pickled; the cache makes compiling again cheap, in a worker too
     def __reduce__(self) -> tuple[Any, ...]:
-        return made_elsewhere(self.model, *self._made_by)
+        make, arguments = self._made_by
+        return made_elsewhere(self.model, make, (*arguments, self.backend))
 
     @cached_property
     def draw_from_prior(self) -> Callable[[int], dict[str, Any]]:
@@ -117,7 +122,7 @@ class CompiledDensity:
 
 
 def compile_density(
-    model: pm.Model, *, random_seed: int = 0, discrete: bool = False
+    model: pm.Model, *, random_seed: int = 0, discrete: bool = False, backend: str | None = None
 ) -> CompiledDensity:
     """Compile a model's log density and gradient into a C function.
 
@@ -133,8 +138,11 @@ def compile_density(
         Seed of the starting points at which the density must be finite. Fixed by default, since a
         constructor must not depend on chance.
     discrete : bool
-        Whether free variables may be discrete. Their entries of the flat vector have to be whole
-        numbers, at which alone the density is that of the model; their gradient is zero.
+        Whether free variables may be discrete, of supports that are known to be finite. Their
+        entries of the flat vector have to be whole numbers, at which alone the density is that of
+        the model; their gradient is zero.
+    backend : {"numba", "c", "jax"}, optional
+        Of PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
 
     Returns
     -------
@@ -144,8 +152,10 @@ def compile_density(
     ------
     ModelError
         For models without free variables, with free discrete variables, with minibatches or other
-        random graphs, or without a finite log density at any of several starting points; or if the
-        compiled density is not what PyTensor evaluates.
+        random graphs, or without a finite log density at any of several starting points; if the
+        compiled density is not what PyTensor evaluates; or if the backend cannot compile it.
+    OptionError
+        If the backend is JAX, and it is not installed.
     DensityError
         If Python code that the model calls raises at one of these points.
 
@@ -159,14 +169,40 @@ def compile_density(
     >>> round(value, 4), round(float(grad[0]), 4)
     (-2.1121, -0.5)
     """
-    return _compiled.get(
+    content = _content(model, discrete)
+    density = _compiled.get(
         model,
-        _content(model, discrete),
-        lambda: compile_frozen(freeze(model, discrete=discrete), random_seed),
+        [*content, (backend,)],
+        lambda: compile_frozen(freeze(model, discrete=discrete), random_seed, backend),
     )
+    _latest.put(model, content, density)
+    return density
+
+
+def density_at_hand(model: pm.Model) -> CompiledDensity:
+    """Give the density that a model was compiled to last, whichever backend computes it.
+
+    It is for looking at draws that are there. Otherwise, and after changes of the model or its
+    data, it is compiled.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    Returns
+    -------
+    CompiledDensity
+
+    Raises
+    ------
+    ModelError, DensityError
+        As for :func:`compile_density`.
+    """
+    return _latest.get(model, _content(model), lambda: compile_density(model))
 
 
 _compiled = Kept[CompiledDensity]()
+_latest = Kept[CompiledDensity]()
 
 
 def keep_density(model: pm.Model, density: CompiledDensity) -> None:
@@ -178,16 +214,21 @@ def keep_density(model: pm.Model, density: CompiledDensity) -> None:
     density : CompiledDensity
         Of the model as it is now.
     """
-    _compiled.put(model, _content(model), density)
+    content = _content(model)
+    _compiled.put(model, [*content, (None,)], density)
+    _latest.put(model, content, density)
 
 
-def compile_frozen(frozen: pm.Model, random_seed: int = 0) -> CompiledDensity:
+def compile_frozen(
+    frozen: pm.Model, random_seed: int = 0, backend: str | None = None
+) -> CompiledDensity:
     """Compile a model that is frozen already, as :func:`compile_density` does.
 
     Parameters
     ----------
     frozen : pymc.Model
     random_seed : int
+    backend : str, optional
     """
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = PointMap.from_model(frozen)
@@ -197,7 +238,7 @@ def compile_frozen(frozen: pm.Model, random_seed: int = 0) -> CompiledDensity:
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
     made_by = compile_frozen, (frozen, random_seed)
-    return _compile(frozen, points, frozen.logp(), random_seed, made_by)
+    return _compile(frozen, points, frozen.logp(), random_seed, made_by, backend)
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
@@ -221,7 +262,7 @@ def _by_value(start: Any) -> Any:
     return str(array.dtype), array.shape, array.tobytes()
 
 
-def compile_prior(density: CompiledDensity) -> CompiledDensity:
+def compile_prior(density: CompiledDensity, backend: str | None = None) -> CompiledDensity:
     """Compile the prior of a compiled model alone: the densities of its free variables.
 
     Potentials are left out, since what they mean is not known.
@@ -230,6 +271,8 @@ def compile_prior(density: CompiledDensity) -> CompiledDensity:
     ----------
     density : CompiledDensity
         Of the model.
+    backend : str, optional
+        Of PyTensor; by default that which suits.
 
     Returns
     -------
@@ -242,57 +285,22 @@ def compile_prior(density: CompiledDensity) -> CompiledDensity:
         As for :func:`compile_density`.
     """
     model, made_by = density.model, (compile_prior, (density,))
-    return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by)
-
-
-class DensityGraph(NamedTuple):
-    """A log density and its gradient as PyTensor variables.
-
-    Attributes
-    ----------
-    z : pytensor vector
-        The flat vector that both depend on.
-    log_density, gradient : pytensor variables
-        In nats; of the shape of ``z``.
-    no_gradient : str
-        Why the gradient is zeros, where there is none.
-    """
-
-    z: Any
-    log_density: Any
-    gradient: Any
-    no_gradient: str
-
-
-def density_graph(
-    frozen: pm.Model, points: PointMap, term: Any, data: Mapping[Any, Any] | None = None
-) -> DensityGraph:
-    """Write a log density of named values as one of the flat vector, with its gradient.
-
-    Parameters
-    ----------
-    frozen : pymc.Model
-    points : PointMap
-    term : pytensor variable
-        Log density, of the value variables.
-    data : mapping of constants of the graph to variables, optional
-        That take their place.
-    """
-    # freezing knows the data that the model knows, not shared variables made without it
-    given = {v: pt.as_tensor(v.get_value()) for v in shared_values([term])}
-    term = graph_replace(term, given | dict(data or {}))
-    [log_density], z = points.join(term, [], frozen.value_vars)
-    log_density = rewrite_before_gradient(log_density).astype("float64")
-    return DensityGraph(z, log_density, *_gradient(log_density, z))
+    return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by, backend)
 
 
 def _compile(
-    frozen: pm.Model, points: PointMap, term: Any, random_seed: int, made_by: tuple[Any, ...]
+    frozen: pm.Model,
+    points: PointMap,
+    term: Any,
+    random_seed: int,
+    made_by: tuple[Any, ...],
+    backend: str | None,
 ) -> CompiledDensity:
+    supports = finite_supports(frozen, points)
     graph = density_graph(frozen, points, term)
     # `check_bounds` of the model decides how parameter checks are compiled
     with frozen:
-        code = machine_code(graph.z, graph.log_density, graph.gradient, points)
+        code = machine_code(graph.z, graph.log_density, graph.gradient, points, backend)
     density = CompiledDensity(
         address=code.address,
         dim=points.dim,
@@ -301,19 +309,16 @@ def _compile(
         model=frozen,
         no_gradient=graph.no_gradient,
         calls_python=code.calls_python,
+        backend=code.backend,
+        uses_jax=code.backend == "jax"
+        or bool(code.calls_python and made_for_jax(graph.log_density)),
         _function=code.called,
         _keep_alive=code,
         _made_by=made_by,
     )
-    starts = starting_points(density.start, random_seed, points.whole)
-    verify_density(density.value_and_grad, code.function, starts[:N_VERIFIED])
+    starts = starting_points(density.start, random_seed, supports)
+    verified = starts if supports else starts[:N_VERIFIED]
+    with double_precision():
+        verify_density(density.value_and_grad, code.function, verified, backend=code.backend)
     check_finite(density.value_and_grad, points, frozen, starts)
     return density
-
-
-def _gradient(log_density: Any, z: Any) -> tuple[Any, str]:
-    """Gradient of a log density; where there is none zeros, with the reason."""
-    try:
-        return pytensor.gradient.grad(log_density, z), ""
-    except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
-        return pt.zeros_like(z), str(error).strip().split("\n")[0]

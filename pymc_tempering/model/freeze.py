@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +12,11 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 
+from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import has_random_terms, is_improper, is_simulator
-from pymc_tempering.types import BoolArray, FloatArray
+from pymc_tempering.types import FloatArray
 
 __all__ = [
     "NO_FREE_VARIABLES",
@@ -146,7 +147,7 @@ def _check_flat(model: pm.Model) -> None:
 
 
 def starting_points(
-    start: FloatArray, random_seed: int, whole: BoolArray | None = None
+    start: FloatArray, random_seed: int, supports: Sequence[Support] = ()
 ) -> FloatArray:
     """Give the model's initial point and points around it, shape (8, D).
 
@@ -154,13 +155,14 @@ def starting_points(
     ----------
     start : ndarray of shape (D,)
     random_seed : int
-    whole : ndarray of bool of shape (D,), optional
-        Entries that are the same in all of them, by default none.
+    supports : sequence of Support
+        Of the discrete entries, which have any of their values in all points but the first.
     """
     rng = np.random.default_rng(random_seed)
-    reach = 1.0 if whole is None else np.where(whole, 0.0, 1.0)
-    moved = [start + reach * rng.uniform(-1, 1, start.size) for _ in range(N_STARTS - 1)]
-    return np.stack([start, *moved])
+    moved = start + rng.uniform(-1, 1, (N_STARTS - 1, start.size))
+    for place, lowest, n_values in supports:
+        moved[:, place] = rng.integers(lowest, lowest + n_values, N_STARTS - 1)
+    return np.vstack([start, moved])
 
 
 def check_finite(

@@ -4,11 +4,13 @@ PyTensor compiles the graph with its numba backend. A small wrapper turns the re
 function that any compiled kernel can call by address. The wrapper is kept on disk, so that a second
 process starts in tenths of a second, under a key of everything it depends on: the graph with its
 constants, the source, the dimension, types, flags and versions. Where an Op has no machine code, or
-numba refuses the graph, the C function calls Python (:mod:`pymc_tempering.model.python_density`).
+numba refuses the graph, the C function calls Python (:mod:`pymc_tempering.model.python_density`):
+what JAX compiled, if Ops are made for it, or else what PyTensor's C backend did.
 """
 
 import ctypes
 import hashlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -18,12 +20,13 @@ import pymc as pm
 import pytensor
 from pymc.pytensorf import compile as pymc_compile
 
-from pymc_tempering.errors import ModelError
+from pymc_tempering.errors import ModelError, TemperingError
+from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.private import compile_keyed, graph_key, jitted
 
-__all__ = ["DENSITY_SIGNATURE", "MachineCode", "machine_code", "wrapper_key"]
+__all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "wrapper_key"]
 
 DENSITY_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
@@ -59,6 +62,8 @@ class MachineCode(NamedTuple):
         From the flat vector to the log density (nats) and its gradient.
     calls_python : str
         Why an evaluation calls Python; empty where it does not.
+    backend : str
+        Which of :data:`BACKENDS` computes it.
     keep_alive : object
     """
 
@@ -66,10 +71,21 @@ class MachineCode(NamedTuple):
     called: Any
     function: Any
     calls_python: str
+    backend: str
     keep_alive: Any
 
 
-def machine_code(z: Any, log_density: Any, gradient: Any, points: PointMap) -> MachineCode:
+class _Graph(NamedTuple):
+    """What is compiled, for ``pytensor.function``."""
+
+    inputs: list[Any]
+    outputs: list[Any]
+    points: PointMap
+
+
+def machine_code(
+    z: Any, log_density: Any, gradient: Any, points: PointMap, backend: str | None = None
+) -> MachineCode:
     """Compile a log density and its gradient to a C function.
 
     Parameters
@@ -79,59 +95,114 @@ def machine_code(z: Any, log_density: Any, gradient: Any, points: PointMap) -> M
     log_density, gradient : pytensor variables
         In nats; of the shape of ``z``.
     points : PointMap
+    backend : str, optional
+        The only one of :data:`BACKENDS` to be tried. By default numba; JAX where Ops are written
+        for it that numba has no machine code of; C what numba refuses; and JAX what both refuse.
 
     Raises
     ------
     ModelError
-        If no backend can compile the graph.
+        If no backend can compile the graph, or that which is asked for cannot.
+    OptionError
+        If that is JAX, and it is not installed.
     """
     # the flat vector is of doubles also where the graph is of single precision
     inputs = [pytensor.In(z, borrow=True, allow_downcast=True)]
     outputs = [pytensor.Out(log_density, borrow=True), pytensor.Out(gradient, borrow=True)]
-    try:
-        return _by_numba(z, inputs, outputs, points)
-    except Exception as error:  # noqa: BLE001  dispatch of others' Ops raises what it likes
-        refused = f"numba cannot compile the model ({type(error).__name__})"
-        cause = error
-    try:
-        # without a C compiler of PyTensor's the same mode runs in Python
-        function = pymc_compile(inputs, outputs, mode="CVM")
-    except Exception as error:
-        raise ModelError(
-            f"The log density of this model cannot be compiled, neither by numba ({cause}) nor by "
-            f"PyTensor's C backend ({error}). Look at the Ops that these messages name."
-        ) from error
-    return _through_python(function, function, points, refused)
+    graph, refused = _Graph(inputs, outputs, points), dict[str, Exception]()
+
+    def attempt(name: str, why: str) -> MachineCode | None:
+        try:
+            return BACKENDS[name](graph, why)
+        except TemperingError:
+            raise
+        except Exception as error:  # noqa: BLE001  dispatch of others' Ops raises what it likes
+            refused[name] = error
+            return None
+
+    if backend is not None:
+        code = attempt(backend, "`backend` asks for it")
+    else:
+        by_numba = attempt("numba", "")
+        if by_numba is not None and not by_numba.calls_python:
+            return by_numba
+        for_jax = made_for_jax(log_density)
+        written = attempt("jax", f"{for_jax} is written for it") if for_jax else None
+        code = written or by_numba
+        if code is None:
+            kind = type(refused["numba"]).__name__
+            code = attempt("c", f"numba cannot compile the model ({kind})")
+        if code is None and not for_jax and jax_is_installed():
+            code = attempt("jax", "neither numba nor C can")
+    if code is None:
+        raise _refusal(refused, asked=backend is not None) from list(refused.values())[-1]
+    return code
 
 
-def _by_numba(z: Any, inputs: list[Any], outputs: list[Any], points: PointMap) -> MachineCode:
+def _refusal(refused: dict[str, Exception], *, asked: bool) -> ModelError:
+    by = " nor ".join(f"by {_LABELS[name]} ({error})" for name, error in refused.items())
+    neither, remedy = ("", ", or leave `backend` away") if asked else ("neither ", "")
+    return ModelError(
+        f"The log density of this model cannot be compiled, {neither}{by}. Look at the Ops that "
+        f"are named there{remedy}."
+    )
+
+
+def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is the first choice
     # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     with pytensor.config.change_flags(numba__fastmath=False), watch_for_python() as python_ops:
-        function = pymc_compile(inputs, outputs, mode="NUMBA")
+        function = pymc_compile(graph.inputs, graph.outputs, mode="NUMBA")
     inner = jitted(function)
     # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
     unknown = pytensor.config.numba__cache and graph_key(inner) is None
     if python_ops.found or unknown:
         # compiled here and not at the first call, where the model's own exceptions are carried out
         inner.compile((numba.types.float64[::1],))
-        return _through_python(inner, function, points, _PYTHON_OPS)
+        return _through_python(inner, function, graph.points, (_PYTHON_OPS, "numba"))
+    dim, dtype = graph.points.dim, graph.inputs[0].variable.dtype
     try:
-        wrapper = _wrap(inner, points.dim)
+        wrapper = _wrap(inner, dim)
     except numba.TypingError:
-        if z.dtype == "float64":
+        if dtype == "float64":
             raise
         # products with constants of single precision take nothing else
-        wrapper = _wrap(inner, points.dim, f"z.astype(np.{z.dtype})")
-    return MachineCode(wrapper.address, wrapper.ctypes, function, "", wrapper)
+        wrapper = _wrap(inner, dim, f"z.astype(np.{dtype})")
+    return MachineCode(wrapper.address, wrapper.ctypes, function, "", "numba", wrapper)
+
+
+def _by_c(graph: _Graph, why: str) -> MachineCode:
+    # without a C compiler of PyTensor's the same mode runs in Python
+    function = pymc_compile(graph.inputs, graph.outputs, mode="CVM")
+    return _through_python(function, function, graph.points, (_computed("c", why), "c"))
+
+
+def _by_jax(graph: _Graph, why: str) -> MachineCode:
+    start = graph.points.ravel(graph.points.initial)
+    called, function = jax_function(graph.inputs, graph.outputs, start)
+    return _through_python(called, function, graph.points, (_computed("jax", why), "jax"))
+
+
+def _computed(name: str, why: str) -> str:
+    return f"{_LABELS[name]} computes it: {why}"
+
+
+BACKENDS: dict[str, Callable[[_Graph, str], MachineCode]] = {
+    "numba": _by_numba,
+    "c": _by_c,
+    "jax": _by_jax,
+}
+"""What may compile a graph, by the names that ``pm.sample(backend=...)`` has for it."""
+
+_LABELS = {"numba": "numba", "c": "PyTensor's C backend", "jax": "JAX"}
 
 
 def _through_python(
-    value_and_grad: Any, function: Any, points: PointMap, reason: str
+    value_and_grad: Any, function: Any, points: PointMap, said: tuple[str, str]
 ) -> MachineCode:
     called = python_density(value_and_grad, points)
     address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
-    return MachineCode(address, called, function, reason, None)
+    return MachineCode(address, called, function, *said, None)
 
 
 def _wrap(inner: Any, dim: int, z: str = "z") -> Any:

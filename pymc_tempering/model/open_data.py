@@ -19,9 +19,9 @@ from pymc_tempering.model.compile import (
     N_VERIFIED,
     CompiledDensity,
     compile_frozen,
-    density_graph,
 )
 from pymc_tempering.model.freeze import check_finite, freeze, starting_points
+from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
@@ -147,9 +147,11 @@ class OpenDensity:
             model=frozen,
             no_gradient=self._no_gradient,
             calls_python="",
+            backend="numba",
+            uses_jax=False,
             _function=wrapper.ctypes,
             _keep_alive=(wrapper, core, self._core, self._function, data),
-            _made_by=(compile_frozen, (frozen,)),
+            _made_by=(compile_frozen, (frozen, 0)),
         )
         starts = starting_points(start, 0)
         verify_density(density.value_and_grad, self._function, starts[:N_VERIFIED], data)

@@ -79,7 +79,7 @@ def _make(
     make: Callable[..., Any],
     arguments: tuple[Any, ...],
 ) -> Any:
-    functions = dispatch_by_op()
+    functions = dispatch_by_op([name for name, *_ in known])
     for name, cls, implementation in known:
         functions[name].register(cls, implementation)
     return make(*arguments)

@@ -11,7 +11,7 @@ from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.model.angles import Angles
-from pymc_tempering.types import BoolArray, FloatArray
+from pymc_tempering.types import FloatArray
 
 __all__ = ["PointMap"]
 
@@ -63,12 +63,6 @@ class PointMap:
     def dim(self) -> int:
         """Number D of unconstrained values."""
         return sum(self.sizes)
-
-    @cached_property
-    def whole(self) -> BoolArray:
-        """Which entries are of discrete variables, shape (D,)."""
-        discrete = [dtype != "float64" for dtype in self.dtypes]
-        return np.repeat(np.array(discrete, dtype=bool), self.sizes)
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> FloatArray:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""

@@ -15,6 +15,7 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import copies_of_gps, freeze
+from pymc_tempering.model.jax_density import made_for_jax
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.types import FloatArray
@@ -79,6 +80,11 @@ class PoweredModel:
     def dim(self) -> int:
         """Number D of values."""
         return self.points.dim
+
+    @property
+    def uses_jax(self) -> bool:
+        """Whether JAX is called, by Ops that are written for it."""
+        return bool(made_for_jax(self.model.logp()))
 
     @cached_property
     def start(self) -> FloatArray:

@@ -15,12 +15,22 @@ __all__ = ["verify_density"]
 _TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
 """Far above what the order of a sum changes, far below what another model gives."""
 
+_STALE_CACHE = (
+    "A damaged or foreign cache of compiled code does this: run `pytensor-cache purge`, then try "
+    "again; if it persists, please report the model."
+)
+_WRONG_OP = (
+    "PyTensor's backend {!r} is wrong about an Op of this model: take another `backend`, and "
+    "please report it to PyTensor."
+)
+
 
 def verify_density(
     value_and_grad: Callable[[FloatArray], tuple[float, FloatArray]],
     function: Any,
     points: FloatArray,
     data: Sequence[np.ndarray] = (),
+    backend: str = "numba",
 ) -> None:
     """Compare a density that kernels call by address with the graph it was made from.
 
@@ -36,6 +46,8 @@ def verify_density(
     points : ndarray of shape (n, D)
     data : sequence of ndarray
         What else the function takes, after the vector.
+    backend : str
+        Of PyTensor, that computes the density.
 
     Raises
     ------
@@ -58,9 +70,8 @@ def verify_density(
             raise ModelError(
                 f"The compiled log density is not that of this model: at {_short(z)} it is "
                 f"{value:.6g} with gradient {_short(grad)}, where PyTensor's own evaluation gives "
-                f"{expected:.6g} and {_short(expected_grad)}. Nothing was sampled. A damaged or "
-                "foreign cache of compiled code does this: run `pytensor-cache purge`, then try "
-                "again; if it persists, please report the model."
+                f"{expected:.6g} and {_short(expected_grad)}. Nothing was sampled. "
+                f"{_STALE_CACHE if backend == 'numba' else _WRONG_OP.format(backend)}"
             )
 
 

@@ -150,8 +150,7 @@ def plan(
         takes = f" This takes about {least} to {greatest} gradients, {low} to {high}{FIRST_TIME}."
     # of slices, the number of evaluations follows the dimension and the shape
     if np.isfinite(most):
-        what = "evaluations" if blind else "gradients"
-        takes += f" No more than {int(most):,} {what} (`max_gradients`)."
+        takes += _limit(most, "evaluations" if blind else "gradients")
     many = "1 chain" if chains == 1 else f"each of {chains} chains"
     up_to = "up to " if getattr(step, "adapts_scans", False) else ""
     return (
@@ -187,23 +186,25 @@ def plan_of_sweeps(
     chains: int,
     cores: int | None,  # noqa: ARG001  chains at once
     compiled: float,
+    most: float = np.inf,
 ) -> str:
     """Say what a run will do whose replicas are moved by compiled Gibbs sweeps.
 
     Parameters
     ----------
     step : DiscreteTempering
-    draws, tune, chains, cores, compiled
+    draws, tune, chains, cores, compiled, most
         As for :func:`plan`.
     """
     tune = step.default_tune_steps if tune is None else tune
     many = "1 chain" if chains == 1 else f"each of {chains} chains"
-    most = "up to " if step.adapts_scans else ""
+    up_to = "up to " if step.adapts_scans else ""
+    limit = _limit(most, "evaluations") if np.isfinite(most) else ""
     return (
         f"Compiled in {format_seconds(compiled)}: {_values(step.dim)}, "
         f"{_short(seconds_of_gradient(step.density))} for the density. Compiled moves, from the "
-        f"prior on: {step.moves}. In {many}: tune ({tune} draws), sample ({draws} draws of {most}"
-        f"{step.scans_per_draw} scans).\n{STOPPING}"
+        f"prior on: {step.moves}. In {many}: tune ({tune} draws), sample ({draws} draws of {up_to}"
+        f"{step.scans_per_draw} scans).{limit}\n{STOPPING}"
     )
 
 
@@ -235,6 +236,10 @@ def plan_of_particles(
         f"{_values(density.dim)}, {_short(seconds)} for a gradient. {first} {n_particles} {ways} "
         f"particles. This takes about {low} to {high}{FIRST_TIME}.\nCtrl-C stops."
     )
+
+
+def _limit(most: float, what: str) -> str:
+    return f" No more than {int(most):,} {what} (`max_gradients`)."
 
 
 def _values(dim: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_tempering.engine.path.endless import NO_RISE, Rise
 from pymc_tempering.results.statistics import N_SEARCH_HITS
 
-__all__ = ["Search"]
+__all__ = ["NO_SEARCH", "Search"]
 
 
 @dataclass(frozen=True)
@@ -60,3 +60,7 @@ class Search:
             "search_rise_beyond": self.rise.nats[1],
             "search_hits": np.array(self.hits[:fitted][:N_SEARCH_HITS]),
         }
+
+
+NO_SEARCH = Search(hits=(), n_left_out=0, n_unfinished=0, n_gradients=0, mass_once=0.0)
+"""Of a path that starts at the prior, and needs to know no mode."""

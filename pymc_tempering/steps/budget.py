@@ -38,6 +38,8 @@ class Budget:
     ----------
     n_spent : int
         So far.
+    searches : bool
+        Whether the run begins with a search for modes.
     n_draws : int or None
         Draws that all chains have of those asked for, where they had to end before.
     refused_chains : bool
@@ -56,6 +58,7 @@ class Budget:
     def __init__(self, most: int) -> None:
         self.most = most
         self.n_spent = 0
+        self.searches = True
         self.n_draws: int | None = None
         self.refused_chains = False
         self._least = 1
@@ -64,7 +67,11 @@ class Budget:
     @property
     def of_search(self) -> int:
         """What the search for modes may take."""
-        return int(SEARCH_SHARE * self.most)
+        return int(self._search_share * self.most)
+
+    @property
+    def _search_share(self) -> float:
+        return SEARCH_SHARE if self.searches else 0.0
 
     def share(self, chains: int) -> int:
         """What each of so many further chains may take."""
@@ -88,7 +95,9 @@ class Budget:
         if self.most - searched >= chains * least:
             return
         took = f", of which the search for modes took {self.n_spent:,}" if self.n_spent else ""
-        enough = max(self.n_spent + chains * least, math.ceil(chains * least / (1 - SEARCH_SHARE)))
+        enough = max(
+            self.n_spent + chains * least, math.ceil(chains * least / (1 - self._search_share))
+        )
         raise OptionError(
             f"`max_gradients` is {self.most:,}{took}; expected {enough:,} at least, since each of "
             f"{chains} chains takes {least:,} to tune and draw at all. Raise it, or take fewer "

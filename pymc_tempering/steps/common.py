@@ -27,8 +27,9 @@ from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
+from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.model.unconstrain import unconstrained_draws
-from pymc_tempering.options import resolve_model
+from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
 from pymc_tempering.progress.plan import plan
@@ -77,15 +78,18 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """Whether chains can start from bent fits."""
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
+    backend: str | None = None
+    """Of PyTensor, that computes the density; None for that which suits."""
     _search = "default"
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
     kept: Kept | None = None
     """Where chains are kept while they are sampled."""
+    searches = True
+    """Whether a run begins with a search for modes."""
     share: float = np.inf
-    """Gradients that each chain may take."""
     search_most: float = np.inf
-    """Gradients that the search for modes may take."""
+    """Gradients that each chain may take, and that search."""
     _journal: Journal | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +98,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if not model.free_RVs:
             raise ModelError(NO_FREE_VARIABLES)
         _all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
-        return super().__new__(cls, *args, **kwargs)
+        step = super().__new__(cls, *args, **kwargs)
+        if kwargs.get("backend") is not None:
+            step.backend = check_choice("backend", kwargs["backend"], BACKENDS)
+        return step
 
     def _prepare(
         self,
@@ -122,7 +129,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> None:
         """Compile the model, and find what its path starts from."""
-        self._density = compile_density(model)
+        self._density = compile_density(model, backend=self.backend)
         self._settings = suited_explorer(
             type(self).__name__, self._settings, self._density, asked=self._explorer_asked
         )
@@ -226,7 +233,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """Fit the modes of the model, once for all chains that are sampled with this step.
 
         Otherwise the first chain of a run does it, from the seed of the run; chains in other
-        processes then have to do it again, with the same result.
+        processes then have to do it again, with the same result. A path from the prior needs none.
 
         Parameters
         ----------
@@ -235,6 +242,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         report : callable, optional
             See :data:`pymc_tempering.references.watch.Report`.
         """
+        if not self.searches:
+            return
         rng = get_random_generator(random_seed)
         self._fits = None if self.kept is None else self.kept.fits()
         if self._fits is None:

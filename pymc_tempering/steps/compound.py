@@ -7,9 +7,10 @@ import pymc as pm
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.errors import OptionError
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.progress.plan import plan_of_moves
-from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.coverage import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
@@ -75,6 +76,7 @@ class CompoundTempering(ParallelTempering):
     """
 
     name = "compound_tempering"
+    searches = False
 
     def __init__(
         self,
@@ -94,15 +96,17 @@ class CompoundTempering(ParallelTempering):
         )  # fmt: skip
 
     def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
+        if self.backend is not None:
+            raise OptionError(
+                f"`backend` is {self.backend!r}, and the step methods of PyMC compile for "
+                "themselves. Leave `backend` away, or take `DiscreteTempering`."
+            )
         powered = PoweredModel.of(model)
         # it stands for a compiled density in all that steps have in common
         self._density = cast(Any, powered)
         self._given_base = self._reference = None
         self._prior_path = PriorPath(powered, PriorDraws(powered.model, powered.points))
         self._moves = PyMCMoves(powered)
-
-    def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
-        """Nothing is fitted: the path starts at the prior."""
 
     def probed(self) -> FloatArray:
         """Log priors and likelihoods of the model at places that depend on nothing else."""
@@ -121,12 +125,26 @@ class CompoundTempering(ParallelTempering):
             n_scans=self.scans_per_draw,
         )
 
+    @property
+    def least_share(self) -> int:
+        """Refuses to say: step methods of PyMC's have no longest scan.
+
+        Raises
+        ------
+        OptionError
+        """
+        raise OptionError(
+            f"`max_gradients` is not available for {self._moves.assignment}: PyMC's step methods "
+            "take numbers of evaluations that are not foreseen. Lower `draws`, `tune` or `chains` "
+            "instead, or sum the discrete variables out of the model."
+        )
+
     def _first_base(
         self,
         report: Report | None = None,  # noqa: ARG002  nothing takes long
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Coordinates are the values themselves, and the one place known is the starting point."""
-        self.searched = Search((), 0, 0, 0, 0.0).statistics()
+        self.searched = NO_SEARCH.statistics()
         unit = GaussianBase(np.zeros(self.dim), np.ones(self.dim))
         return unit, unit, self._density.start[None, :]
 

@@ -24,7 +24,7 @@ from pymc_tempering.model.powered import check_likelihood
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.options import check_choice
 from pymc_tempering.progress.plan import plan_of_sweeps
-from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.coverage import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.choice import ReferenceChoice
@@ -111,6 +111,7 @@ class DiscreteTempering(ParallelTempering):
     """
 
     name = "discrete_tempering"
+    searches = False
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -138,7 +139,7 @@ class DiscreteTempering(ParallelTempering):
 
     def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
         check_likelihood(model)
-        self._density = compile_density(model, discrete=True)
+        self._density = compile_density(model, discrete=True, backend=self.backend)
         self._supports = finite_supports(self._density.model, self._density.points)
         if not self._supports:
             raise ModelError(
@@ -174,12 +175,10 @@ class DiscreteTempering(ParallelTempering):
         kind: Callable[..., ExplorerSettings] = kinds[type(settings)]
         return kind(**values, supports=self._supports)
 
-    def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
-        """Nothing is fitted: the path starts at the prior."""
-
     def probed(self) -> FloatArray:
         """Log densities of the model at places that depend on nothing else, in nats."""
-        places = np.vstack([self._density.start, self._starts(np.random.default_rng(0), 3)])
+        starts, _ = self._starts(np.random.default_rng(0), 3)
+        places = np.vstack([self._density.start, starts])
         with density_guard():
             return np.array([self._density.value_and_grad(z)[0] for z in places])
 
@@ -201,23 +200,24 @@ class DiscreteTempering(ParallelTempering):
         kind = "Hamiltonian moves" if self._settings.needs_gradient else "slices"
         return f"{swept} and {kind} ({', '.join(others)})"
 
-    def _starts(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Up to `n` draws from the prior at which the model has a density."""
-        found = []
+    def _starts(self, rng: np.random.Generator, n: int) -> tuple[FloatArray, int]:
+        """Up to `n` draws from the prior at which the model has a density, and how many it took."""
+        found, n_tried = [], 0
         with density_guard():
             for z in self._prior.draw(_MAX_START_DRAWS, rng):
+                n_tried += 1
                 if np.isfinite(z).all() and np.isfinite(self._density.value_and_grad(z)[0]):
                     found.append(z)
                 if len(found) == n:
                     break
-        return np.reshape(found, (-1, self.dim))
+        return np.reshape(found, (-1, self.dim)), n_tried
 
     def _first_base(
         self,
         report: Report | None = None,  # noqa: ARG002  nothing takes long
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Coordinates in units of the prior, and the one place known, which is the start."""
-        self.searched = Search((), 0, 0, 0, 0.0).statistics()
+        self.searched = NO_SEARCH.statistics()
         draws = self._prior.draw(_MAX_START_DRAWS, np.random.default_rng(0))
         base = GaussianBase.from_draws(draws, full=False)
         return base, base, self._density.start[None, :]
@@ -228,7 +228,8 @@ class DiscreteTempering(ParallelTempering):
         point: dict[str, np.ndarray],
     ) -> FloatArray:
         """Draws from the prior, and a start that the user gave, or the model's."""
-        starts = self._starts(self.rng, _N_STARTS)
+        starts, n_tried = self._starts(self.rng, _N_STARTS)
+        self._account.n_spent += n_tried
         return super()._places(starts if len(starts) else self._density.start[None, :], point)
 
     def _path(self, base: GaussianBase) -> TemperedPath:
@@ -259,7 +260,7 @@ def discrete_step(model: pm.Model, options: dict[str, Any]) -> type[ParallelTemp
     if isinstance(asked, str) and asked == PYMC:
         del options["explorer"]
         return CompoundTempering
-    if asked is not None:
+    if asked is not None or options.get("backend") is not None:
         return DiscreteTempering
     try:
         frozen = freeze(model, discrete=True)

@@ -16,6 +16,7 @@ from pymc_tempering.checkpoint.store import Store
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS, Method, load
 from pymc_tempering.model.freeze import discrete_names
+from pymc_tempering.model.jax_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import say
@@ -78,7 +79,7 @@ def check_run(
         check_positive("target_se", target_se)
 
 
-def check_budget(method: Method, model: pm.Model, max_gradients: int | None) -> Budget | None:
+def check_budget(method: Method, max_gradients: int | None) -> Budget | None:
     """Refuse a bound on gradients that a run cannot keep; None without one.
 
     Raises
@@ -93,12 +94,6 @@ def check_budget(method: Method, model: pm.Model, max_gradients: int | None) -> 
         raise OptionError(
             f"`max_gradients` is not available for {method.name}; {', '.join(able)} take it. Lower "
             "`draws`, `tune` or `chains` instead."
-        )
-    if discrete := discrete_names(model):
-        raise OptionError(
-            f"`max_gradients` is not available for models with discrete free variables ({discrete})"
-            ", whose sweeps and step methods take numbers of evaluations that are not foreseen. "
-            "Lower `draws`, `tune` or `chains` instead, or sum the variables out of the model."
         )
     return Budget(int(max_gradients))
 
@@ -133,6 +128,7 @@ def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
             f"{cls.__name__} has {sorted(known)}, and `pm.sample` takes {sorted(passed_on)}. A "
             "step of your own goes to `pm.sample` itself."
         )
+    known.add("backend")
     return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
 
 
@@ -162,10 +158,15 @@ def prepare_step(
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
         step = build_step(method, model, options)
+    if step.density.uses_jax:
+        options["mp_ctx"] = check_workers(
+            options.get("mp_ctx"), chains=run["chains"], cores=run["cores"], no_fork=NO_FORK
+        )
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
     budget: Budget | None = run.get("budget")
     if budget is not None:
+        budget.searches = step.searches
         budget.check(run["chains"], step.least_share)
         step.search_most = budget.of_search
     store = run.get("store")

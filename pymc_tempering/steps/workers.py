@@ -21,7 +21,8 @@ from pymc_tempering.private import default_cores, start_method
 __all__ = ["check_start_method", "check_workers", "lost_workers", "refuse_before_start"]
 
 _GUARD = 'if __name__ == "__main__":'
-_WAYS_OUT = "pass `cores=1`" + (
+_ONE_PROCESS = "pass `cores=1`"
+_WAYS_OUT = _ONE_PROCESS + (
     ', or `mp_ctx="fork"`' if "fork" in multiprocessing.get_all_start_methods() else ""
 )
 _CONDITIONS = (ast.If, ast.While, ast.Match, ast.IfExp, ast.BoolOp)
@@ -45,7 +46,7 @@ def check_start_method(mp_ctx: Any) -> str:
     return start_method(mp_ctx)
 
 
-def check_workers(mp_ctx: Any, *, chains: int, cores: int | None) -> None:
+def check_workers(mp_ctx: Any, *, chains: int, cores: int | None, no_fork: str = "") -> Any:
     """Refuse a run whose processes could not start, before anything is computed.
 
     Parameters
@@ -53,27 +54,43 @@ def check_workers(mp_ctx: Any, *, chains: int, cores: int | None) -> None:
     mp_ctx : str, multiprocessing context or None
     chains, cores : int
         As for ``pm.sample``.
+    no_fork : str
+        Why processes cannot be forked; empty where they can.
+
+    Returns
+    -------
+    str, multiprocessing context or None
+        What ``pm.sample`` is to be given: `mp_ctx`, unless that is None and would fork in vain.
 
     Raises
     ------
     OptionError
-        If they would run a file again that samples at its top level, or that is none.
+        If they would run a file again that samples at its top level, or that is none; or if they
+        would be forked where they cannot.
     """
-    method = check_start_method(mp_ctx)
-    if method == "fork" or chains == 1 or (default_cores() if cores is None else cores) < 2:
-        return
-    path = _file_run_again()
+    method, ways_out = check_start_method(mp_ctx), _WAYS_OUT
+    if chains == 1 or (default_cores() if cores is None else cores) < 2:
+        return mp_ctx
+    if no_fork:
+        ways_out = _ONE_PROCESS
+        if method == "fork" and mp_ctx is not None:
+            raise OptionError(f"`mp_ctx` is 'fork'. {no_fork}. Take 'spawn', or {ways_out}.")
+        if method == "fork":
+            # a server may have run the program's file, and with it JAX, before it is forked
+            method = mp_ctx = "spawn"
+    path = None if method == "fork" else _file_run_again()
     if path is None:
-        return
+        return mp_ctx
     again = f"Processes that are started by {method!r} run the program again up to its end"
     if not path.is_file():
-        raise OptionError(f"{again}, and {path.name} is no file. Write it to one, or {_WAYS_OUT}.")
+        raise OptionError(f"{again}, and {path.name} is no file. Write it to one, or {ways_out}.")
     line = _line_at_top_level(path)
     if line is not None:
         raise OptionError(
             f"{again}, and line {line} of {path.name} samples without a condition, so that each of "
-            f"them would. Put what starts the run under `{_GUARD}`, or {_WAYS_OUT}."
+            f"them would. Put what starts the run under `{_GUARD}`, or {ways_out}."
         )
+    return mp_ctx
 
 
 def refuse_before_start() -> None:

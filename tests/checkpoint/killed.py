@@ -4,9 +4,11 @@ Forked, they find everything compiled; all that is left of them is what they wro
 may be in processes that are spawned: then one of these kills the run at a moment of its own.
 
 python -m tests.checkpoint.killed    # ten random moments for each method, as a table
+python -m tests.checkpoint.killed --start spawn    # the same, every chain in a spawned process
 """
 
 import argparse
+import multiprocessing
 import os
 import signal
 import sys
@@ -170,20 +172,26 @@ def run_and_die(model, options, at):
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
-def study(name: str, n_kills: int, seed: int) -> Iterator[tuple[int, int, bool, list[str]]]:
+def study(
+    name: str, n_kills: int, seed: int, start: str | None = None
+) -> Iterator[tuple[int, int, bool, list[str]]]:
     """Kill runs at random events, and compare each, continued, with one that was not killed.
 
     Gives the number of the event, how many draws were kept, whether it was killed, and what
-    differs.
+    differs. `start` is how processes of chains are started, by default as the method says.
     """
     model, options, rng = model_of(name), METHODS[name], np.random.default_rng(seed)
+    if start is not None:
+        options = options | {"cores": 2, "mp_ctx": start}
     with tempfile.TemporaryDirectory() as folder:
         counter = Counter()
         # events of the processes of chains are not seen from here
         in_one = {key: value for key, value in options.items() if key != "mp_ctx"} | {"cores": 1}
         kept = with_events(counter, model, in_one | {"resume": Path(folder, "whole")})
         whole = sample(model, **options)
-        most = counter.n // options["cores"]
+        # of a run in several processes, each counts the events of its own chain
+        chains = options.get("max_chains", options["chains"])
+        most = counter.n // (chains if options["cores"] > 1 else 1)
         yield 0, 0, False, different(whole, kept)
         for i in range(n_kills):
             path, at = Path(folder, str(i)), int(rng.integers(1, most))
@@ -197,11 +205,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--start", choices=multiprocessing.get_all_start_methods())
     asked = parser.parse_args()
     write = sys.stdout.write
     write(f"{'method':18s} {'killed':>7s}  {'draws kept at the kills':40s} runs that differ\n")
     for name in asked.methods:
-        (_, _, _, first), *kills = study(name, asked.kills, asked.seed)
+        (_, _, _, first), *kills = study(name, asked.kills, asked.seed, asked.start)
         differ = [found for *_, found in kills if found]
         died = f"{sum(died for _, _, died, _ in kills)}/{len(kills)}"
         counts = " ".join(str(n) for _, n, _, _ in kills)

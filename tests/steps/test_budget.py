@@ -2,14 +2,17 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
+from pymc_tempering.engine.explorers.gibbs import GibbsHamiltonian, GibbsSlice
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.steps.budget import Account, Budget
 from pymc_tempering.steps.parallel import ParallelTempering
-from tests.black_box import black_box
+from tests.black_box import Quadratic, black_box
+from tests.steps.ising import ising
 from tests.steps.test_parallel import by_hand
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
@@ -154,10 +157,6 @@ def test_refusals(model, short):
             pm_temper.sample(model, **({"max_gradients": 50_000} | QUIET | options))
     with pytest.raises(OptionError, match="`max_gradients` is 9, and the first argument is a sto"):
         pm_temper.estimate_logz(short.idata, max_gradients=9)
-    with pm.Model() as discrete:
-        pm.Bernoulli("heads", 0.5)
-    with pytest.raises(OptionError, match=r"discrete free variables \(\['heads'\]\)"):
-        pm_temper.sample(discrete, max_gradients=50_000, **QUIET)
 
 
 def test_the_least_is_what_works(model):
@@ -167,6 +166,65 @@ def test_the_least_is_what_works(model):
     least = int(str(error.value).split("expected ")[1].split(" at")[0].replace(",", ""))
     run = pm_temper.sample(model, max_gradients=least, draws=10, **RUN)
     assert run["posterior"].sizes["draw"] == 10
+
+
+def with_a_count(called):
+    """Model with two discrete entries and a continuous one, which says when it is evaluated."""
+    with pm.Model() as model:
+        up = pm.Bernoulli("up", [0.3, 0.8])
+        level = pm.Normal("level", 0.5, 2.0)
+        pm.Potential("p", Quadratic(called)(pt.stack([level + up[0], 3.0 * up[1]])))
+    return model
+
+
+@pytest.mark.parametrize("explorer", ["slice", "hamiltonian"])
+def test_gibbs_sweeps_are_counted_too(explorer):
+    calls = []
+    options = {"max_gradients": LITTLE, "draws": 600, "scans_per_draw": 20, "explorer": explorer}
+    estimate = pm_temper.estimate_logz(with_a_count(calls.append), **(RUN | options))
+    (doubt,) = limit(estimate)
+    spent = doubt.measured["gradients"]
+    assert 0.7 * LITTLE < spent <= LITTLE
+    # less the draws that one chain made more than the other
+    assert 0.9 * spent < sum(estimate.gradients.values()) <= spent
+    assert spent <= len(calls) < spent + 100
+    assert estimate.gradients["search"] == 0
+
+
+def test_the_longest_sweep():
+    supports = ((0, -1, 5), (2, 0, 2))
+    assert GibbsSlice(supports=supports, n_updates=7).most_evaluations(5) == 5 + 3 * 12
+    assert GibbsSlice(supports=supports).most_evaluations(2) == 5
+    assert GibbsHamiltonian(supports=supports, max_steps=8).most_evaluations(5) == 5 + 8 + 2
+
+
+def test_the_least_for_discrete_variables():
+    """No part is kept back for a search, which a path from the prior does not need."""
+    with pytest.raises(OptionError) as error:
+        pm_temper.sample(ising(), max_gradients=10, **RUN)
+    least = int(str(error.value).split("expected ")[1].split(" at")[0].replace(",", ""))
+    with pytest.raises(OptionError, match=f"expected {least:,} at least"):
+        pm_temper.sample(ising(), max_gradients=least - 1, **RUN)
+    run = pm_temper.sample(ising(), max_gradients=least, draws=10, **RUN)
+    assert run["posterior"].sizes["draw"] == 10
+    limited, free = (
+        pm_temper.sample(ising(), draws=10, **RUN, **options)
+        for options in ({"max_gradients": 10**6}, {})
+    )
+    np.testing.assert_array_equal(limited["posterior"]["up"], free["posterior"]["up"])
+
+
+def test_the_plan_of_sweeps_names_the_limit(capsys):
+    run = {"draws": 5, "tune": 5, "chains": 1, "cores": 1, "random_seed": 1}
+    pm_temper.sample(ising(), max_gradients=20_000, **run)
+    assert "No more than 20,000 evaluations (`max_gradients`)." in capsys.readouterr().out
+    pm_temper.sample(ising(), **run)
+    assert "No more than" not in capsys.readouterr().out
+
+
+def test_step_methods_of_pymc_have_no_bound():
+    with pytest.raises(OptionError, match=r"not available for BinaryGibbsMetropolis \(up\)"):
+        pm_temper.sample(ising(), explorer="pymc", max_gradients=50_000, **RUN)
 
 
 def test_a_search_that_took_more_than_its_part():

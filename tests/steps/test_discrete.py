@@ -12,7 +12,10 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.explorers.gibbs import GibbsHamiltonian, GibbsSlice
 from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.model import compile as compile_module
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.freeze import starting_points
+from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.steps.discrete import discrete_step
@@ -98,6 +101,35 @@ def test_a_density_of_discrete_values_is_for_who_says_so():
     # also after it was compiled once
     with pytest.raises(ModelError, match="are discrete"):
         compile_density(model)
+
+
+def test_compiled_code_is_checked_at_several_discrete_states(monkeypatch):
+    """One that is wrong wherever a spin is not as in the initial state is noticed."""
+    seen = []
+
+    def wrong(*given):
+        code = machine_code(*given)
+
+        def called(z, gradient):
+            seen.append(z[: STATES.shape[1]])
+            return code.called(z, gradient) + 0.1 * (seen[-1] != seen[0])
+
+        return code._replace(called=called)
+
+    monkeypatch.setattr(compile_module, "machine_code", wrong)
+    with pytest.raises(ModelError, match="compiled log density is not that of this model"):
+        compile_density(ising(), discrete=True)
+
+
+def test_starting_points_are_within_the_supports():
+    supports = ((1, -3, 8), (2, 2, 1))
+    points = starting_points(np.array([0.5, 4.0, 2.0]), 0, supports)
+    assert points[0].tolist() == [0.5, 4.0, 2.0]
+    assert len(set(points[:, 0])) == len(points)
+    values = points[1:, 1]
+    assert len(set(values)) > 3
+    assert np.isin(values, np.arange(-3, 5)).all()
+    assert (points[:, 2] == 2.0).all()
 
 
 @pytest.mark.statistical

@@ -61,6 +61,10 @@ class GibbsHamiltonian(Hamiltonian):
         """The compiled move."""
         return gibbs_hamiltonian_move
 
+    def most_evaluations(self, dim: int) -> int:
+        """Those of a sweep, and of the longest trajectory."""
+        return _of_sweep(self.supports) + super().most_evaluations(dim - len(self.supports))
+
 
 @dataclass(frozen=True)
 class GibbsSlice(Slice):
@@ -79,6 +83,15 @@ class GibbsSlice(Slice):
     def move(self) -> Any:
         """The compiled move."""
         return gibbs_slice_move
+
+    def most_evaluations(self, dim: int) -> int:
+        """Those of a sweep, and twice what slices take of all other coordinates on average."""
+        return _of_sweep(self.supports) + Slice().most_evaluations(dim - len(self.supports))
+
+
+def _of_sweep(supports: tuple[Support, ...]) -> int:
+    """Evaluations of a sweep: of all values but the present one of every entry."""
+    return sum(n_values - 1 for _, _, n_values in supports)
 
 
 @compiled
