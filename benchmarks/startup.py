@@ -2,10 +2,13 @@
 
     make startup
     python benchmarks/startup.py --cases radon --methods pymc_tempering
+    python benchmarks/startup.py --cases radon --functions 20
 
 CPU seconds of a fresh process with empty caches, by what they go to, and the sum of a second
 process that finds the caches of the first. This package: a default run of
 :func:`~pymc_tempering.estimate_logz`. nutpie: 1000 draws of one chain after its default tuning.
+With ``--functions``, the functions that took numba longest in a default run of this package, each
+without those that it calls.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +36,7 @@ class PhaseClock:
 
     def __init__(self):
         self.seconds = dict.fromkeys(PHASES, 0.0)
+        self.functions, self.stack = Counter(), []
         self.phase, self.last, self.depth = "imports", time.process_time(), 0
 
     def listen(self):
@@ -43,8 +48,11 @@ class PhaseClock:
         class Listener(event.Listener):
             def on_start(self, event):
                 clock.compile_begins()
+                function = event.data["dispatcher"].py_func
+                clock.turn_to_function(f"{function.__module__}.{function.__qualname__}")
 
             def on_end(self, event):
+                clock.turn_to_function(None)
                 clock.compile_ends()
 
         event.register("numba:compile", Listener())
@@ -55,6 +63,17 @@ class PhaseClock:
         self.seconds[self.phase] += now - self.last
         self.last, former, self.phase = now, self.phase, phase
         return former
+
+    def turn_to_function(self, name):
+        """Credit the function so far, and go on with another or, for None, with its caller."""
+        now = time.process_time()
+        if self.stack:
+            self.functions[self.stack[-1]] += now - self.since
+        self.since = now
+        if name is None:
+            self.stack.pop()
+        else:
+            self.stack.append(name)
 
     def compile_begins(self):
         """Of one function, maybe within another's."""
@@ -125,7 +144,7 @@ def measure(case, method):
     clock.phase = imported
     run(model, clock)
     clock.turn_to("the rest")
-    print(json.dumps(clock.seconds))
+    print(json.dumps(clock.seconds | {"functions": clock.functions}))
 
 
 def in_own_process(case, method, cache):
@@ -138,13 +157,29 @@ def in_own_process(case, method, cache):
     )  # fmt: skip
     if done.returncode:
         raise SystemExit(f"{case}, {method}: {done.stderr.strip().splitlines()[-1]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    seconds = json.loads(done.stdout.splitlines()[-1])
+    return seconds, Counter(seconds.pop("functions"))
+
+
+def print_functions(case, n):
+    """Print a table of the `n` functions that took longest to compile, and the sum of all."""
+    from figures import table
+
+    with tempfile.TemporaryDirectory() as cache:
+        seconds, functions = in_own_process(case, METHODS[0], cache)
+    package = sum(s for name, s in functions.items() if name.startswith("pymc_tempering."))
+    lines = [[name, f"{s:.2f}"] for name, s in functions.most_common(n)]
+    lines += [["this package's, together", f"{package:.2f}"],
+              ["all functions", f"{functions.total():.2f}"],
+              ["the whole process", f"{sum(seconds.values()):.2f}"]]  # fmt: skip
+    table(f"CPU seconds by compiled function, {case}", ["function", "seconds"], lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", help="separated by commas; default: all that are here")
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--functions", type=int, metavar="N", help="the N slowest, case by case")
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -156,15 +191,19 @@ def main():
     from peer_methods import installed
     from peer_models import available
 
-    if "nutpie" in methods:
+    if "nutpie" in methods and not args.functions:
         installed("nutpie")
     cases = args.cases.split(",") if args.cases else [c for c in CASES if c in available()[0]]
+    if args.functions:
+        for case in cases:
+            print_functions(case, args.functions)
+        return
     args.record.parent.mkdir(parents=True, exist_ok=True)
     lines = []
     for case in cases:
         for method in methods:
             with tempfile.TemporaryDirectory() as cache:
-                cold, warm = (in_own_process(case, method, cache) for _ in range(2))
+                cold, warm = (in_own_process(case, method, cache)[0] for _ in range(2))
             row = {"case": case, "method": method, "cold": cold, "second": warm}
             with args.record.open("a") as file:
                 file.write(json.dumps(row) + "\n")

@@ -11,13 +11,16 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numba
 
 from pymc_tempering.private import (
     cache_locators,
+    keep_apart,
+    keep_inside,
     locator_file,
     no_reference_counts,
     set_cache_locators,
@@ -95,7 +98,49 @@ def _install() -> None:
     set_cache_locators(keyed + ours + [c for c in present if c not in keyed])
 
 
-def compiled(function: Any = None, /, *, borrows: bool = False, **options: Any) -> Any:
+class _Load(NamedTuple):
+    """Compile a function of the package for given types, or load it from disk."""
+
+    module: str
+    name: str
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> None:
+        getattr(import_module(self.module), self.name).compile(self.arguments)
+
+
+def _keep_apart(function: Any) -> None:
+    plain = function.py_func
+    module, name = plain.__module__, plain.__qualname__
+
+    # a caller on disk must find the code that it was compiled for under this name, or none
+    def symbol(arguments: tuple[Any, ...]) -> str:
+        digest = source_digest(plain.__code__.co_filename)
+        key = hashlib.sha256(f"{digest} {arguments}".encode()).hexdigest()
+        return f"{module}.{name}.{key[:32]}"
+
+    keep_apart(function, symbol, lambda arguments: _Load(module, name, arguments))
+
+
+@overload
+def compiled(function: Callable[..., Any], /) -> Any: ...
+
+
+@overload
+def compiled(
+    *, borrows: bool = False, apart: bool = False, inside: bool = False, **options: Any
+) -> Callable[[Callable[..., Any]], Any]: ...
+
+
+def compiled(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    borrows: bool = False,
+    apart: bool = False,
+    inside: bool = False,
+    **options: Any,
+) -> Any:
     """Compile a function with numba, without the interpreter's lock, and keep it on disk.
 
     Parameters
@@ -104,6 +149,13 @@ def compiled(function: Any = None, /, *, borrows: bool = False, **options: Any) 
     borrows : bool
         Whether the function only reads and writes arrays that it was given, and neither makes nor
         returns any. Nothing then counts references, which costs as much as a cheap gradient.
+    apart : bool
+        Whether compiled callers call the function where it is. Otherwise its code becomes part of
+        theirs, and is compiled again with each of them and with their callers, which for a function
+        that is too large to be inlined is all for nothing.
+    inside : bool
+        Whether only compiled functions call it, as a rule: what Python calls it by is then made
+        when Python does, as tests do, and not kept on disk.
     **options
         Further options of :func:`numba.njit`, such as ``fastmath``.
 
@@ -115,7 +167,17 @@ def compiled(function: Any = None, /, *, borrows: bool = False, **options: Any) 
     """
     if borrows:
         options |= no_reference_counts()
-    decorate: Callable[[Any], Any] = numba.njit(nogil=True, cache=True, **options)
+    # no function is called from C; `numba.cfunc` makes its own
+    options |= {"no_cfunc_wrapper": True, "no_cpython_wrapper": inside}
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        made = numba.njit(nogil=True, cache=True, **options)(function)
+        if inside:
+            keep_inside(made)
+        if apart:
+            _keep_apart(made)
+        return made
+
     return decorate if function is None else decorate(function)
 
 

@@ -1,5 +1,6 @@
 """Kernels on disk: a change anywhere below a function takes its machine code out of use."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -52,18 +53,25 @@ def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
         shutil.copy(PACKAGE / name, root / name)
     (root / "upper.py").write_text(
         "from pymc_tempering.jit import compiled\n"
-        "from pymc_tempering.lower import lower\n\n"
-        "@compiled\ndef upper(x):\n    return lower(x)\n"
+        "from pymc_tempering.lower import apart, lower\n\n"
+        "@compiled\ndef upper(x):\n    return lower(x) + apart(x)\n"
     )
+    beside = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     printed = []
     for factor in (2.0, 2.0, 5.0):
         (root / "lower.py").write_text(
             "from pymc_tempering.jit import compiled\n\n"
-            f"@compiled\ndef lower(x):\n    return {factor} * x\n"
+            f"@compiled\ndef lower(x):\n    return {factor} * x\n\n"
+            f"@compiled(apart=True, inside=True)\ndef apart(x):\n    return -0.5 * {factor} * x\n"
         )
+        # what a caller on disk refers to need not be there any more, or be of another process
+        for file in root.glob("__pycache__/lower.apart*"):
+            file.unlink()
         done = subprocess.run(
-            [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
+            [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True,
+            check=True, env=beside,
+        )  # fmt: skip
         printed.append(float(done.stdout))
-    assert printed == [2.0, 2.0, 5.0]
+    assert printed == [1.0, 1.0, 2.5]
     assert list((root / "__pycache__").glob("upper.upper*.nbi"))
+    assert list((root / "__pycache__").glob("lower.apart*.nbi"))

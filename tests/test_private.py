@@ -1,6 +1,7 @@
 """Each hook into a private part has a test here, whose name says which one a release broke."""
 
 import ast
+import functools
 import multiprocessing
 import pickle
 from importlib import import_module
@@ -98,6 +99,65 @@ def test_address_of_compiled():
     address = private.address_of_compiled(plus, signature)
     assert address == private.address_of_compiled(plus, signature) != 0
     assert plus.signatures == [signature]
+
+
+def test_bounded_integer():
+    """The integers, and the generator behind them, are those of ``integers``."""
+    bounded = private.bounded_integer()
+
+    @numba.njit
+    def draw(rng, most):
+        return bounded(rng.bit_generator, most)
+
+    mine, theirs = np.random.default_rng(3), np.random.default_rng(3)
+    bounds = [1, 2, 6, 1000, 3_000_000_000, 2**32 - 2] * 20
+    assert [draw(mine, most) for most in bounds] == [theirs.integers(most + 1) for most in bounds]
+    assert mine.random() == theirs.random()
+
+
+def compiled_code(function):
+    [code] = function.inspect_llvm().values()
+    return code
+
+
+def test_keep_apart():
+    """A caller has the name and no code of what it calls, and loads it when it is loaded."""
+
+    @numba.njit
+    def cube(x):
+        return x * x * x
+
+    @numba.njit
+    def shifted(x):
+        return cube(x) + 1.0
+
+    def load(arguments):
+        return functools.partial(cube.compile, arguments)
+
+    private.keep_apart(cube, lambda arguments: f"test_private.cube.{arguments[0]}", load)
+    assert shifted(3.0) == 28.0
+    declared = [line for line in compiled_code(shifted).splitlines() if "test_private.cube" in line]
+    assert any(line.startswith("declare") for line in declared)
+    assert "fmul" in compiled_code(cube)
+    assert "fmul" not in compiled_code(shifted)
+    [result] = shifted.overloads.values()
+    assert [loaded.args for loaded in result.reload_init] == [((numba.types.float64,),)]
+
+
+def test_keep_inside():
+    """Compiled functions call the function itself, and Python a caller of it."""
+    square = numba.njit(no_cpython_wrapper=True)(lambda x: x * x)
+    private.keep_inside(square)
+
+    @numba.njit
+    def shifted(x):
+        return square(x) + 1.0
+
+    assert shifted(3.0) == 10.0
+    assert "cpython" not in compiled_code(square)
+    assert "cpython" in compiled_code(shifted)
+    assert square(4.0) == 16.0
+    assert square(2) == 4
 
 
 def test_is_circular():

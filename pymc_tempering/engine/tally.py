@@ -77,7 +77,7 @@ def zero_density_by_level(counts: IntArray) -> IntArray:
     return missed + counts[:, ZERO_DENSITIES]
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def count_move(counts: IntArray, move: Move, at_target: bool) -> None:
     """Count the outcome of one move.
 
@@ -98,7 +98,7 @@ def count_move(counts: IntArray, move: Move, at_target: bool) -> None:
         counts[ZERO_DENSITIES] += 1
 
 
-@compiled
+@compiled(borrows=True)
 def count_reference_draw(counts: IntArray, delta: float, bad_gradient: bool) -> None:
     """Count an independent draw from the reference, at which ``delta`` (nats) was evaluated."""
     counts[EVALUATIONS] += 1

@@ -209,12 +209,12 @@ def _objective(
     """Return objective, ``sum of probabilities - n`` (minus its gradient) and its curvature."""
     total = np.zeros(betas.size)
     products = np.zeros((betas.size, betas.size))
-    value = _accumulate(delta, betas, np.log(n) - c, total, products)
+    value = _accumulate(delta, betas, np.log(n) - c, total, products, np.empty(betas.size))
     products += np.tril(products, -1).T
     return value + float(n @ c), total - n, np.diag(total) - products
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _level_probability(
     delta: float, betas: FloatArray, offset: FloatArray, probability: FloatArray
 ) -> tuple[float, int, int]:
@@ -242,17 +242,20 @@ def _level_probability(
     return top + math.log(total), first, stop
 
 
-@compiled
+@compiled(borrows=True)
 def _accumulate(
     delta: FloatArray,
     betas: FloatArray,
     offset: FloatArray,
     total: FloatArray,
     products: FloatArray,
+    probability: FloatArray,
 ) -> float:
-    """Add up probabilities and the lower triangle of their products; return the log normalisers."""
+    """Add up probabilities and the lower triangle of their products; return the log normalisers.
+
+    ``probability``, of shape (n_levels,), is overwritten.
+    """
     # No BLAS: its threads, started for such narrow blocks, cost twenty times the arithmetic.
-    probability = np.empty(betas.size)
     value = 0.0
     for i in range(delta.size):
         log_sum, first, stop = _level_probability(delta[i], betas, offset, probability)

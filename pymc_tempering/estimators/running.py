@@ -21,7 +21,7 @@ _N_BATCHES = 32
 _LEAST_BATCHES = 4
 
 
-@compiled
+@compiled(borrows=True)
 def _accumulate(log_weights: FloatArray, peak: FloatArray, sums: FloatArray, batch: int) -> None:
     for k in range(peak.size):
         highest = -np.inf
@@ -43,14 +43,21 @@ def _accumulate(log_weights: FloatArray, peak: FloatArray, sums: FloatArray, bat
         sums[batch, k] += total
 
 
-@compiled
+@compiled(borrows=True)
 def _estimate(
-    peak: FloatArray, sums: FloatArray, signs: FloatArray, n_scans: float, per_batch: float, n: int
+    peak: FloatArray,
+    sums: FloatArray,
+    signs: FloatArray,
+    n_scans: float,
+    per_batch: float,
+    influence: FloatArray,
 ) -> tuple[float, float]:
-    log_z = 0.0
-    influence = np.zeros(n)
+    log_z, n = 0.0, influence.size
     for k in range(peak.size):
-        mean = sums[:, k].sum() / n_scans
+        total = 0.0
+        for b in range(sums.shape[0]):
+            total += sums[b, k]
+        mean = total / n_scans
         if mean <= 0.0:
             return np.nan, np.nan
         log_z += signs[k] * (peak[k] + np.log(mean))
@@ -58,7 +65,10 @@ def _estimate(
             influence[b] += signs[k] * sums[b, k] / (per_batch * mean)
     if n < _LEAST_BATCHES:
         return log_z, np.nan
-    centre = influence.sum() / n
+    total = 0.0
+    for b in range(n):
+        total += influence[b]
+    centre = total / n
     square = 0.0
     for b in range(n):
         square += (influence[b] - centre) ** 2
@@ -129,7 +139,9 @@ class RunningLogZ(Stateful):
         self.n_scans += len(log_weights)
         n_full = self.n_blocks // self.blocks_per_batch
         per_batch = self.blocks_per_batch * self.n_scans / self.n_blocks
-        log_z, se = _estimate(self.peak, self.sums, self.signs, self.n_scans, per_batch, n_full)
+        log_z, se = _estimate(
+            self.peak, self.sums, self.signs, self.n_scans, per_batch, np.zeros(n_full)
+        )
         if n_full == _N_BATCHES:
             self.sums[: n_full // 2] = self.sums[::2] + self.sums[1::2]
             self.sums[n_full // 2 :] = 0.0

@@ -32,7 +32,7 @@ _SUFFICIENT, _FLATTER = 1e-4, 0.9
 _MOST_TRIALS = 20
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _value(at: tuple[int, FloatArray, FloatArray], u: FloatArray, work: FloatArray) -> float:
     """Log density at ``u``, ``-inf`` where a gradient is not finite; fills ``work[0]`` with that.
 
@@ -48,7 +48,7 @@ def _value(at: tuple[int, FloatArray, FloatArray], u: FloatArray, work: FloatArr
     return value if math.isfinite(check) else -np.inf
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _dot(a: FloatArray, b: FloatArray) -> float:
     total = 0.0
     for i in range(a.size):
@@ -56,33 +56,34 @@ def _dot(a: FloatArray, b: FloatArray) -> float:
     return total
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _copy(out: FloatArray, given: FloatArray) -> None:
     for i in range(out.size):
         out[i] = given[i]
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _scale(out: FloatArray, factor: float) -> None:
     for i in range(out.size):
         out[i] *= factor
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _move(out: FloatArray, origin: FloatArray, factor: float, direction: FloatArray) -> None:
     """Fill ``out`` with a point on a line; it may be ``origin``."""
     for i in range(out.size):
         out[i] = origin[i] + factor * direction[i]
 
 
-@compiled
-def _newton_like(grad: FloatArray, pairs: FloatArray, n_pairs: int, direction: FloatArray) -> None:
+@compiled(borrows=True, apart=True, inside=True)
+def _newton_like(
+    grad: FloatArray, pairs: FloatArray, alpha: FloatArray, n_pairs: int, direction: FloatArray
+) -> None:
     """Fill ``direction`` with the inverse curvature of the kept pairs times the gradient.
 
     The two loops of Nocedal (1980). ``pairs[0]`` are steps, ``pairs[1]`` decreases of the gradient,
-    in rings of which pair ``j`` is at ``j % MEMORY``.
+    in rings of which pair ``j`` is at ``j % MEMORY``; ``alpha`` is overwritten.
     """
-    alpha = np.empty(MEMORY)
     _copy(direction, grad)
     first = max(0, n_pairs - MEMORY)
     for j in range(n_pairs - 1, first - 1, -1):
@@ -98,7 +99,7 @@ def _newton_like(grad: FloatArray, pairs: FloatArray, n_pairs: int, direction: F
         _move(direction, direction, factor, s)
 
 
-@compiled
+@compiled(borrows=True, apart=True, inside=True)
 def _step(
     at: tuple[int, FloatArray, FloatArray],
     u: FloatArray,
@@ -137,25 +138,30 @@ def _step(
     return reached, _MOST_TRIALS + 1
 
 
-@compiled
+@compiled(borrows=True, apart=True, inside=True)
 def _climb(
-    at: tuple[int, FloatArray, FloatArray], u: FloatArray, most: int, path: FloatArray
+    at: tuple[int, FloatArray, FloatArray],
+    u: FloatArray,
+    most: int,
+    path: FloatArray,
+    scratch: tuple[FloatArray, FloatArray, FloatArray],
 ) -> tuple[float, int, bool]:
     """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
 
     The first positions go into the rows of ``path``, the last one into those that are left.
+    ``scratch`` are arrays of shapes (6, D), (2, MEMORY, D) and (MEMORY,).
     """
     dim = u.size
-    work = np.empty((3, dim))
-    pairs = np.empty((2, MEMORY, dim))
-    grad, direction, trial = np.empty(dim), np.empty(dim), np.empty(dim)
+    work, pairs, alpha = scratch
+    grad, direction, trial = work[3], work[4], work[5]
     value = _value(at, u, work)
-    n_gradients, n_pairs, n_steps = 1, 0, 0
+    # what takes a 0 that is written out is compiled for it too
+    n_gradients, n_pairs, n_steps = 1, np.int64(0), 0
     _copy(grad, work[0])
     for n in range(path.shape[0]):
         _copy(path[n], u)
     while math.isfinite(value) and n_gradients < most:
-        _newton_like(grad, pairs, n_pairs, direction)
+        _newton_like(grad, pairs, alpha, n_pairs, direction)
         slope = _dot(grad, direction)
         if n_pairs == 0:
             # nothing is known of the curvature: at most one unit in each coordinate or so
@@ -170,7 +176,7 @@ def _climb(
             if n_pairs == 0:
                 return value, n_gradients, True
             # what is remembered may be of another place
-            n_pairs = 0
+            n_pairs = np.int64(0)
             continue
         _move(direction, trial, -1.0, u)
         _move(grad, grad, -1.0, work[0])
@@ -187,16 +193,17 @@ def _climb(
     return value, n_gradients, False
 
 
-@compiled
+@compiled(borrows=True)
 def _climb_each(
     at: tuple[int, FloatArray, FloatArray],
     u: FloatArray,
     most: int,
     path: FloatArray,
+    scratch: tuple[FloatArray, FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
     for n in range(u.shape[0]):
-        value, n_gradients, ended = _climb(at, u[n], most, path)
+        value, n_gradients, ended = _climb(at, u[n], most, path, scratch)
         out[n, 0] = value
         out[n, 1] = n_gradients
         out[n, 2] = ended
@@ -262,8 +269,10 @@ def ascend(
     """
     u = np.ascontiguousarray(coordinates.to_base(starts))
     out, path = np.empty((len(u), 3)), np.empty((n_path, density.dim))
-    mean, rows = coordinates.base.mean, coordinates.rows
-    _climb_each((density.address, mean, rows), u, most_gradients, path, out)
+    # writeable, as those of a path are: what takes either is compiled for one of them alone
+    mean, rows = np.array(coordinates.base.mean), np.array(coordinates.rows)
+    scratch = np.empty((6, density.dim)), np.empty((2, MEMORY, density.dim)), np.empty(MEMORY)
+    _climb_each((density.address, mean, rows), u, most_gradients, path, scratch, out)
     return Ascents(
         coordinates.from_base(u), out[:, 0], int(out[:, 1].sum()), out[:, 2] > 0.5,
         coordinates.from_base(path),

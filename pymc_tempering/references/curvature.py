@@ -28,7 +28,7 @@ _LEAST_CURVATURE = 1e-4
 _SADDLE = 1e-2
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _fall(value: float, above: float, below: float, rise: float) -> float:
     """Nats by which the density falls over a step; beside an edge of the support of one side."""
     if math.isfinite(above) and math.isfinite(below):
@@ -41,7 +41,7 @@ def _fall(value: float, above: float, below: float, rise: float) -> float:
     return math.inf if math.isnan(fall) else fall
 
 
-@compiled
+@compiled(borrows=True)
 def _second_differences(
     address: int,
     z: FloatArray,
@@ -50,10 +50,16 @@ def _second_differences(
     wanted_fall: float,
     precision: FloatArray,
     here: FloatArray,
+    work: FloatArray,
 ) -> int:
-    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients."""
+    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients.
+
+    ``work``, of shape (3, D), is overwritten.
+    """
     dim = z.size
-    there, up, down = z.copy(), np.empty(dim), np.empty(dim)
+    there, up, down = work[0], work[1], work[2]
+    for i in range(dim):
+        there[i] = z[i]
     value = call_density(address, there, here)
     n_gradients = 1
     for i in range(dim):
@@ -138,8 +144,9 @@ def curvature_at(
     steps = 0.3 * units
     precision, gradient = np.empty((z.size, z.size)), np.empty(z.size)
     n_gradients = _second_differences(
-        density.address, np.array(z), steps, _LONGEST * units, fall, precision, gradient
-    )
+        density.address, np.array(z), steps, _LONGEST * units, fall, precision, gradient,
+        np.empty((3, z.size)),
+    )  # fmt: skip
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
     if not 1 < z.size <= MAX_FULL_RANK_DIM:

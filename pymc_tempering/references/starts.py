@@ -44,7 +44,8 @@ class Starts(NamedTuple):
 
 
 def _at(density: Density, points: FloatArray) -> tuple[Starts, BoolArray]:
-    points = np.ascontiguousarray(points)
+    # writeable, as all other callers': compiled once
+    points = np.array(points, order="C")
     values, grads = np.empty(len(points)), np.empty(points.shape)
     call_density_at(density.address, points, values, grads)
     fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)

@@ -80,7 +80,7 @@ class AnnealingTally(NamedTuple):
     target_accept: float
 
 
-@compiled
+@compiled(borrows=True)
 def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generator) -> None:
     """Replace a part ``gamma`` of the momentum's power, which leaves N(0, I) invariant.
 
@@ -100,13 +100,13 @@ def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generato
         momentum[i] = keep * momentum[i] + noise * rng.standard_normal()
 
 
-@compiled
+@compiled(inline="always")
 def kept_momentum(replicas: Replicas) -> FloatArray:
     """Momentum of the particle, kept from one transition to the next; shape (D,)."""
     return replicas.work[_KEPT]
 
 
-@compiled
+@compiled(borrows=True)
 def persistent_move(
     path: Path,
     beta: float,
@@ -145,7 +145,7 @@ def persistent_move(
     return Move(rate, rate, status, proposal.n_evaluations, proposal.n_bad_gradients)
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def random_walk_move(
     path: Path,
     beta: float,
@@ -178,7 +178,7 @@ def random_walk_move(
     return Move(rate, rate, ACCEPTED, 1, int(trial.bad_gradient))
 
 
-@compiled
+@compiled(borrows=True, apart=True)
 def annealing_transition(
     reverse: bool,
     level: int,

@@ -38,14 +38,14 @@ class TargetMove(NamedTuple):
     scale: float
 
 
-@compiled
+@compiled(borrows=True)
 def _draw_momentum(replicas: Replicas, rng: np.random.Generator) -> None:
     momentum = kept_momentum(replicas)
     for i in range(momentum.shape[0]):
         momentum[i] = rng.standard_normal()
 
 
-@compiled
+@compiled(borrows=True, apart=True)
 def anneal_forward(
     path: Path,
     moves: AnnealingMoves,
@@ -90,7 +90,7 @@ def anneal_forward(
     return log_weight
 
 
-@compiled
+@compiled(borrows=True, apart=True)
 def anneal_reverse(
     path: Path,
     moves: AnnealingMoves,
@@ -127,7 +127,7 @@ def anneal_reverse(
     return log_weight
 
 
-@compiled
+@compiled(borrows=True)
 def anneal_ensemble(
     reverse: bool,
     path: Path,
@@ -176,7 +176,7 @@ def anneal_ensemble(
             positions[particle, i] = replicas.u[0, i]
 
 
-@compiled
+@compiled(borrows=True)
 def target_chain(
     path: Path,
     target_move: TargetMove,

@@ -56,7 +56,7 @@ class AnnealingLog(NamedTuple):
     reference_draws: FloatArray
 
 
-@compiled
+@compiled(borrows=True)
 def annealing_scans(
     path: Path,
     moves: AnnealingMoves,

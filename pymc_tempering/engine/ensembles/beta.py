@@ -62,7 +62,7 @@ def piece_masses(
     return log_sum_exp(log_masses)
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _draw_category(log_masses: FloatArray, log_total: float, uniform: float) -> int:
     total = 0.0
     last = 0
@@ -139,7 +139,7 @@ def level_masses(
     return log_sum_exp(log_masses)
 
 
-@compiled
+@compiled(borrows=True)
 def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generator) -> int:
     """Draw a level from its conditional given the position, independently of the present one.
 
@@ -152,7 +152,7 @@ def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generato
     return _draw_category(log_masses, log_total, rng.random())
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def neighbour_level(level: int, log_masses: FloatArray, rng: np.random.Generator) -> int:
     """Metropolis step to one of the two neighbouring levels, up or down with equal probability.
 
@@ -175,7 +175,7 @@ def neighbour_level(level: int, log_masses: FloatArray, rng: np.random.Generator
     return level
 
 
-@compiled
+@compiled(borrows=True)
 def exchange_probability(
     delta: float, log_total: float, target_delta: float, target_log_total: float
 ) -> float:

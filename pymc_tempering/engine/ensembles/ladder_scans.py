@@ -77,7 +77,7 @@ class LadderRecord(NamedTuple):
     from_component: IntArray
 
 
-@compiled
+@compiled(borrows=True, apart=True, inside=True)
 def ladder_scans(
     path: Path,
     explorer: Explorer,
@@ -138,7 +138,7 @@ def ladder_scans(
                 record.target_positions[scan, i] = replicas.u[replica_at[n_levels - 1], i]
 
 
-@compiled
+@compiled(borrows=True)
 def ladder_scans_of_tuples(
     path: tuple[Any, ...],
     explorer: tuple[Any, ...],

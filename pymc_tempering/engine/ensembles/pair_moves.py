@@ -107,7 +107,7 @@ class PairLog(NamedTuple):
     reference_draws: FloatArray
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def scale_at(beta: float, grid: FloatArray, scales: FloatArray) -> tuple[float, int]:
     """Scale of moves at any beta, log-linear between grid points, and the nearest grid point.
 
@@ -132,7 +132,7 @@ def scale_at(beta: float, grid: FloatArray, scales: FloatArray) -> tuple[float, 
     return size, k if t <= 0.5 else k + 1
 
 
-@compiled
+@compiled(borrows=True, apart=True)
 def move(
     path: Path,
     explorer: Explorer,
@@ -164,7 +164,7 @@ def move(
     return outcome.acceptance_rate
 
 
-@compiled
+@compiled(borrows=True)
 def move_target(
     path: Path,
     explorer: Explorer,
@@ -182,7 +182,7 @@ def move_target(
     )
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def exchange(pair: Pair, counts: IntArray) -> None:
     """Let z and y exchange positions, and count a tempered restart.
 
@@ -204,7 +204,7 @@ def exchange(pair: Pair, counts: IntArray) -> None:
         last_end[arrived] = 2
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def visit_reference(pair: Pair, row: int, counts: IntArray) -> None:
     """Note that a position is at the reference, and count a round trip if it was at the target."""
     if pair.last_end[row] == 3:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
@@ -22,7 +23,7 @@ SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 DEO, SEO, SWEEP, ALTERNATING = 0, 1, 2, 3
 
 
-@compiled
+@compiled(borrows=True)
 def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> float:
     """Metropolis probability of exchanging the replicas of two neighbouring levels.
 
@@ -42,7 +43,7 @@ def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> f
     return 1.0 if exponent >= 0.0 else np.exp(exponent)
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def attempt_swap(
     i: int,
     betas: FloatArray,
@@ -70,7 +71,7 @@ def attempt_swap(
     return False
 
 
-@compiled
+@compiled(borrows=True)
 def swap_sweep(
     scheme: int,
     scan: int,
@@ -96,7 +97,7 @@ def swap_sweep(
     """
     n_pairs = betas.shape[0] - 1
     if scheme in (DEO, SEO):
-        parity = scan % 2 if scheme == DEO else rng.integers(0, 2)
+        parity = scan % 2 if scheme == DEO else draw_below(2, rng)
         for i in range(parity, n_pairs, 2):
             attempt_swap(i, betas, delta, replica_at, rng.random())
     elif scheme == ALTERNATING and scan % 2 == 1:
@@ -107,7 +108,7 @@ def swap_sweep(
             attempt_swap(i, betas, delta, replica_at, rng.random())
 
 
-@compiled
+@compiled(borrows=True)
 def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> None:
     """Count round trips and tempered restarts after a round of swaps.
 

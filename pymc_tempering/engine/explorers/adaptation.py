@@ -58,7 +58,7 @@ def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
     return state
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, inside=True)
 def update_dual_averaging(
     row: FloatArray, acceptance_rate: float, target_accept: float, log_max_step: float
 ) -> float:
@@ -83,7 +83,7 @@ def update_dual_averaging(
     return np.exp(log_step)
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, inside=True)
 def adapt_scale(adaptation: Adaptation, k: int, signal: float, explorer: Explorer) -> None:
     """Update scale ``k`` after a move of an explorer, if it is being tuned."""
     if adaptation.dual_averaging.shape[0] > 0:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, draw_trajectory, propose
 from pymc_tempering.engine.explorers.slice import Slice, update_coordinate
+from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -94,7 +95,7 @@ def _of_sweep(supports: tuple[Support, ...]) -> int:
     return sum(n_values - 1 for _, _, n_values in supports)
 
 
-@compiled
+@compiled(borrows=True)
 def _redraw(
     path: Path,
     beta: float,
@@ -126,7 +127,7 @@ def _redraw(
     return n_values - 1, n_bad
 
 
-@compiled
+@compiled(borrows=True, apart=True, inside=True)
 def _sweep(
     path: Path,
     beta: float,
@@ -140,7 +141,7 @@ def _sweep(
     for i in range(position.shape[0]):
         position[i] = replicas.u[row, i]
     n_evaluations, n_bad = 0, 0
-    first = rng.integers(0, supports.shape[0])
+    first = draw_below(supports.shape[0], rng)
     for k in range(supports.shape[0]):
         support = supports[(first + k) % supports.shape[0]]
         more = _redraw(path, beta, support, replicas, row, rng)

@@ -14,6 +14,7 @@ import numpy as np
 
 from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, accept, follow
 from pymc_tempering.engine.explorers.trajectories import TrajectorySettings
+from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
 from pymc_tempering.engine.path.replicas import Replicas
@@ -71,7 +72,7 @@ class Gist(TrajectorySettings):
         return gist_move
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _log_scale(
     path: Path, beta: float, u: FloatArray, grad: FloatArray, residual: FloatArray, work: FloatArray
 ) -> tuple[float, bool]:
@@ -96,13 +97,13 @@ def _log_scale(
     return -0.5 * np.log(_FLAT + np.sqrt(squares / norm) / _DISPLACEMENT), bad_gradient
 
 
-@compiled
+@compiled(borrows=True)
 def _log_step(log_scale: float, scale: float) -> float:
     """Log of the typical step size at a place, within bounds that hold everywhere."""
     return min(max(np.log(scale) + log_scale, _LOG_LEAST), LOG_MAX_STEP_SIZE)
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _draw_deviation(rng: np.random.Generator) -> float:
     """Log of a step size over the typical one."""
     deviation = rng.standard_normal()
@@ -111,7 +112,7 @@ def _draw_deviation(rng: np.random.Generator) -> float:
     return _SPREAD * deviation
 
 
-@compiled
+@compiled(borrows=True)
 def _log_density(deviation: float) -> float:
     """Log density of :func:`_draw_deviation`, up to a constant."""
     narrow = np.log((1.0 - _WIDE_SHARE) / _SPREAD) - 0.5 * (deviation / _SPREAD) ** 2
@@ -119,7 +120,7 @@ def _log_density(deviation: float) -> float:
     return np.logaddexp(narrow, np.log(_WIDE_SHARE / _WIDE_SPREAD) - 0.5 * shifted**2)
 
 
-@compiled
+@compiled(borrows=True)
 def gist_move(
     path: Path,
     options: FloatArray,
@@ -155,7 +156,7 @@ def gist_move(
     step_size = np.exp(log_step + deviation)
     # from the step size alone, which is the same seen from the end
     longest = min(max(options[0] / step_size, 1.0), options[1])
-    n_steps = int(rng.integers(1, int(np.ceil(longest)) + 1))
+    n_steps = 1 + draw_below(int(np.ceil(longest)), rng)
     proposal = follow(path, beta, step_size, n_steps, replicas, row, momentum)
     rate, status = proposal.acceptance_rate, proposal.status
     n, n_bad = proposal.n_evaluations + 1, proposal.n_bad_gradients + bad_here

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE, accept, follow
 from pymc_tempering.engine.explorers.trajectories import TrajectorySettings
+from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -45,7 +46,7 @@ class Hamiltonian(TrajectorySettings):
         return None
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> tuple[float, bool]:
     """Step size of one transition, drawn independently of the state, and whether it is short.
 
@@ -67,7 +68,7 @@ def jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> tup
     return jittered, False
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def draw_trajectory(
     step_size: float, trajectory_length: float, max_steps: int, rng: np.random.Generator
 ) -> tuple[float, int]:
@@ -93,7 +94,7 @@ def draw_trajectory(
     jittered, is_short = jitter(step_size, True, rng)
     if is_short:
         longest = min(2 * longest, max_steps)
-    return jittered, int(rng.integers(1, longest + 1))
+    return jittered, 1 + draw_below(longest, rng)
 
 
 @compiled(inline="always")

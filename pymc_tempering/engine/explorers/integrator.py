@@ -98,7 +98,7 @@ def _energy(
     return total - beta * log_target
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, apart=True, inside=True)
 def follow(
     path: Path,
     beta: float,

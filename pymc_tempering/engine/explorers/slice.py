@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
@@ -62,7 +63,7 @@ class Slice(ExplorerSettings):
         return _TYPICAL_EVALUATIONS * 2 * (self.n_updates or dim)
 
 
-@compiled
+@compiled(borrows=True)
 def _try(path: Path, replicas: Replicas, counts: FloatArray) -> Trial:
     trial = evaluate_trial(path, replicas)
     counts[0] += 1.0
@@ -70,14 +71,14 @@ def _try(path: Path, replicas: Replicas, counts: FloatArray) -> Trial:
     return trial
 
 
-@compiled
+@compiled(borrows=True)
 def _log_density(path: Path, beta: float, replicas: Replicas, counts: FloatArray) -> float:
     """Tempered log density at the trial position, in nats."""
     trial = _try(path, replicas, counts)
     return log_tempered(beta, trial.log_target, trial.log_reference)
 
 
-@compiled
+@compiled(borrows=True, apart=True)
 def update_coordinate(
     path: Path,
     options: FloatArray,
@@ -156,7 +157,7 @@ def slice_move(
     counts, position = np.zeros(4), trial_position(replicas)
     for i in range(dim):
         position[i] = replicas.u[row, i]
-    first = rng.integers(0, dim)
+    first = draw_below(dim, rng)
     status = REJECTED
     for k in range(n_updates):
         at = (beta, width, (first + k) % dim)

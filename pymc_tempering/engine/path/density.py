@@ -64,7 +64,7 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
     return signature, codegen
 
 
-@compiled
+@compiled(borrows=True)
 def call_density_at(address: int, z: FloatArray, values: FloatArray, grads: FloatArray) -> None:
     """Fill ``values`` and the rows of ``grads`` at the rows of ``z``, of shape (n, D)."""
     for n in range(z.shape[0]):
@@ -73,7 +73,7 @@ def call_density_at(address: int, z: FloatArray, values: FloatArray, grads: Floa
 
 # sums in any order, so that the compiler can use vector instructions; no other liberties, since
 # infinities and nan must keep their meaning
-@compiled(borrows=True, fastmath={"reassoc", "contract"})
+@compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
 def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for i in range(x.shape[0]):
         total = 0.0
@@ -82,7 +82,7 @@ def _lower_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
         out[i] = total
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, inside=True)
 def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None:
     for j in range(x.shape[0]):
         out[j] = 0.0
@@ -92,7 +92,7 @@ def _transposed_times(lower: FloatArray, x: FloatArray, out: FloatArray) -> None
             out[j] += lower[i, j] * factor
 
 
-@compiled(borrows=True, fastmath={"reassoc", "contract"})
+@compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
 def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
     # in place, one direction after another: they are orthogonal
     rank = (rows.shape[0] - 1) // 2
@@ -104,7 +104,7 @@ def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
             x[i] += along * rows[1 + rank + j, i]
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, apart=True, inside=True)
 def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> None:
     """Map ``u`` to ``z = mean + scale u``.
 
@@ -133,7 +133,7 @@ def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> N
             z[i] += mean[i]
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, apart=True, inside=True)
 def pull_back(scale: FloatArray, grad_z: FloatArray, grad: FloatArray) -> None:
     """Gradient with respect to ``u`` of a function of ``z``, by the transpose of ``scale``.
 

@@ -81,7 +81,7 @@ def n_residual(path: Path) -> int:
     return 0 if path.reference_address == GAUSSIAN else path.mean.size
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, inside=True)
 def log_normal(u: FloatArray) -> float:
     """Log density of N(0, I) at ``u`` of shape (D,), in nats."""
     total = 0.0
@@ -90,7 +90,7 @@ def log_normal(u: FloatArray) -> float:
     return -0.5 * total - u.shape[0] * HALF_LOG_2PI
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, inside=True)
 def _zero_bad_entries(grad: FloatArray) -> bool:
     """Set entries that are not finite to zero, and say whether there were any."""
     check = 0.0
@@ -104,7 +104,7 @@ def _zero_bad_entries(grad: FloatArray) -> bool:
     return True
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, apart=True, inside=True)
 def evaluate_target(
     path: Path, u: FloatArray, grad: FloatArray, work: FloatArray
 ) -> tuple[float, bool]:
@@ -145,7 +145,7 @@ def evaluate_target(
     return value + path.log_det_scale, bad_gradient and value > _OUT_OF_REACH
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, apart=True, inside=True)
 def evaluate_reference(path: Path, u: FloatArray, residual: FloatArray, work: FloatArray) -> float:
     """Log reference density at ``u`` in nats, and the part of its gradient that is not ``-u``.
 

@@ -55,7 +55,7 @@ def new_replicas(path: Path, u: FloatArray) -> Replicas:
     return replicas
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, apart=True)
 def evaluate(path: Path, replicas: Replicas, row: int) -> bool:
     """Evaluate both densities at one replica, and say whether the gradient was bad."""
     u, work = replicas.u[row], replicas.work
@@ -68,7 +68,7 @@ def evaluate(path: Path, replicas: Replicas, row: int) -> bool:
     return bad_gradient
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def draw_from_reference(
     path: Path, replicas: Replicas, row: int, draws: FloatArray, rng: np.random.Generator
 ) -> bool:
@@ -95,7 +95,7 @@ def draw_from_reference(
     return evaluate(path, replicas, row)
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def copy_replica(replicas: Replicas, source: int, row: int) -> None:
     """Put one replica where another is."""
     for i in range(replicas.u.shape[1]):

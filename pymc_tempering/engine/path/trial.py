@@ -44,13 +44,13 @@ class Trial(NamedTuple):
     bad_gradient: bool
 
 
-@compiled
+@compiled(inline="always")
 def trial_position(replicas: Replicas) -> FloatArray:
     """Where a move writes the position that it tries; shape (D,)."""
     return replicas.work[POSITION]
 
 
-@compiled
+@compiled(borrows=True, apart=True)
 def evaluate_trial(path: Path, replicas: Replicas) -> Trial:
     """Evaluate both densities at the trial position."""
     work = replicas.work
@@ -60,7 +60,7 @@ def evaluate_trial(path: Path, replicas: Replicas) -> Trial:
     return Trial(log_target, log_reference, bad_gradient)
 
 
-@compiled
+@compiled(borrows=True)
 def log_tempered(beta: float, log_target: float, log_reference: float) -> float:
     """Log density of the path at ``beta``, up to its constant, in nats.
 
@@ -74,7 +74,7 @@ def log_tempered(beta: float, log_target: float, log_reference: float) -> float:
     return tempered
 
 
-@compiled
+@compiled(borrows=True)
 def take_trial(trial: Trial, replicas: Replicas, row: int) -> None:
     """Move one replica to the trial position, which was evaluated last."""
     work = replicas.work

@@ -1,0 +1,37 @@
+"""Uniform whole numbers from a generator, in compiled code."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.jit import compiled
+from pymc_tempering.private import bounded_integer
+
+__all__ = ["draw_below"]
+
+_bounded_integer = bounded_integer()
+
+
+@compiled(borrows=True, inside=True)
+def draw_below(n: int, rng: np.random.Generator) -> int:
+    """Draw one of 0 to ``n - 1``: what ``rng.integers(n)`` draws, and nothing where n is 1.
+
+    numba's `integers` makes an array for each number, and is for all types, ranges and sizes: it
+    takes the better part of a second to compile.
+
+    Parameters
+    ----------
+    n : int
+        From 1 to 4,294,967,295.
+    rng : numpy.random.Generator
+
+    Examples
+    --------
+    >>> draw_below(10, np.random.default_rng(1)), int(np.random.default_rng(1).integers(10))
+    (4, 4)
+    """
+    if n == 1:
+        return 0
+    # signed, as the 0 is: numba makes a floating-point number of either
+    drawn: Any = np.int64(_bounded_integer(rng.bit_generator, n - 1))
+    return drawn
