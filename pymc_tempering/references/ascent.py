@@ -28,6 +28,11 @@ TOLERANCE = 1e-4
 MOST_GRADIENTS = 200
 """Of one ascent; what still rises after so many runs away along a ridge, or to a pole."""
 
+WITHIN, ALIKE = 1.0, 0.5
+"""Standard deviations from a known mode within which an ascent has come to it, and the share by
+which its gradient, and half of that by which its fall from the mode, may differ from a Gaussian's:
+what else there is so deep inside a mode, draws of that mode meet."""
+
 _SUFFICIENT, _FLATTER = 1e-4, 0.9
 _MOST_TRIALS = 20
 
@@ -138,23 +143,68 @@ def _step(
 
 
 @compiled
+def _has_come(
+    mode: FloatArray, height: float, u: FloatArray, value: float, grad: FloatArray
+) -> bool:
+    """Whether a point is inside a known mode, of which the coordinates are, and looks like it."""
+    if mode.size == 0:
+        return False
+    squares, off = 0.0, 0.0
+    for i in range(u.size):
+        towards = mode[i] - u[i]
+        squares += towards * towards
+        off += (grad[i] - towards) ** 2
+    fall = 0.5 * squares
+    return (
+        squares <= WITHIN**2
+        and off <= ALIKE**2 * squares
+        and abs(height - fall - value) <= 0.5 * ALIKE * fall
+    )
+
+
+@compiled
+def _begin(
+    at: tuple[int, FloatArray, FloatArray],
+    u: FloatArray,
+    first: tuple[float, FloatArray],
+    work: FloatArray,
+) -> tuple[float, int]:
+    """Fill ``work[0]`` with the gradient at a start; return the value, and what finding it took."""
+    if first[1].size == 0:
+        return _value(at, u, work), 1
+    pull_back(at[2], first[1], work[0])
+    return first[0], 0
+
+
+@compiled
 def _climb(
-    at: tuple[int, FloatArray, FloatArray], u: FloatArray, most: int, path: FloatArray
+    at: tuple[int, FloatArray, FloatArray],
+    u: FloatArray,
+    first: tuple[float, FloatArray],
+    most: int,
+    known: tuple[FloatArray, float],
+    path: FloatArray,
 ) -> tuple[float, int, bool]:
     """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
 
-    The first positions go into the rows of ``path``, the last one into those that are left.
+    ``first`` is the value at ``u`` and the gradient with respect to ``z``, empty where they are
+    not known; ``known`` a mode and its value. The first positions go into the rows of ``path``, the
+    last one into those that are left.
     """
     dim = u.size
     work = np.empty((3, dim))
     pairs = np.empty((2, MEMORY, dim))
     grad, direction, trial = np.empty(dim), np.empty(dim), np.empty(dim)
-    value = _value(at, u, work)
-    n_gradients, n_pairs, n_steps = 1, 0, 0
+    n_pairs, n_steps = 0, 0
+    value, n_gradients = _begin(at, u, first, work)
+    mode, height = known
     _copy(grad, work[0])
     for n in range(path.shape[0]):
         _copy(path[n], u)
     while math.isfinite(value) and n_gradients < most:
+        if _has_come(mode, height, u, value, grad):
+            _copy(u, mode)
+            return height, n_gradients, True
         _newton_like(grad, pairs, n_pairs, direction)
         slope = _dot(grad, direction)
         if n_pairs == 0:
@@ -191,12 +241,16 @@ def _climb(
 def _climb_each(
     at: tuple[int, FloatArray, FloatArray],
     u: FloatArray,
+    first: tuple[FloatArray, FloatArray],
     most: int,
+    known: tuple[FloatArray, float],
     path: FloatArray,
     out: FloatArray,
 ) -> None:
+    values, grads = first
     for n in range(u.shape[0]):
-        value, n_gradients, ended = _climb(at, u[n], most, path)
+        here = (values[n], grads[n])
+        value, n_gradients, ended = _climb(at, u[n], here, most, known, path)
         out[n, 0] = value
         out[n, 1] = n_gradients
         out[n, 2] = ended
@@ -234,6 +288,8 @@ def ascend(
     *,
     most_gradients: int = MOST_GRADIENTS,
     n_path: int = 0,
+    first: tuple[FloatArray, FloatArray] | None = None,
+    known: tuple[FloatArray, float] | None = None,
 ) -> Ascents:
     """Climb to a local maximum from each of several starts.
 
@@ -250,6 +306,11 @@ def ascend(
         Of each ascent; a search along a line is finished all the same.
     n_path : int, default 0
         Number of positions to keep.
+    first : tuple of ndarrays of shape (n,) and (n, D), optional
+        Log densities and gradients at the starts, finite, where they are known.
+    known : tuple of ndarray of shape (D,) and float, optional
+        Maximum ``z`` of the mode that the coordinates are of, and the log density there: an ascent
+        that comes inside it ends there.
 
     Examples
     --------
@@ -262,8 +323,13 @@ def ascend(
     """
     u = np.ascontiguousarray(coordinates.to_base(starts))
     out, path = np.empty((len(u), 3)), np.empty((n_path, density.dim))
-    mean, rows = coordinates.base.mean, coordinates.rows
-    _climb_each((density.address, mean, rows), u, most_gradients, path, out)
+    at = density.address, coordinates.base.mean, coordinates.rows
+    if first is None:
+        first = np.empty(len(u)), np.empty((len(u), 0))
+    mode, height = (np.empty(0), 0.0) if known is None else known
+    if known is not None:
+        mode = coordinates.to_base(mode)
+    _climb_each(at, u, first, most_gradients, (mode, height), path, out)
     return Ascents(
         coordinates.from_base(u), out[:, 0], int(out[:, 1].sum()), out[:, 2] > 0.5,
         coordinates.from_base(path),

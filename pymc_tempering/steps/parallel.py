@@ -92,8 +92,8 @@ class ParallelTempering(TemperedStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000
-        while there is one mode), with 500,000, or from the initial point alone.
+        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
+        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
         nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
