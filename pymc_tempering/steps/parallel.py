@@ -38,7 +38,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["ParallelTempering"]
 
 DEFAULT_N_LEVELS = 24
-_FIRST_N_LEVELS = 12
+_FIRST_N_LEVELS, _FEW_LEVELS = 12, 6
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
@@ -213,8 +213,10 @@ class ParallelTempering(TemperedStep):
         self._account.n_spent += n_to_settle(self._rule, fits)
         choice = ReferenceChoice(settled_rule(self._rule, self._density, fits), fits, unsure)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
+        if self._given_base is None and len(modes) == 1:
+            n_levels = _FEW_LEVELS
         if choice.mixture_at_start is not None:
-            path, n_levels = path.starting_from(choice.mixture_at_start), _FIRST_N_LEVELS // 2
+            path, n_levels = path.starting_from(choice.mixture_at_start), _FEW_LEVELS
         betas = self._fixed_betas
         if betas is None:
             betas = make_schedule("geometric", min(n_levels, self.n_levels))

@@ -156,6 +156,16 @@ def step(model, fits):
     return step
 
 
+def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng):
+    levels = []
+    for known in (fits, fits[:1]):
+        searched = Search((1,) * len(known), 0, 0, 0, 0.0)
+        step._fits = Prepared(known[0], tuple(known), searched)
+        step.setup_chain(rng, 40, 20)
+        levels.append(step._start_chain(model.initial_point()).ladder.n_levels)
+    assert levels == [12, 6]
+
+
 @pytest.mark.statistical
 def test_log_z_and_masses_of_a_default_run(step, model, seed):
     """|error| < 5 se, false alarm 1e-4 with so many effective scans; masses to 0.08."""
