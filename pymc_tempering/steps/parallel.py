@@ -31,7 +31,7 @@ from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.scan_plan import ScanPlan
-from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS
+from pymc_tempering.steps.scans import MOST_SCANS
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -96,7 +96,8 @@ class ParallelTempering(TemperedStep):
         most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
-        nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
+        nats takes in each chain, 0.02 in four, between 4 and 50; or an error of up to 0.05, 0.025
+        in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient;
         "gist", for necks, draws steps around the local scale (`pymc_tempering.engine.explorers`).
@@ -176,7 +177,7 @@ class ParallelTempering(TemperedStep):
         if scans_per_draw is None:
             scans_per_draw = MOST_SCANS
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.chain_error = CHAIN_ERROR
+        self.chain_error: float | None = None
         self.adapt_base = check_flag("adapt_base", adapt_base)
         self._swap_scheme = SWAP_SCHEMES.index(
             check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
