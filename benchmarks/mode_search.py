@@ -6,6 +6,7 @@ or, so that nothing can be divided out, a product of logistic densities.
 
     python benchmarks/mode_search.py --against out/mode_search_before.json
     python benchmarks/mode_search.py --efforts equal,default,thorough --searches 50
+    python benchmarks/mode_search.py --efforts default --dimensions 2,3,4,6 --ratios 0.2,0.1
 
 Shares of searches that find both modes go to ``--record``; one of another version, made by this
 script on that version's package, is printed and drawn beside it.
@@ -102,11 +103,11 @@ def measure(setting, effort, n_searches):
     return setting | results | {"searches": n_searches, "seconds": seconds}
 
 
-def study(names, kinds, n_searches, record):
+def study(names, kinds, n_searches, record, axes):
     """Measure what the record lacks; it can be interrupted."""
     rows = json.loads(record.read_text()) if record.exists() else []
     done = {(r["effort"], r["kind"], r["distance"], r["ratio"], r["dim"]) for r in rows}
-    for key in product(names, kinds, DISTANCES, RATIOS, DIMENSIONS):
+    for key in product(names, kinds, DISTANCES, *axes):
         if key in done:
             continue
         name, *values = key
@@ -116,24 +117,25 @@ def study(names, kinds, n_searches, record):
     return rows
 
 
-def grid(rows, effort, kind, distance):
+def grid(rows, effort, kind, distance, axes):
     """Shares found, shape (ratios, dimensions), in percent; nan where not measured."""
     shares = {
         (row["ratio"], row["dim"]): 100.0 * row["found"]
         for row in rows
         if (row["effort"], row["kind"], row["distance"]) == (effort, kind, distance)
     }
-    return np.array([[shares.get((r, d), np.nan) for d in DIMENSIONS] for r in RATIOS])
+    ratios, dimensions = axes
+    return np.array([[shares.get((r, d), np.nan) for d in dimensions] for r in ratios])
 
 
-def report(columns):
+def report(columns, axes):
     """One table of all grids, which ``columns`` names: (title, rows, effort)."""
     lines = []
     for kind in KINDS:
         for distance in DISTANCES:
-            grids = [grid(rows, effort, kind, distance) for _, rows, effort in columns]
-            for i, ratio in enumerate(RATIOS):
-                for j, dim in enumerate(DIMENSIONS):
+            grids = [grid(rows, effort, kind, distance, axes) for _, rows, effort in columns]
+            for i, ratio in enumerate(axes[0]):
+                for j, dim in enumerate(axes[1]):
                     shares = ["" if np.isnan(g[i, j]) else f"{g[i, j]:.0f}" for g in grids]
                     lines.append([kind, f"{distance:g}", ratio, dim, *shares])
     names = ["apart in", "distance", "ratio", "dimensions", *(title for title, _, _ in columns)]
@@ -147,7 +149,7 @@ def draw(columns, full):
     )  # fmt: skip
     for kind, line in zip(KINDS, axes, strict=True):
         for axis, (title, rows, effort) in zip(line, columns, strict=True):
-            shares = grid(rows, effort, kind, DISTANCES[0])
+            shares = grid(rows, effort, kind, DISTANCES[0], (RATIOS, DIMENSIONS))
             axis.imshow(shares, vmin=0.0, vmax=100.0, cmap="cividis", aspect="auto")
             for (i, j), share in np.ndenumerate(shares):
                 colour = "black" if share > 50.0 else "white"
@@ -170,10 +172,13 @@ def main():
     parser.add_argument("--kinds", default=",".join(map(str, range(len(KINDS)))))
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "mode_search.json")
     parser.add_argument("--against", type=Path, help="record of another version")
+    parser.add_argument("--ratios", default=",".join(map(str, RATIOS)))
+    parser.add_argument("--dimensions", default=",".join(map(str, DIMENSIONS)))
     args = parser.parse_args()
+    axes = [float(r) for r in args.ratios.split(",")], [int(d) for d in args.dimensions.split(",")]
     args.record.parent.mkdir(parents=True, exist_ok=True)
     kinds = [KINDS[int(i)] for i in args.kinds.split(",")]
-    rows = study(args.efforts.split(","), kinds, args.searches, args.record)
+    rows = study(args.efforts.split(","), kinds, args.searches, args.record, axes)
     thousands = {name: effort.n_gradients // 1000 for name, (effort, _) in efforts(1).items()}
     columns = [
         (f"{thousands['equal']}k", rows, "equal"),
@@ -184,9 +189,10 @@ def main():
         before = json.loads(args.against.read_text())
         columns = [(f"before, {columns[0][0]}", before, "equal"), *columns]
     columns = [column for column in columns if any(row["effort"] == column[2] for row in column[1])]
-    report(columns)
+    report(columns, axes)
     console.print(f"searches with a false mode: {max(row['false'] for row in rows):.0%} at most")
-    draw(columns, full=args.searches >= 20 and args.against is not None)
+    if axes == ([*RATIOS], [*DIMENSIONS]):
+        draw(columns, full=args.searches >= 20 and args.against is not None)
 
 
 if __name__ == "__main__":

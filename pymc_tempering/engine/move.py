@@ -54,7 +54,8 @@ class Move(NamedTuple):
     acceptance_rate : float
         Probability with which the proposal was to be accepted; 1 for moves without rejection.
     signal : float
-        What the explorer's scale is tuned by: in [0, 1], smaller for larger scales.
+        What the explorer's scale is tuned by: in [0, 1], smaller for larger scales; nan where the
+        move says nothing of it.
     status : int
         One of the four above.
     n_evaluations : int

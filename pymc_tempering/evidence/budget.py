@@ -8,7 +8,7 @@ import xarray as xr
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.steps.budget import Budget
-from pymc_tempering.steps.scans import CHAIN_ERROR
+from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_CHAIN_ERROR
 
 __all__ = ["budget_doubts"]
 
@@ -32,8 +32,11 @@ def budget_doubts(
     """
     if budget is None:
         return []
-    aim = target_se or CHAIN_ERROR / estimate.per_chain.size**0.5
     made, wanted = _scans(estimate.idata["sample_stats"].dataset)
+    # what the scans that were asked for would have reached
+    reached = estimate.se * (made / wanted) ** 0.5
+    bounds = np.array([CHAIN_ERROR, MOST_CHAIN_ERROR]) / estimate.per_chain.size**0.5
+    aim = target_se or float(np.clip(reached, *bounds))
     n_draws = estimate.idata["posterior"].sizes["draw"]
     missed = not estimate.se <= aim
     short = []

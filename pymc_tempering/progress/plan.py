@@ -26,7 +26,7 @@ STOPPING = "Ctrl-C stops; the draws after tuning that there are by then are kept
 
 FIRST_TIME = ", and more where the samplers are compiled for the first time"
 
-SEARCH_GRADIENTS = {"none": (1e2, 1.5e4), "default": (1.5e4, 5.5e4), "thorough": (2e4, 5.5e5)}
+SEARCH_GRADIENTS = {"none": (1e2, 1.5e4), "default": (7.5e3, 5.5e4), "thorough": (2e4, 5.5e5)}
 """Of the search for modes, which all chains share, by how far it goes."""
 
 SCAN_GRADIENTS = {

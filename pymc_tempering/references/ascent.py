@@ -28,6 +28,11 @@ TOLERANCE = 1e-4
 MOST_GRADIENTS = 200
 """Of one ascent; what still rises after so many runs away along a ridge, or to a pole."""
 
+WITHIN, ALIKE = 1.0, 0.5
+"""Standard deviations from a known mode within which an ascent has come to it, and the share by
+which its gradient, and half of that by which its fall from the mode, may differ from a Gaussian's:
+what else there is so deep inside a mode, draws of that mode meet."""
+
 _SUFFICIENT, _FLATTER = 1e-4, 0.9
 _MOST_TRIALS = 20
 
@@ -138,29 +143,71 @@ def _step(
     return reached, _MOST_TRIALS + 1
 
 
+@compiled(borrows=True, inside=True)
+def _has_come(
+    mode: FloatArray, height: float, u: FloatArray, value: float, grad: FloatArray
+) -> bool:
+    """Whether a point is inside a known mode, of which the coordinates are, and looks like it."""
+    if mode.size == 0:
+        return False
+    squares, off = 0.0, 0.0
+    for i in range(u.size):
+        towards = mode[i] - u[i]
+        squares += towards * towards
+        off += (grad[i] - towards) ** 2
+    fall = 0.5 * squares
+    return (
+        squares <= WITHIN**2
+        and off <= ALIKE**2 * squares
+        and abs(height - fall - value) <= 0.5 * ALIKE * fall
+    )
+
+
+@compiled(borrows=True, inside=True)
+def _begin(
+    at: tuple[int, FloatArray, FloatArray],
+    u: FloatArray,
+    first: tuple[float, FloatArray],
+    work: FloatArray,
+) -> tuple[float, int]:
+    """Fill ``work[0]`` with the gradient at a start; return the value, and what finding it took."""
+    if first[1].size == 0:
+        return _value(at, u, work), 1
+    pull_back(at[2], first[1], work[0])
+    return first[0], 0
+
+
 @compiled(borrows=True, apart=True, inside=True)
 def _climb(
     at: tuple[int, FloatArray, FloatArray],
     u: FloatArray,
+    first: tuple[float, FloatArray],
     most: int,
+    known: tuple[FloatArray, float],
     path: FloatArray,
     scratch: tuple[FloatArray, FloatArray, FloatArray],
 ) -> tuple[float, int, bool]:
     """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
 
-    The first positions go into the rows of ``path``, the last one into those that are left.
-    ``scratch`` are arrays of shapes (6, D), (2, MEMORY, D) and (MEMORY,).
+    ``first`` is the value at ``u`` and the gradient with respect to ``z``, empty where they are
+    not known; ``known`` a mode and its value. The first positions go into the rows of ``path``, the
+    last one into those that are left. ``scratch`` are arrays of shapes (6, D), (2, MEMORY, D) and
+    (MEMORY,).
     """
     dim = u.size
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
-    value = _value(at, u, work)
+    value, n_gradients = _begin(at, u, first, work)
     # what takes a 0 that is written out is compiled for it too
-    n_gradients, n_pairs, n_steps = 1, np.int64(0), 0
+    n_pairs, n_steps = np.int64(0), 0
+    mode, height = known
     _copy(grad, work[0])
     for n in range(path.shape[0]):
         _copy(path[n], u)
     while math.isfinite(value) and n_gradients < most:
+        if _has_come(mode, height, u, value, grad):
+            _copy(u, mode)
+            return height, n_gradients, True
         _newton_like(grad, pairs, alpha, n_pairs, direction)
         slope = _dot(grad, direction)
         if n_pairs == 0:
@@ -197,13 +244,17 @@ def _climb(
 def _climb_each(
     at: tuple[int, FloatArray, FloatArray],
     u: FloatArray,
+    first: tuple[FloatArray, FloatArray],
     most: int,
+    known: tuple[FloatArray, float],
     path: FloatArray,
     scratch: tuple[FloatArray, FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
+    values, grads = first
     for n in range(u.shape[0]):
-        value, n_gradients, ended = _climb(at, u[n], most, path, scratch)
+        here = (values[n], grads[n])
+        value, n_gradients, ended = _climb(at, u[n], here, most, known, path, scratch)
         out[n, 0] = value
         out[n, 1] = n_gradients
         out[n, 2] = ended
@@ -241,6 +292,8 @@ def ascend(
     *,
     most_gradients: int = MOST_GRADIENTS,
     n_path: int = 0,
+    first: tuple[FloatArray, FloatArray] | None = None,
+    known: tuple[FloatArray, float] | None = None,
 ) -> Ascents:
     """Climb to a local maximum from each of several starts.
 
@@ -257,6 +310,11 @@ def ascend(
         Of each ascent; a search along a line is finished all the same.
     n_path : int, default 0
         Number of positions to keep.
+    first : tuple of ndarrays of shape (n,) and (n, D), optional
+        Log densities and gradients at the starts, finite, where they are known.
+    known : tuple of ndarray of shape (D,) and float, optional
+        Maximum ``z`` of the mode that the coordinates are of, and the log density there: an ascent
+        that comes inside it ends there.
 
     Examples
     --------
@@ -270,9 +328,14 @@ def ascend(
     u = np.ascontiguousarray(coordinates.to_base(starts))
     out, path = np.empty((len(u), 3)), np.empty((n_path, density.dim))
     # writeable, as those of a path are: what takes either is compiled for one of them alone
-    mean, rows = np.array(coordinates.base.mean), np.array(coordinates.rows)
+    at = density.address, np.array(coordinates.base.mean), np.array(coordinates.rows)
+    if first is None:
+        first = np.empty(len(u)), np.empty((len(u), 0))
+    mode, height = (np.empty(0), 0.0) if known is None else known
+    if known is not None:
+        mode = coordinates.to_base(mode)
     scratch = np.empty((6, density.dim)), np.empty((2, MEMORY, density.dim)), np.empty(MEMORY)
-    _climb_each((density.address, mean, rows), u, most_gradients, path, scratch, out)
+    _climb_each(at, u, first, most_gradients, (mode, height), path, scratch, out)
     return Ascents(
         coordinates.from_base(u), out[:, 0], int(out[:, 1].sum()), out[:, 2] > 0.5,
         coordinates.from_base(path),

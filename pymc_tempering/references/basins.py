@@ -58,6 +58,11 @@ class Basin:
     measured: bool = False
     is_saddle: bool = False
 
+    @property
+    def is_mode(self) -> bool:
+        """Whether the end is a maximum, as far as is known."""
+        return self.converged and not self.is_saddle
+
 
 class Basins:
     """What ascents have found so far.

@@ -19,8 +19,8 @@ from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.moments import match_moments, widen
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "merge", "peak_at",
-           "refine", "unsure_modes"]  # fmt: skip
+__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "merge", "n_places",
+           "peak_at", "refine", "unsure_modes"]  # fmt: skip
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
@@ -200,6 +200,22 @@ def merge(density: Density, fits: Sequence[LocalFit]) -> list[LocalFit]:
         else:
             kept.append(fit)
     return kept
+
+
+def n_places(fits: Sequence[LocalFit]) -> int:
+    """Count fits of distinct places, a pooled standard deviation apart in some coordinate.
+
+    Examples
+    --------
+    >>> at = [LocalFit(GaussianBase([x], [1.0], -1.0), 0.1, 1) for x in (0.0, 0.7, 3.0)]
+    >>> n_places(at)
+    2
+    """
+    kept: list[LocalFit] = []
+    for fit in fits:
+        if all(_distance(fit.base, other.base) > 1.0 for other in kept):
+            kept.append(fit)
+    return len(kept)
 
 
 def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:

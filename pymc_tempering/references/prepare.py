@@ -131,8 +131,9 @@ def fit_base(
     1. Ascents from the model's initial point, from draws of its prior, and from mirrored pairs of
        points around the initial one and the first mode, which differ in few coordinates or in all,
        at 0.5 to 15 times the standard deviation of the first fit or the larger of it and 1: as
-       many as 50,000 gradients allow, or 15,000 while there is one mode. A start at which density
-       and gradient are those of a known mode counts for it without an ascent.
+       many as 50,000 gradients allow, or while one mode matters 6,000 and 1,500 for each dimension,
+       15,000 at most. A start at which density and gradient are those of a known mode counts for it
+       without an ascent, and so does an ascent that comes inside the first one.
     2. Gaussians from the curvature at the distinct ends; where the density is no Gaussian,
        variational fits (ADVI) of full rank, from the best place on the way to the end.
     3. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no

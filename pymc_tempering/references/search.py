@@ -4,9 +4,6 @@ A start leads to a mode only from within its basin, and an ascent costs a few do
 a variational fit costs thousands. So breadth comes first, and depth is for what was found.
 """
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 from scipy.special import softmax
 
@@ -19,6 +16,7 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.known import KnownModes
 from pymc_tempering.references.local import combine_local_bases, merge, unsure_modes
@@ -36,44 +34,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
 
-
-class Effort(NamedTuple):
-    """How far to search.
-
-    Attributes
-    ----------
-    n_starts : int
-        Unless the gradients are used up before.
-    n_gradients : int
-        Of all starts and ascents, and of telling apart where they end.
-    n_for_one_mode : float
-        The same, after which a search that knows of one mode alone ends.
-    most : float
-        Of these and all fits; the search ends with what it knows by then.
-    """
-
-    n_starts: int
-    n_gradients: int
-    n_for_one_mode: float = math.inf
-    most: float = math.inf
-
-    def within(self, most: float) -> "Effort":
-        """Effort of no more gradients than these, half of them for starts and ascents.
-
-        Examples
-        --------
-        >>> SEARCHES["thorough"].within(20_000)
-        Effort(n_starts=500000, n_gradients=10000, n_for_one_mode=inf, most=20000)
-        """
-        return self._replace(n_gradients=int(min(self.n_gradients, most / 2)), most=most)
-
-
-SEARCHES = {
-    "none": Effort(1, 1000),
-    "default": Effort(50_000, 50_000, 15_000),
-    "thorough": Effort(500_000, 500_000),
-}
-"""Efforts by the names that users give."""
 
 _LEAST_BATCH, _MOST_BATCH = 32, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
@@ -145,6 +105,7 @@ class _Searcher:
         self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
         self._known = KnownModes(density)
         self._n_ascents = self._in_vain = 0
+        self._coordinates_of_first = False
         first_gradients = int(min(_FIRST_GRADIENTS, effort.most / 8))
         self._ascend(start[None], first_gradients)
         for _ in range(_MOST_REPEATS):
@@ -164,33 +125,53 @@ class _Searcher:
         if (first := self._shapes.fits.get(0)) is not None:
             # later ascents take a fifth of the steps
             self._coordinates = Coordinates.of(first.base)
+            self._coordinates_of_first = self._basins.known[0].is_mode
             self._units = np.maximum(1.0, first.base.standard_deviation)
 
-    def _ascend(self, starts: FloatArray, most_gradients: int = MOST_GRADIENTS) -> None:
-        found = ascend(self._density, starts, self._coordinates, most_gradients=most_gradients)
+    def _ascend(
+        self,
+        starts: FloatArray,
+        most_gradients: int = MOST_GRADIENTS,
+        *,
+        first: tuple[FloatArray, FloatArray] | None = None,
+    ) -> None:
+        known = None
+        if self._coordinates_of_first:
+            mode = self._basins.known[0]
+            known = mode.end, mode.value
+        found = ascend(
+            self._density, starts, self._coordinates,
+            most_gradients=most_gradients, first=first, known=known,
+        )  # fmt: skip
         self._n_ascents += found.n_gradients
         self._basins.add(starts, found, self._coordinates)
 
     def look_around(self, prior_points: FloatArray | None) -> None:
         """Start in batches, and ascend where a start belongs to no known mode."""
         around = self._surroundings(prior_points)
-        most = self._effort.n_gradients
         n_done, total = 1, self._effort.n_starts
+        most = self._end
         while n_done < total and self._n_looked < most:
-            self._report("search for modes", self._n_looked, most)
+            self._report("search for modes", self._n_looked, int(most))
             # small batches while a start is dear, so that none goes far beyond what is left
-            n = (most - self._n_looked) * n_done // (4 * self._n_looked) if n_done > 1 else 0
+            n = int((most - self._n_looked) * n_done / (4 * self._n_looked)) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
             starts, n_gradients = pulled_inside(self._density, *around.draw(n, self._rng))
             self._n_ascents += n_gradients
             n_done += n
             if len(starts.points):
                 self._sort(starts)
-            n_modes = sum(basin.converged and not basin.is_saddle for basin in self._basins.known)
             # where all of them run away, where they began tells more than where they end
-            if not n_modes or (n_modes == 1 and self._n_looked >= self._effort.n_for_one_mode):
+            if not any(basin.is_mode for basin in self._basins.known):
                 break
-        self._report("search for modes", most, most)
+            most = self._end
+        self._report("search for modes", int(most), int(most))
+
+    @property
+    def _end(self) -> float:
+        """Gradients after which the search ends, by what it knows."""
+        n_modes = self._shapes.n_that_matter(self._basins.known, NEGLIGIBLE)
+        return self._effort.end(self._density.dim, n_modes)
 
     def _surroundings(self, prior_points: FloatArray | None) -> Surroundings:
         first = self._shapes.fits.get(0)
@@ -207,9 +188,9 @@ class _Searcher:
         owners = self._known.owners(starts)
         for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
             known[i].hits += int(n)
-        climbing = starts.points[owners.number < 0]
-        if len(climbing):
-            self._ascend(climbing)
+        climbing = starts.at(owners.number < 0)
+        if len(climbing.points):
+            self._ascend(climbing.points, first=(climbing.values, climbing.grads))
         flanks = np.flatnonzero(np.isfinite(owners.rest))
         if len(flanks) and self._in_vain < _MOST_IN_VAIN:
             flanks = flanks[np.argsort(owners.rest[flanks])[-_FOLLOWED:]]
@@ -254,7 +235,7 @@ class _Searcher:
             If no fit succeeded.
         """
         known = self._basins.known
-        self._shapes.complete(known, self._coordinates, self._units, self._report)
+        self._shapes.complete(known, self._coordinates, self._units, NEGLIGIBLE, self._report)
         if not self._shapes.fits:
             raise BaseError(
                 "None of the local fits succeeded: the density may be improper. Give a base "

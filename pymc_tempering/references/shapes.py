@@ -7,9 +7,18 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.curvature import Curvature, curvature_at
-from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess, peak_at, refine
+from pymc_tempering.references.local import (
+    GAUSSIAN,
+    N_DRAWS,
+    LocalFit,
+    assess,
+    n_places,
+    peak_at,
+    refine,
+)
 from pymc_tempering.references.watch import Report, Tally
 from pymc_tempering.types import FloatArray
 
@@ -18,6 +27,15 @@ __all__ = ["MOST_FITS", "MOST_REFINED", "Shapes"]
 MOST_FITS, MOST_REFINED = 64, 8
 """Modes of which the curvature is taken, the highest first, and of which a variational fit is made
 where curvature does not describe them. With more modes, places decide the base and not shapes."""
+
+
+_FEW_STARTS = 1 / 3
+"""Share of the starts that may lead to modes which hold nothing, before they say that the density
+is rugged, so that what holds most may have been missed."""
+
+_WIDER = 1000.0
+"""A place that held nothing even if it were so much wider, each way, than the fit with most mass is
+not worth a variational fit."""
 
 
 class Shapes:
@@ -73,6 +91,39 @@ class Shapes:
             basin.is_gaussian = fit.variance <= GAUSSIAN
         return found
 
+    def n_that_matter(self, basins: Sequence[Basin], negligible: float) -> int:
+        """Distinct modes without those that hold nothing, unless these have many of the starts.
+
+        Parameters
+        ----------
+        basins : sequence of Basin
+        negligible : float
+            nats below the most mass of a mode at which it does not matter.
+        """
+        modes = [i for i, basin in enumerate(basins) if basin.is_mode]
+        if len(modes) < 2 or any(i not in self.fits for i in modes):
+            return len(modes)
+        masses = {i: self._mass(i, basins[i]) for i in modes}
+        best = max(masses.values())
+        held = [i for i in modes if masses[i] >= best - negligible]
+        n_elsewhere = sum(basins[i].hits for i in modes if i not in held)
+        if n_elsewhere > _FEW_STARTS * sum(basins[i].hits for i in modes):
+            return len(modes)
+        return n_places([self.fits[i] for i in held])
+
+    def _mass(self, i: int, basin: Basin) -> float:
+        """Log of what the mass may be, in nats: by the fit, or by the curvature at the end."""
+        if i not in self.curvatures:
+            return self.fits[i].mass
+        shape, _ = self.curvatures[i]
+        by_curvature = basin.value + shape.log_det_scale + 0.5 * shape.dim * LOG_2PI
+        return max(self.fits[i].mass, by_curvature)
+
+    def _lowest(self, best: LocalFit, negligible: float) -> float:
+        """Log density below which no place can hold mass that matters, in nats."""
+        widest = best.base.log_det_scale + best.base.dim * (np.log(_WIDER) + 0.5 * LOG_2PI)
+        return best.mass - negligible - widest
+
     def drop(self, i: int) -> None:
         """Forget the fit of a place that is no mode."""
         self.fits.pop(i, None)
@@ -93,7 +144,12 @@ class Shapes:
             self.fits[i] = better
 
     def complete(
-        self, basins: Sequence[Basin], coordinates: Coordinates, units: FloatArray, report: Report
+        self,
+        basins: Sequence[Basin],
+        coordinates: Coordinates,
+        units: FloatArray,
+        negligible: float,
+        report: Report,
     ) -> None:
         """Fit the highest of the modes that have no fit, and improve the poor ones of most mass."""
         rest = [i for i in range(1, len(basins)) if not basins[i].is_saddle]
@@ -107,6 +163,9 @@ class Shapes:
         best = sorted(self.fits, key=lambda i: self.fits[i].mass, reverse=True)
         runaways = [i for i in rest if not basins[i].converged]
         poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
+        if best:
+            least = self._lowest(self.fits[best[0]], negligible)
+            poor = [i for i in poor if basins[i].value >= least]
         tally = Tally(report, "local fits", len(poor[:MOST_REFINED]))
         for i in poor[:MOST_REFINED]:
             if self._n_refined < self._share:

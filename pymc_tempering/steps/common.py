@@ -74,19 +74,15 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _settings: ExplorerSettings = Hamiltonian()
     _explorer_asked = True
     """What moves the replicas where there is a gradient, and whether nothing else may."""
-    _can_bend = False
-    """Whether chains can start from bent fits."""
+    _can_bend = False  # whether chains can start from bent fits
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
-    backend: str | None = None
-    """Of PyTensor, that computes the density; None for that which suits."""
+    backend: str | None = None  # of PyTensor; None for that which suits
     _search = "default"
     _missing: int | None = None
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
-    kept: Kept | None = None
-    """Where chains are kept while they are sampled."""
-    searches = True
-    """Whether a run begins with a search for modes."""
+    kept: Kept | None = None  # where chains are kept while they are sampled
+    searches = True  # whether a run begins with a search for modes
     share: float = np.inf
     search_most: float = np.inf
     """Gradients that each chain may take, and that search."""
@@ -325,11 +321,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
 
 def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
-    if vars is None:
-        return list(model.value_vars)
+    chosen = model.value_vars if vars is None else vars
     given = [
         model.rvs_to_values.get(variable, variable)
-        for variable in (vars if isinstance(vars, list | tuple) else [vars])
+        for variable in (chosen if isinstance(chosen, list | tuple) else [chosen])
     ]
     missing = [v.name for v in model.value_vars if v not in given]
     unknown = [str(v) for v in given if v not in model.value_vars]

@@ -69,8 +69,8 @@ class GibbsCT(CoupledStep):
         Refine the base from draws at beta = 1 during tuning. Default True. With a number as
         `log_zeta` and False there is no pilot run, only step sizes adapt.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000
-        while there is one mode), with 500,000, or from the initial point alone.
+        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
+        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
     explorer, target_accept, trajectory_length, max_steps, model, rng

@@ -87,8 +87,8 @@ class HAIS(TemperedStep):
     adapt_base : bool
         Refine the base during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000
-        while there is one mode), with 500,000, or from the initial point alone.
+        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
+        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Particles for each recorded draw, default 4.
     transitions : {"hamiltonian", "fresh_momentum", "random_walk"}

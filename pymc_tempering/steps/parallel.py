@@ -31,14 +31,14 @@ from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.scan_plan import ScanPlan
-from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS
+from pymc_tempering.steps.scans import MOST_SCANS
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ParallelTempering"]
 
 DEFAULT_N_LEVELS = 24
-_FIRST_N_LEVELS = 12
+_FIRST_N_LEVELS, _FEW_LEVELS = 12, 6
 
 # standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
@@ -92,11 +92,12 @@ class ParallelTempering(TemperedStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000
-        while there is one mode), with 500,000, or from the initial point alone.
+        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
+        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
-        nats takes in each chain, 0.02 in four, between 4 and 50; scans not run are nan in `delta`.
+        nats takes in each chain, 0.02 in four, between 4 and 50; or an error of up to 0.05, 0.025
+        in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient;
         "gist", for necks, draws steps around the local scale (`pymc_tempering.engine.explorers`).
@@ -176,7 +177,7 @@ class ParallelTempering(TemperedStep):
         if scans_per_draw is None:
             scans_per_draw = MOST_SCANS
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.chain_error = CHAIN_ERROR
+        self.chain_error: float | None = None
         self.adapt_base = check_flag("adapt_base", adapt_base)
         self._swap_scheme = SWAP_SCHEMES.index(
             check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
@@ -215,8 +216,10 @@ class ParallelTempering(TemperedStep):
             rule = settled_rule(self._rule, found.fits, found.kind)
             choice = ReferenceChoice(rule, found.fits, found.unsure, found.shapes)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
+        if self._given_base is None and len(modes) == 1:
+            n_levels = _FEW_LEVELS
         if choice.mixture_at_start is not None:
-            path, n_levels = path.starting_from(choice.mixture_at_start), _FIRST_N_LEVELS // 2
+            path, n_levels = path.starting_from(choice.mixture_at_start), _FEW_LEVELS
         betas = self._fixed_betas
         if betas is None:
             betas = make_schedule("geometric", min(n_levels, self.n_levels))

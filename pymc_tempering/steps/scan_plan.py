@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS, Account
 from pymc_tempering.steps.ladder_run import LadderRun
-from pymc_tempering.steps.scans import affordable_scans, block_within, scans_for_error
+from pymc_tempering.steps.scans import (
+    affordable_scans,
+    block_within,
+    error_for_its_price,
+    scans_for_error,
+)
 
 __all__ = ["ScanPlan"]
 
@@ -21,8 +26,8 @@ class ScanPlan:
         Of each draw, or where the number adapts, at most and in each block of tuning.
     adapts : bool
         Whether it follows from tuning.
-    error : float
-        Of log Z of a chain in nats, that adapted scans aim at.
+    error : float or None
+        Of log Z of a chain in nats, that adapted scans aim at; by default what it costs decides.
     n_draws : int
     account : Account
     most_of_move : int
@@ -31,7 +36,7 @@ class ScanPlan:
 
     scans_per_draw: int
     adapts: bool
-    error: float
+    error: float | None
     n_draws: int
     account: Account
     most_of_move: int
@@ -80,7 +85,8 @@ class ScanPlan:
         """Fix the scans of a draw: those that the error takes, if gradients are enough."""
         tuner, n_asked = run.tuner, self.scans_per_draw
         if self.adapts and tuner.finished:
-            n_asked = scans_for_error(tuner.scan_variance, self.n_draws, self.error)
+            error = self.error or error_for_its_price(tuner.scan_variance, tuner.scan_cost)
+            n_asked = scans_for_error(tuner.scan_variance, self.n_draws, error)
         run.n_scans = run.n_scans_asked = n_asked
         if self.adapts:
             run.n_scans = affordable_scans(

@@ -5,14 +5,22 @@ import numpy as np
 __all__ = [
     "CHAIN_ERROR",
     "LEAST_SCANS",
+    "MOST_CHAIN_ERROR",
     "MOST_SCANS",
     "affordable_scans",
     "block_within",
+    "error_for_its_price",
     "scans_for_error",
 ]
 
 CHAIN_ERROR = 0.04
 """Error of log Z in nats that the scans of a chain aim at: 0.02 for four chains."""
+
+MOST_CHAIN_ERROR = 0.05
+"""The same where :data:`CHEAP` gradients do not reach it: 0.025 for four chains."""
+
+CHEAP = 10_000
+"""Gradients of a chain's draws: with four chains about what NUTS takes."""
 
 MOST_SCANS = 50
 LEAST_SCANS = 4
@@ -31,6 +39,27 @@ LEAST_BLOCKS = 8
 
 _GRADIENTS_OF_MOVE = 8
 """Guess of what moves take that are not tuned; from 1 to 8 on the models of benchmarks/spent.py."""
+
+
+def error_for_its_price(scan_variance: float, scan_cost: float) -> float:
+    """Error that a chain aims at by itself, in nats: the smaller one where it is cheap.
+
+    Parameters
+    ----------
+    scan_variance : float
+        As for :func:`scans_for_error`.
+    scan_cost : float
+        Gradients of a scan; nan where they are not known.
+
+    Examples
+    --------
+    >>> [round(error_for_its_price(1.0, cost), 3) for cost in (2.0, 16.0, 1000.0)]
+    [0.04, 0.046, 0.05]
+    """
+    if not np.isfinite(scan_variance * scan_cost):
+        return CHAIN_ERROR
+    reached = np.sqrt(_SAFETY * scan_variance * scan_cost / CHEAP)
+    return float(np.clip(reached, CHAIN_ERROR, MOST_CHAIN_ERROR))
 
 
 def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERROR) -> int:

@@ -70,8 +70,8 @@ class SimulatedTempering(CoupledStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000
-        while there is one mode), with 500,000, or from the initial point alone.
+        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
+        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
     explorer, target_accept, trajectory_length, max_steps, model, rng

@@ -37,7 +37,7 @@ _MIN_RESTARTS = 8
 # with scales widened by 1.35 of 0.11 at most, for a fifth more barrier (benchmarks/bases.py).
 _MULTIMODAL_WIDENING = 1.3
 _UNIMODAL_WIDENING = 1.2
-_MIN_LEVELS_EARLY = 6
+_MIN_LEVELS_EARLY, _MIN_LEVELS_EARLY_ONE_MODE = 6, 4
 _MIN_LEVELS = 3
 _MIN_LEVELS_MIXTURE = 2
 
@@ -265,7 +265,9 @@ class RoundTuner(Stateful):
         last = self.round >= len(self.lengths) - 2
         if mixture:
             return _MIN_LEVELS_MIXTURE if last else _MIN_LEVELS
-        return _MIN_LEVELS if last else _MIN_LEVELS_EARLY
+        if last:
+            return _MIN_LEVELS
+        return _MIN_LEVELS_EARLY if self.n_modes > 1 else _MIN_LEVELS_EARLY_ONE_MODE
 
     def _good_enough(self, barrier: float, *, mixture: bool) -> bool:
         """Whether one more round, in which only schedule and step sizes adapt, is all it takes."""

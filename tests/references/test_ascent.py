@@ -10,6 +10,7 @@ import pytest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
+from pymc_tempering.references.starts import evaluated
 from tests.references.conftest import SIGNATURE
 
 
@@ -113,3 +114,31 @@ def test_shapes(gaussian, n):
     found = ascend(gaussian, np.zeros((n, 3)), unit(3))
     assert found.ends.shape == (n, 3)
     assert found.values.shape == found.converged.shape == (n,)
+
+
+def test_an_ascent_ends_where_it_comes_inside_a_known_mode(bimodal, rng):
+    """With fewer gradients and the same ends; those of the other mode go their own way."""
+    mode = bimodal.modes[0]
+    own = Coordinates.of(GaussianBase(mode, bimodal.sds[0]))
+    starts = np.concatenate([bimodal.modes] * 30) + 0.7 * rng.standard_normal((60, 2))
+    whole = ascend(bimodal, starts, own)
+    top = ascend(bimodal, mode[None], own)
+    known = top.ends[0], float(top.values[0])
+    quick = ascend(bimodal, starts, own, known=known)
+    np.testing.assert_allclose(quick.ends, whole.ends, atol=0.02)
+    assert quick.converged.all()
+    assert quick.n_gradients < whole.n_gradients - 10
+    at_mode = np.linalg.norm(whole.ends - mode, axis=1) < 0.5
+    assert 20 < at_mode.sum() < 40
+    np.testing.assert_allclose(quick.ends[at_mode], np.tile(known[0], (at_mode.sum(), 1)))
+    # what does not look like it is another mode, however near
+    other = ascend(bimodal, starts, own, known=(known[0], known[1] + 2.0))
+    assert other.n_gradients == whole.n_gradients
+
+
+def test_what_is_known_at_the_starts_is_not_evaluated_again(bimodal, rng):
+    at = evaluated(bimodal, bimodal.modes[[0, 1] * 5] + 0.5 * rng.standard_normal((10, 2)))
+    whole = ascend(bimodal, at.points, unit(2))
+    again = ascend(bimodal, at.points, unit(2), first=(at.values, at.grads))
+    np.testing.assert_array_equal(again.ends, whole.ends)
+    assert again.n_gradients == whole.n_gradients - 10

@@ -186,6 +186,20 @@ def test_a_search_with_one_mode_ends_early_unless_it_is_thorough(gaussian, bimod
     assert SEARCHES["default"].n_for_one_mode < SEARCHES["default"].n_gradients
 
 
+HOLDS_NOTHING = 30.0
+lonely = two_gaussians(
+    np.array([0.0, -HOLDS_NOTHING]), np.array([[0.0] * 2, [9.0, 6.0]]), np.array([[1.0] * 2] * 2)
+)
+
+
+def test_a_mode_that_holds_nothing_does_not_prolong_a_search(rng):
+    target = SimpleNamespace(address=lonely.address, dim=2)
+    found = find_modes(target, np.zeros(2), rng)
+    assert found.search.n_left_out == 1
+    assert found.search.hits[1] > 5
+    assert found.search.n_gradients < SEARCHES["default"].end(2, n_modes=1) + 1500
+
+
 def test_same_seed_same_search(bimodal):
     first, again, other = (
         find_modes(bimodal, np.zeros(2), np.random.default_rng(s)) for s in (3, 3, 4)

@@ -1,5 +1,7 @@
 """Which reference a chain takes, and for how long it is tuned and sampled."""
 
+from types import SimpleNamespace
+
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -17,11 +19,20 @@ from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.datatree import label_dimensions
+from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.run import prepare_step
-from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_SCANS, MOST_SCANS, scans_for_error
+from pymc_tempering.steps.scan_plan import ScanPlan
+from pymc_tempering.steps.scans import (
+    CHAIN_ERROR,
+    LEAST_SCANS,
+    MOST_CHAIN_ERROR,
+    MOST_SCANS,
+    error_for_its_price,
+    scans_for_error,
+)
 from pymc_tempering.steps.simulated import SimulatedTempering
 from pymc_tempering.steps.tuning import RoundTuner
 
@@ -148,6 +159,28 @@ def test_scans_follow_from_the_error():
     assert scans_for_error(3.0, 100, error=0.02) == MOST_SCANS
 
 
+def test_a_dear_error_is_a_larger_one():
+    """Where a chain's draws would take more than 10,000 gradients, up to 1.25 times as large."""
+    variance, scans = 1.0, 1.3 / CHAIN_ERROR**2
+    assert error_for_its_price(variance, 1e4 / scans) == pytest.approx(CHAIN_ERROR)
+    assert error_for_its_price(variance, 1.2e4 / scans) == pytest.approx(1.2**0.5 * CHAIN_ERROR)
+    assert error_for_its_price(variance, 1e9) == MOST_CHAIN_ERROR
+    assert error_for_its_price(0.01, 5.0) == CHAIN_ERROR
+    for unknown in ((np.nan, 5.0), (variance, np.nan)):
+        assert error_for_its_price(*unknown) == CHAIN_ERROR
+
+
+def test_an_error_that_is_asked_for_is_dear_at_no_price():
+    run = SimpleNamespace(
+        n_scans=0, n_scans_asked=-1, ladder=SimpleNamespace(n_levels=6),
+        choice=SimpleNamespace(n_evaluations=0),
+        tuner=SimpleNamespace(finished=True, scan_variance=1.0, scan_cost=100.0),
+    )  # fmt: skip
+    for error, n_scans in ((None, LEAST_SCANS), (0.02, 21)):
+        ScanPlan(MOST_SCANS, True, error, 160, Account(), 66).settle(run)
+        assert run.n_scans == run.n_scans_asked == n_scans
+
+
 @pytest.fixture
 def step(model, fits):
     """As a run makes it that knows both modes."""
@@ -155,6 +188,16 @@ def step(model, fits):
     anchor = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
     step._fits = Prepared(anchor, tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
     return step
+
+
+def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng):
+    levels = []
+    for known in (fits, fits[:1]):
+        searched = Search((1,) * len(known), 0, 0, 0, 0.0)
+        step._fits = Prepared(known[0], tuple(known), searched)
+        step.setup_chain(rng, 40, 20)
+        levels.append(step._start_chain(model.initial_point()).ladder.n_levels)
+    assert levels == [12, 6]
 
 
 @pytest.mark.statistical
@@ -186,7 +229,7 @@ def test_an_error_that_is_asked_for_is_what_chains_aim_at(step, model, monkeypat
     monkeypatch.setattr("pymc_tempering.steps.run.build_step", lambda *arguments: step)
     run = {"draws": 10, "tune": 10, "chains": 4, "cores": 1, "progressbar": False}
     prepare_step(METHODS["pt"], model, {}, run)
-    assert step.chain_error == CHAIN_ERROR
+    assert step.chain_error is None
     prepare_step(METHODS["pt"], model, {}, run | {"target_se": 0.003})
     assert step.chain_error == pytest.approx(0.006)
 

@@ -75,6 +75,18 @@ def test_tuning_equalises_rejection_and_finds_the_number_of_levels(rng):
     assert record.acceptance_rate[1:] == pytest.approx(0.8, abs=0.12)
 
 
+@pytest.mark.parametrize(("n_modes", "early"), [(1, 4), (2, 6)])
+def test_early_rounds_have_more_levels_where_modes_are_known(n_modes, early, rng):
+    _, ladder = chain("skewed_gamma", rng, scale=1.0)
+    tuner = RoundTuner(60, 12, ladder.base, n_modes, adapt_schedule=True, adapt_base=False)
+    tuner.update(ladder, ladder.run(4, rng, adapt=True), rng)
+    assert ladder.n_levels >= early
+    tuner.barrier, tuner.round = 0.0, 1
+    assert tuner._least_levels(mixture=False) == early
+    tuner.round = len(tuner.lengths) - 2
+    assert tuner._least_levels(mixture=False) == 3
+
+
 def test_schedule_and_base_stay_where_told(rng):
     _, ladder = chain("skewed_gamma", rng)
     base, betas = ladder.base, ladder.betas.copy()

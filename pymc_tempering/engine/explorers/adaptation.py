@@ -85,8 +85,8 @@ def update_dual_averaging(
 
 @compiled(borrows=True, inside=True)
 def adapt_scale(adaptation: Adaptation, k: int, signal: float, explorer: Explorer) -> None:
-    """Update scale ``k`` after a move of an explorer, if it is being tuned."""
-    if adaptation.dual_averaging.shape[0] > 0:
+    """Update scale ``k`` after a move of an explorer, if it is being tuned and that says how."""
+    if adaptation.dual_averaging.shape[0] > 0 and not np.isnan(signal):
         adaptation.scales[k] = update_dual_averaging(
             adaptation.dual_averaging[k], signal, explorer.aim, explorer.log_max_scale
         )

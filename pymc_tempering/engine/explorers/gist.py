@@ -161,7 +161,7 @@ def gist_move(
     rate, status = proposal.acceptance_rate, proposal.status
     n, n_bad = proposal.n_evaluations + 1, proposal.n_bad_gradients + bad_here
     if status != REJECTED or rng.random() >= rate:
-        return Move(rate, rate, status, n, n_bad)
+        return Move(rate, proposal.signal, status, n, n_bad)
     residual = work[RESIDUAL, : replicas.residual.shape[1]]
     there, bad_there = _log_scale(path, beta, work[POSITION], work[GRADIENT], residual, work)
     from_end = log_step + deviation - _log_step(there, scale)

@@ -121,7 +121,7 @@ def propose(
     if status == REJECTED and rng.random() < rate:
         accept(path, proposal, replicas, row)
         status = ACCEPTED
-    return Move(rate, rate, status, proposal.n_evaluations, proposal.n_bad_gradients)
+    return Move(rate, proposal.signal, status, proposal.n_evaluations, proposal.n_bad_gradients)
 
 
 @compiled(inline="always")

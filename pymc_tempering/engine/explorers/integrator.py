@@ -27,6 +27,10 @@ __all__ = ["LOG_MAX_STEP_SIZE", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Proposal",
 MAX_ENERGY_ERROR = 1000.0
 """Energy error in nats beyond which a trajectory counts as divergent, as in PyMC and Stan."""
 
+STABLE_ERROR = 3.0
+"""Energy error in nats up to which a trajectory was one before it left the support. It is told half
+a kick off; what grows without bound has many times as much."""
+
 MAX_STEP_SIZE = 0.5 * np.pi
 """A rotation by pi / 2 replaces position by momentum, an independent draw from the reference."""
 
@@ -42,6 +46,9 @@ class Proposal(NamedTuple):
         At the end, in nats.
     acceptance_rate : float
         Metropolis probability of the end point.
+    signal : float
+        What the step size is tuned by: the same, but nan where an edge of the support ended a
+        trajectory of small errors, which a shorter step would have led there as well.
     status : int
         ``DIVERGENT`` or ``ZERO_DENSITY`` where it is 0 for that reason, else ``REJECTED``, until a
         coin says otherwise.
@@ -54,6 +61,7 @@ class Proposal(NamedTuple):
     log_target: float
     log_reference: float
     acceptance_rate: float
+    signal: float
     status: int
     n_evaluations: int
     n_bad_gradients: int
@@ -140,6 +148,7 @@ def follow(
     _kick(momentum, 0.5 * step_size, beta, u, replicas.grad[row], replicas.residual[row])
     log_target, log_reference, n_bad = -np.inf, 0.0, 0
     for step in range(n_steps):
+        before = log_target, log_reference
         for i in range(dim):
             x, p = position[i], momentum[i]
             position[i] = cosine * x + sine * p
@@ -149,14 +158,23 @@ def follow(
         if not gaussian:
             log_reference = evaluate_reference(path, position, residual, work)
         if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
-            return Proposal(log_target, log_reference, 0.0, ZERO_DENSITY, step + 1, n_bad)
+            signal = 0.0
+            if step > 0:
+                for i in range(dim):
+                    x, p = position[i], momentum[i]
+                    position[i] = cosine * x - sine * p
+                    momentum[i] = cosine * p + sine * x
+                last = _energy(beta, position, momentum, before[0], before[1], gaussian)
+                signal = np.nan if last - energy < STABLE_ERROR else 0.0
+            return Proposal(log_target, log_reference, 0.0, signal, ZERO_DENSITY, step + 1, n_bad)
         strength = 0.5 * step_size if step == n_steps - 1 else step_size
         _kick(momentum, strength, beta, position, gradient, residual)
     error = _energy(beta, position, momentum, log_target, log_reference, gaussian) - energy
     if not error < MAX_ENERGY_ERROR:
-        return Proposal(log_target, log_reference, 0.0, DIVERGENT, n_steps, n_bad)
+        return Proposal(log_target, log_reference, 0.0, 0.0, DIVERGENT, n_steps, n_bad)
     acceptance_rate = 1.0 if error <= 0.0 else np.exp(-error)
-    return Proposal(log_target, log_reference, acceptance_rate, REJECTED, n_steps, n_bad)
+    rate = acceptance_rate
+    return Proposal(log_target, log_reference, rate, rate, REJECTED, n_steps, n_bad)
 
 
 @compiled(inline="always")

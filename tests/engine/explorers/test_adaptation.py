@@ -6,6 +6,8 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.adaptation import (
+    Adaptation,
+    adapt_scale,
     averaged_step_sizes,
     new_dual_averaging,
     update_dual_averaging,
@@ -59,3 +61,15 @@ def test_level_hardly_used_borrows_the_step_size_of_its_neighbours():
     state[:, 0] = [0, 200, 3, 500]
     expected = [0.4, 0.4, np.exp(np.log(0.4) + np.log(0.1 / 0.4) / 3.0), 0.1]
     np.testing.assert_allclose(averaged_step_sizes(betas, state), expected)
+
+
+def test_a_move_that_says_nothing_changes_nothing():
+    explorer = Hamiltonian().packed
+    scales = np.array([0.2, 0.3])
+    adaptation = Adaptation(scales.copy(), new_dual_averaging(scales))
+    before = adaptation.dual_averaging.copy()
+    adapt_scale(adaptation, 1, np.nan, explorer)
+    np.testing.assert_array_equal(adaptation.scales, scales)
+    np.testing.assert_array_equal(adaptation.dual_averaging, before)
+    adapt_scale(adaptation, 1, 0.0, explorer)
+    assert adaptation.scales[1] < scales[1]

@@ -1,6 +1,7 @@
 """Hamiltonian moves leave their density invariant, and their trajectories are jittered."""
 
 import math
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -9,6 +10,7 @@ from laws import ExactPath, ExactReference
 from loops import move_kernel
 
 from pymc_tempering import testing
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.explorers.hamiltonian import (
     LOG_SHORTEST_STEP,
@@ -20,6 +22,7 @@ from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSI
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 
 
 def base_of(target, kind):
@@ -124,7 +127,8 @@ def test_zero_density_rejects_and_divergence_is_told_apart(rng):
         else:
             assert after[1] == before[1]
             np.testing.assert_array_equal(after[0], before[0])
-        assert outcome.signal == outcome.acceptance_rate
+        late = outcome.status == ZERO_DENSITY and outcome.n_evaluations > 1
+        assert outcome.signal == outcome.acceptance_rate or (late and np.isnan(outcome.signal))
     assert {ACCEPTED, ZERO_DENSITY} <= seen <= {ACCEPTED, REJECTED, ZERO_DENSITY}
     narrow = testing.scaled_normal(dim=2, sd=1e-4)
     far = GaussianBase(np.zeros(2), np.ones(2))
@@ -162,3 +166,47 @@ def test_trajectories_are_jittered_and_one_in_five_is_short(rng):
     assert abs(np.corrcoef(steps[plain], numbers[plain])[0, 1]) < 0.05
     assert trajectories(1e-3, 1.5, 8, 1000, rng)[1].max() == 8
     assert trajectories(1.5, 1.0, 8, 1000, rng)[1].max() <= 2
+
+
+@numba.cfunc(DENSITY_SIGNATURE)
+def narrow_between_edges(z_pointer, grad_pointer):
+    """N(0, 0.1^2) between -5 and 3 of its standard deviations."""
+    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
+    grad[0] = -100.0 * z[0]
+    return -50.0 * z[0] ** 2 if -0.5 < z[0] < 0.3 else -np.inf
+
+
+def test_steps_that_are_too_long_are_told_from_an_edge_that_short_ones_meet_too(rng):
+    """In steps of half the width it is the edge; three times as long, trajectories explode."""
+    density = SimpleNamespace(address=narrow_between_edges.address, dim=1)
+    base = GaussianBase(np.zeros(1), np.ones(1))
+    for scale, is_unstable in ((0.05, False), (0.3, True)):
+        signals = [
+            outcome.signal
+            for outcome, _, _ in moves(density, base, np.zeros(1), 1.0, scale, 300, rng)
+            if outcome.status == ZERO_DENSITY and outcome.n_evaluations > 1
+        ]
+        assert np.isin(signals, [0.0]).any() == is_unstable
+        assert len(signals) > 20 or not is_unstable
+
+
+@pytest.mark.statistical
+def test_an_edge_does_not_shorten_steps(rng):
+    """A wall through a Gaussian's mean: its steps are tuned as those of the Gaussian are."""
+    density = SimpleNamespace(address=half_normal.address, dim=1)
+    base = GaussianBase(np.array([0.8]), np.array([0.8]))
+    path = TemperedPath.from_base(density, base)
+    ladder = Ladder(path, np.array([0.0, 0.5, 1.0]), np.ones(1), rng, settings=Hamiltonian())
+    ladder.run(400, rng, adapt=True)
+    ladder.stop_adaptation()
+    assert ladder.scales[1:].min() > 0.2
+    delta = ladder.run(4000, rng, keep_positions=True)
+    # the mean of a half-normal, to 5 standard errors of 400 independent draws
+    assert delta.target_positions.mean() == pytest.approx(np.sqrt(2 / np.pi), abs=0.15)
+
+
+@numba.cfunc(DENSITY_SIGNATURE)
+def half_normal(z_pointer, grad_pointer):
+    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
+    grad[0] = -z[0]
+    return -0.5 * z[0] ** 2 if z[0] > 0.0 else -np.inf

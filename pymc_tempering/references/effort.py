@@ -1,0 +1,65 @@
+"""How far to search for modes, by the names that users give."""
+
+import math
+from typing import NamedTuple
+
+__all__ = ["SEARCHES", "Effort"]
+
+FOR_ONE_MODE, PER_DIMENSION = 6000.0, 1500.0
+"""Gradients of starts and ascents, and more for each dimension, that a search with one mode takes
+at most: in few dimensions every basin has a large share of the starts."""
+
+
+class Effort(NamedTuple):
+    """How far to search.
+
+    Attributes
+    ----------
+    n_starts : int
+        Unless the gradients are used up before.
+    n_gradients : int
+        Of all starts and ascents, and of telling apart where they end.
+    n_for_one_mode : float
+        The same, after which a search ends that knows of one mode alone which may hold mass; in
+        few dimensions :data:`FOR_ONE_MODE` and :data:`PER_DIMENSION` say less.
+    most : float
+        Of these and all fits; the search ends with what it knows by then.
+    """
+
+    n_starts: int
+    n_gradients: int
+    n_for_one_mode: float = math.inf
+    most: float = math.inf
+
+    def within(self, most: float) -> "Effort":
+        """Effort of no more gradients than these, half of them for starts and ascents.
+
+        Examples
+        --------
+        >>> SEARCHES["thorough"].within(20_000)
+        Effort(n_starts=500000, n_gradients=10000, n_for_one_mode=inf, most=20000)
+        """
+        return self._replace(n_gradients=int(min(self.n_gradients, most / 2)), most=most)
+
+    def end(self, dim: int, n_modes: int) -> float:
+        """Gradients after which a search ends that knows of so many modes.
+
+        Examples
+        --------
+        >>> [SEARCHES["default"].end(dim, n_modes=1) for dim in (2, 6, 20)]
+        [9000.0, 15000, 15000]
+        >>> SEARCHES["default"].end(2, n_modes=2)
+        50000
+        """
+        if n_modes > 1 or math.isinf(self.n_for_one_mode):
+            return self.n_gradients
+        few = FOR_ONE_MODE + PER_DIMENSION * dim
+        return min(self.n_gradients, self.n_for_one_mode, few)
+
+
+SEARCHES = {
+    "none": Effort(1, 1000),
+    "default": Effort(50_000, 50_000, 15_000),
+    "thorough": Effort(500_000, 500_000),
+}
+"""Efforts by the names that users give."""

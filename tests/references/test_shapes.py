@@ -1,0 +1,67 @@
+"""Which modes keep a search going, and which places are worth a variational fit."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.basins import Basin
+from pymc_tempering.references.local import LocalFit
+from pymc_tempering.references.shapes import Shapes
+from pymc_tempering.references.watch import unwatched
+
+NEGLIGIBLE = 10.0
+UNITS = np.ones(2)
+UNIT = Coordinates.of(GaussianBase(np.zeros(2), UNITS))
+
+
+def known(density, *modes):
+    """Shapes and basins of modes that are given by place, log mass, starts, and spread."""
+    shapes, basins = Shapes(density, np.random.default_rng(1), 10_000), []
+    for i, (x, log_mass, hits, sd) in enumerate(modes):
+        place = np.array([x, 0.0])
+        base = GaussianBase(place, np.full(2, sd), log_mass)
+        height = log_mass - base.log_det_scale - np.log(2.0 * np.pi)
+        basins.append(Basin(place, place, height, converged=True, hits=hits))
+        shapes.fits[i] = LocalFit(base, 0.1, hits)
+        shapes.curvatures[i] = base, 0.1
+    return shapes, basins
+
+
+@pytest.mark.parametrize(
+    ("others", "n"),
+    [
+        ([], 1),
+        ([(9.0, -9.0, 5, 1.0)], 2),
+        ([(9.0, -11.0, 5, 1.0)], 1),
+        # low and wide: what counts is the mass
+        ([(90.0, -9.0, 5, 50.0)], 2),
+        # within a standard deviation: two fits of one mode
+        ([(0.5, -1.0, 5, 1.0)], 1),
+        # so many starts lead to what holds nothing that what holds most may be missed
+        ([(9.0, -11.0, 70, 1.0)], 2),
+        ([(9.0, -11.0, 20, 1.0), (5.0, -12.0, 20, 1.0), (7.0, -1.0, 5, 1.0)], 2),
+    ],
+)
+def test_modes_that_hold_nothing_do_not_matter_unless_they_are_many(bimodal, others, n):
+    shapes, basins = known(bimodal, (0.0, 0.0, 100, 1.0), *others)
+    assert shapes.n_that_matter(basins, NEGLIGIBLE) == n
+
+
+def test_what_was_not_looked_at_may_matter(bimodal):
+    shapes, basins = known(bimodal, (0.0, 0.0, 100, 1.0), (9.0, -50.0, 3, 1.0))
+    shapes.drop(1)
+    assert shapes.n_that_matter(basins, NEGLIGIBLE) == 2
+    basins[1].is_saddle = True
+    assert shapes.n_that_matter(basins, NEGLIGIBLE) == 1
+
+
+@pytest.mark.parametrize(("fall", "is_fitted"), [(20.0, True), (30.0, False)])
+def test_no_fit_of_a_place_that_is_too_low_to_hold_anything(bimodal, fall, is_fitted):
+    """23.8 nats: negligible even if it were a thousand times as wide each way."""
+    shapes, basins = known(bimodal, (bimodal.modes[0, 0], 0.0, 100, 1.0))
+    place = bimodal.modes[1] + [0.3, 0.2]
+    basins.append(Basin(place, place, basins[0].value - fall, converged=False))
+    shapes.complete(basins, UNIT, UNITS, NEGLIGIBLE, unwatched)
+    assert (1 in shapes.fits) == is_fitted
+    assert (shapes.n_gradients > 0) == is_fitted
