@@ -15,6 +15,9 @@ MAX_MASS_ONCE = 0.5
 lie in modes that no start led to. Half, since tempering finds what lies among modes that are known:
 on Boltzmann machine relaxations with a quarter of it log Z was right."""
 
+FEW_HITS = 2
+"""Starts of one mode: one as likely has none in one case of seven."""
+
 _NAMES = ("starts", "modes", "left_out", "mass_once", "hits", "rise_along", "rise",
           "rise_beyond")  # fmt: skip
 
@@ -85,14 +88,24 @@ def search_doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
     if "search_starts" not in arrays or not (arrays["search_starts"] > 1).any():
         return []
     share = float(np.max(arrays["search_mass_once"]))
-    if share <= MAX_MASS_ONCE:
+    most_hits = int(np.max(arrays["search_hits"]))
+    if share > MAX_MASS_ONCE:
+        found = (
+            f"{100 * share:.0f} % of the mass, as far as local fits tell, is in modes that one of "
+            f"{arrays['search_starts'].max():.0f} starts led to, so others that no start led to "
+            "are likely to matter."
+        )
+    elif most_hits <= FEW_HITS and arrays["search_modes"].max() > 1:
+        found = (
+            f"At most {most_hits} of {arrays['search_starts'].max():.0f} starts led to any mode "
+            "that may hold mass, so others as likely may have none."
+        )
+    else:
         return []
     return [
         Doubt(
             "modes_unseen",
-            f"{100 * share:.0f} % of the mass, as far as local fits tell, is in modes that one of "
-            f"{arrays['search_starts'].max():.0f} starts led to, so others that no start led to "
-            "are likely to matter. Tempering finds those that are not much narrower than the rest.",
+            f"{found} Tempering finds those that are not much narrower than the rest.",
             "Pass search='thorough', and compare.",
             {
                 "search_mass_once": share,

@@ -24,12 +24,16 @@ class Effort(NamedTuple):
         few dimensions :data:`FOR_ONE_MODE` and :data:`PER_DIMENSION` say less.
     most : float
         Of these and all fits; the search ends with what it knows by then.
+    n_for_seldom : float
+        The same as `n_gradients`, where few starts led to any of the highest modes: others as high
+        may have none.
     """
 
     n_starts: int
     n_gradients: int
     n_for_one_mode: float = math.inf
     most: float = math.inf
+    n_for_seldom: float = 0.0
 
     def within(self, most: float) -> "Effort":
         """Effort of no more gradients than these, half of them for starts and ascents.
@@ -37,12 +41,23 @@ class Effort(NamedTuple):
         Examples
         --------
         >>> SEARCHES["thorough"].within(20_000)
-        Effort(n_starts=500000, n_gradients=10000, n_for_one_mode=inf, most=20000)
+        Effort(n_starts=500000, n_gradients=10000, n_for_one_mode=inf, most=20000, n_for_seldom=0.0)
         """
-        return self._replace(n_gradients=int(min(self.n_gradients, most / 2)), most=most)
+        return self._replace(
+            n_gradients=int(min(self.n_gradients, most / 2)),
+            most=most,
+            n_for_seldom=min(self.n_for_seldom, most / 2),
+        )
 
-    def end(self, dim: int, n_modes: int) -> float:
+    def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:
         """Gradients after which a search ends that knows of so many modes.
+
+        Parameters
+        ----------
+        dim : int
+        n_modes : int
+        seldom : bool
+            Whether few starts led to any of the highest.
 
         Examples
         --------
@@ -51,6 +66,8 @@ class Effort(NamedTuple):
         >>> SEARCHES["default"].end(2, n_modes=2)
         50000
         """
+        if seldom:
+            return max(self.n_gradients, self.n_for_seldom)
         if n_modes > 1 or math.isinf(self.n_for_one_mode):
             return self.n_gradients
         few = FOR_ONE_MODE + PER_DIMENSION * dim
@@ -59,7 +76,7 @@ class Effort(NamedTuple):
 
 SEARCHES = {
     "none": Effort(1, 1000),
-    "default": Effort(50_000, 50_000, 15_000),
+    "default": Effort(50_000, 50_000, 15_000, n_for_seldom=200_000),
     "thorough": Effort(500_000, 500_000),
 }
 """Efforts by the names that users give."""

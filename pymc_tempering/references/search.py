@@ -35,6 +35,10 @@ from pymc_tempering.types import FloatArray
 __all__ = ["SEARCHES", "Effort", "find_modes"]
 
 
+SELDOM = 10
+"""Starts that led to a mode, below which one as likely may have none; more than chance says, since
+a third of the starts are around the first."""
+
 _LEAST_BATCH, _MOST_BATCH = 32, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
 
@@ -170,8 +174,13 @@ class _Searcher:
     @property
     def _end(self) -> float:
         """Gradients after which the search ends, by what it knows."""
+        modes = [basin for basin in self._basins.known if basin.is_mode]
+        highest = max((basin.value for basin in modes), default=0.0)
+        hits = [basin.hits for basin in modes if basin.value >= highest - NEGLIGIBLE]
+        # one that is alone has all starts, or there are few yet
+        seldom = len(modes) > 1 and max(hits) < SELDOM
         n_modes = self._shapes.n_that_matter(self._basins.known, NEGLIGIBLE)
-        return self._effort.end(self._density.dim, n_modes)
+        return self._effort.end(self._density.dim, n_modes, seldom=seldom)
 
     def _surroundings(self, prior_points: FloatArray | None) -> Surroundings:
         first = self._shapes.fits.get(0)

@@ -59,6 +59,9 @@ def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
     assert doubt.code == "modes_unseen"
     assert doubt.measured["search_mass_once"] == 0.6
     assert search_doubts(search_arrays(statistics(once=9, mass_once=0.5))) == []
+    [doubt] = search_doubts(search_arrays(statistics(modes=9, hits=np.array([2, 1, -1]))))
+    assert "At most 2 of 1000 starts" in doubt.text
+    assert search_doubts(search_arrays(statistics(modes=9, hits=np.array([3, 1, -1])))) == []
     alone = statistics(starts=1, modes=1, once=1, mass_once=1.0)
     assert search_doubts(search_arrays(alone)) == []
     assert search_doubts({}) == []

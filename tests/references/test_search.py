@@ -55,6 +55,21 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
     assert found.search.mass_once <= 0.5
 
 
+def test_a_search_goes_on_where_the_highest_modes_were_hardly_hit(rng, monkeypatch):
+    """None is, however few are asked for; all are where a thousand hits are few."""
+    target = SimpleNamespace(address=waves.address, dim=2)
+    effort = Effort(50_000, 2000, n_for_seldom=20_000)
+    starts = []
+    for seldom in (1, 1000):
+        monkeypatch.setattr(search, "SELDOM", seldom)
+        found = find_modes(target, np.zeros(2), rng, effort=effort).search
+        starts.append(found.n_starts)
+        assert found.n_gradients < 60_000
+    assert starts[1] > 4 * starts[0]
+    assert effort.within(2000).n_for_seldom == 1000
+    assert effort.end(2, n_modes=3, seldom=True) == 20_000
+
+
 def test_start_on_a_saddle_is_between_modes_and_no_mode(rng):
     """The only start; both modes of a symmetric density are uphill of it."""
     target = SimpleNamespace(address=twins.address, dim=2)
