@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, overload
 
 import numba
 
-from pymc_tempering.private import (
+from pymc_tempering.private.of_numba import (
     cache_locators,
     keep_apart,
     keep_inside,

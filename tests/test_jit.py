@@ -49,8 +49,9 @@ print(upper(1.0))
 def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
     root = tmp_path / "pymc_tempering"
     root.mkdir()
-    for name in ("__init__.py", "jit.py", "private.py"):
+    for name in ("__init__.py", "jit.py"):
         shutil.copy(PACKAGE / name, root / name)
+    shutil.copytree(PACKAGE / "private", root / "private")
     (root / "upper.py").write_text(
         "from pymc_tempering.jit import compiled\n"
         "from pymc_tempering.lower import apart, lower\n\n"

@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from pymc_tempering.engine.path.mixture import no_components
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import N_WORK, Replicas
-from pymc_tempering.private import address_of_compiled
+from pymc_tempering.private.of_numba import address_of_compiled
 
 __all__ = ["call_move", "move_address"]
 

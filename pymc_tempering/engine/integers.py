@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.jit import compiled
-from pymc_tempering.private import bounded_integer
+from pymc_tempering.private.of_numba import bounded_integer
 
 __all__ = ["draw_below"]
 

@@ -1,0 +1,144 @@
+"""Hooks into parts of numba."""
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "address_of_compiled",
+    "bounded_integer",
+    "cache_locators",
+    "keep_apart",
+    "keep_inside",
+    "locator_file",
+    "no_reference_counts",
+    "set_cache_locators",
+    "stock_locators",
+]
+
+
+def no_reference_counts() -> dict[str, bool]:
+    """Option that compiles a function without counting references to arrays.
+
+    Every view of a row, and every array taken out of a tuple, is counted up and down by atomic
+    instructions, which numba removes only where it sees both; the option not to is its own. What
+    makes an array is refused with it.
+    """
+    return {"_nrt": False}
+
+
+def address_of_compiled(function: Any, signature: tuple[Any, ...]) -> int:
+    """Address of the machine code of a compiled function for arguments of given types.
+
+    numba has public addresses of functions with C types only (``numba.cfunc``). The code lives as
+    long as the function.
+    """
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return address
+
+
+def bounded_integer() -> Any:
+    """Give numba's function from a bit generator and a bound to one of the integers up to it.
+
+    numba's ``Generator.integers`` is public, and calls it after checks of types and ranges.
+    """
+    from numba.np.random.random_methods import buffered_bounded_lemire_uint32
+
+    return buffered_bounded_lemire_uint32
+
+
+def keep_apart(function: Any, symbol: Callable[[Any], str], load: Callable[[Any], Any]) -> None:
+    """Let compiled callers of a function contain a call of it, by name, and no copy of its code.
+
+    numba copies the code of a function into that of every caller, and of every caller of those, to
+    be optimised and compiled once more in each, whether it is inlined or not. It has no way to
+    refer to code that stands elsewhere, and none to say what has to be loaded before a caller that
+    comes from the disk; what it has for its threads serves here.
+
+    Parameters
+    ----------
+    function : numba dispatcher
+        Not compiled yet.
+    symbol : callable
+        From types of arguments to a name: the same in every process for the same code.
+    load : callable
+        From types of arguments to what loads the function for these: callable without arguments,
+        can be pickled and hashed.
+    """
+    from copy import copy
+
+    from llvmlite.binding import add_symbol
+
+    add_overload = function.add_overload
+
+    def add_apart(result: Any) -> None:
+        add_overload(result)
+        context, library, arguments = result.target_context, result.library, result.signature.args
+        outside = copy(result.fndesc)
+        outside.mangled_name = symbol(arguments)
+        code = library.get_pointer_to_function(result.fndesc.llvm_func_name)
+        add_symbol(outside.mangled_name, code)
+        empty = library.codegen.create_library(outside.mangled_name)
+        empty._shared_module = empty._final_module
+        empty._reload_init.add(load(arguments))
+        context.remove_user_function(result.entry_point)
+        context.insert_user_function(result.entry_point, outside, [empty])
+
+    function.add_overload = add_apart
+
+
+def keep_inside(function: Any) -> None:
+    """Let Python call a function that has been compiled for compiled callers alone.
+
+    What unpacks a call's arguments takes numba as long to make as the code of a small function,
+    and without it ``no_cpython_wrapper`` leaves a function that crashes the interpreter. Here a
+    call from Python goes to a compiled caller instead, made at the first of them.
+
+    Parameters
+    ----------
+    function : numba dispatcher
+        With that option, and not compiled yet.
+    """
+    import numba
+
+    def add_overload(result: Any) -> None:
+        function.overloads[tuple(result.signature.args)] = result
+
+    function.add_overload = add_overload
+    caller = numba.njit(nogil=True)(lambda *args: function(*args))
+    function._compile_for_args = lambda *_, **__: caller
+
+
+def cache_locators() -> list[type[Any]]:
+    """Classes that numba asks, in turn, where a function's machine code is kept.
+
+    numba has no public way to add one; PyTensor puts its own there too.
+    """
+    from numba.core.caching import CacheImpl
+
+    return list(CacheImpl._locator_classes)
+
+
+def set_cache_locators(locators: list[type[Any]]) -> None:
+    """Replace the classes of :func:`cache_locators`."""
+    from numba.core.caching import CacheImpl
+
+    CacheImpl._locator_classes = locators
+
+
+def stock_locators() -> list[type[Any]]:
+    """Numba's classes for functions in files that can be written beside or in the user's folder."""
+    from numba.core.caching import (
+        InTreeCacheLocator,
+        UserProvidedCacheLocator,
+        UserWideCacheLocator,
+    )
+
+    return [UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator]
+
+
+def locator_file(locator: Any) -> str:
+    """File of the function that a locator is for."""
+    file: str = locator._py_file
+    return file

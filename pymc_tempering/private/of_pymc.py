@@ -1,0 +1,247 @@
+"""Hooks into parts of PyMC."""
+
+import sys
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from pymc_tempering.private.of_pytensor import JAX_DISPATCH, jax_dispatch
+
+__all__ = [
+    "ProgressHooks",
+    "assigned_steps",
+    "constant_values",
+    "default_cores",
+    "dispatch_by_op",
+    "draws_from_prior",
+    "has_random_terms",
+    "has_total_size",
+    "is_circular",
+    "is_improper",
+    "is_log_transform",
+    "is_ordered",
+    "is_simulator",
+    "parameter_error",
+    "reseed",
+    "rewrite_before_gradient",
+    "rewrite_parameter_checks",
+    "start_method",
+]
+
+
+class ProgressHooks:
+    """Columns of a step's own in PyMC's progress bar.
+
+    PyMC asks a step for ``_progressbar_config`` and ``_make_progressbar_update_functions``, names
+    that it keeps to its own steps. There is no public way to add a column.
+    """
+
+    def progress_columns(self, n_chains: int) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Columns, and what they show before the first draw."""
+        raise NotImplementedError
+
+    def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """Give the function from a draw's statistics to what the columns show."""
+        raise NotImplementedError
+
+    def _progressbar_config(self, n_chains: int = 1) -> tuple[list[Any], dict[str, list[Any]]]:
+        return self.progress_columns(n_chains)
+
+    def _make_progressbar_update_functions(self) -> tuple[Any, ...]:
+        return (self.progress_update(),)
+
+
+def is_circular(transform: Any) -> bool:
+    """Whether a value variable is an angle that may be any number of turns away.
+
+    PyMC's ``transforms.circular`` is public, its class is not, and ``pymc.dims`` has another: they
+    share the name that PyMC gives to value variables.
+    """
+    return getattr(transform, "name", None) == "circular"
+
+
+def is_improper(rv: Any) -> bool:
+    """Whether a variable has no proper law: ``pm.Flat`` or ``pm.HalfFlat``.
+
+    The classes of the random variables behind the two are not public, and a variable does not say
+    which distribution made it.
+    """
+    from pymc.distributions.continuous import FlatRV, HalfFlatRV
+
+    return isinstance(rv.owner.op, FlatRV | HalfFlatRV)
+
+
+def is_log_transform(transform: Any) -> bool:
+    """Whether a value variable is the logarithm of its variable.
+
+    PyMC's ``transforms.log`` is public, its class is not, and distributions make own instances.
+    """
+    from pymc.distributions.transforms import LogTransform
+
+    return isinstance(transform, LogTransform)
+
+
+def is_ordered(transform: Any) -> bool:
+    """Whether a transform keeps the values of a variable in increasing order.
+
+    PyMC's ``transforms.ordered`` is public, its class is not, and it may be made by hand.
+    """
+    from pymc.distributions.transforms import Ordered
+
+    return isinstance(transform, Ordered)
+
+
+def is_simulator(rv: Any) -> bool:
+    """Whether a variable is a ``pm.Simulator``, whose density is a distance to simulated data."""
+    from pymc.distributions.simulator import SimulatorRV
+
+    return isinstance(rv.owner.op, SimulatorRV)
+
+
+def has_total_size(rv: Any) -> bool:
+    """Whether ``total_size=`` was given for a variable, whose log likelihood it multiplies.
+
+    The variable is then wrapped; inputs of the wrapper are the variable and a size for each axis.
+    """
+    from pymc.variational.minibatch_rv import MinibatchRandomVariable
+
+    return isinstance(rv.owner.op, MinibatchRandomVariable)
+
+
+def parameter_error() -> type[Exception]:
+    """What PyMC's checks of parameters raise, such as for a negative standard deviation."""
+    from pymc.logprob.utils import ParameterValueError
+
+    error: type[Exception] = ParameterValueError
+    return error
+
+
+def reseed(function: Any, seed: int) -> None:
+    """Give the generators of a compiled function that draws variables a new seed, in place.
+
+    ``pymc.pytensorf.compile`` takes a seed once, when the function is made.
+    """
+    from pymc.pytensorf import reseed_rngs
+
+    def is_generator(variable: Any) -> bool:
+        return isinstance(variable.get_value(borrow=True), np.random.Generator)
+
+    reseed_rngs([v for v in function.get_shared() if is_generator(v)], seed)
+
+
+def constant_values(variables: list[Any]) -> tuple[np.ndarray, ...] | None:
+    """Values of variables that depend on no other variable of a model; None where any does.
+
+    ``eval`` of the shape of a random variable would draw it, and compile what draws it.
+    """
+    from pymc.exceptions import NotConstantValueError
+    from pymc.pytensorf import constant_fold
+
+    try:
+        return constant_fold(variables)
+    except NotConstantValueError:
+        return None
+
+
+def draws_from_prior(model: Any) -> Callable[[int], dict[str, Any]]:
+    """Give the function from a seed to one draw of the prior, as values of the value variables.
+
+    ``pm.draw`` gives variables on their own scale; PyMC's starting points with the strategy
+    "prior" are the same on the unconstrained scale, and obey ``initval=``.
+    """
+    from pymc.initial_point import make_initial_point_fn
+
+    draw: Callable[[int], dict[str, Any]] = make_initial_point_fn(
+        model=model, default_strategy="prior", return_transformed=True
+    )
+    return draw
+
+
+def assigned_steps(model: Any) -> Any:
+    """Step methods that ``pm.sample`` would take for a model, composed to one.
+
+    The functions behind it are not part of PyMC's documented interface.
+    """
+    from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
+    from pymc.step_methods.compound import CompoundStep
+
+    steps = instantiate_steppers(model, *assign_step_methods(model))
+    return CompoundStep(steps if isinstance(steps, list) else [steps])
+
+
+def default_cores() -> int:
+    """How many processes ``pm.sample`` starts at most without ``cores``: one samples here."""
+    from pymc.sampling.parallel import _cpu_count
+
+    return min(4, int(_cpu_count()))
+
+
+def start_method(mp_ctx: Any) -> str:
+    """How ``pm.sample`` starts processes for its argument ``mp_ctx``, None included.
+
+    PyMC's default is another one than Python's on some machines.
+    """
+    from pymc.sampling.parallel import _initialize_multiprocessing_context
+
+    method: str = _initialize_multiprocessing_context(mp_ctx, quiet=True).get_start_method()
+    return method
+
+
+def dispatch_by_op(names: Collection[str] = ()) -> dict[str, Any]:
+    """Functions that look up by the class of an Op what to do, by name.
+
+    They are where distributions register what they know of themselves. PyMC's guide to making
+    distributions names some of them, all with underscores. That of JAX, "jax", is among them where
+    JAX is loaded, or `names` has it.
+    """
+    from pymc.distributions.distribution import _support_point
+    from pymc.distributions.shape_utils import _change_dist_size
+    from pymc.distributions.transforms import _default_transform
+    from pymc.logprob.abstract import _icdf, _logccdf, _logcdf, _logprob
+
+    functions = {
+        "logprob": _logprob,
+        "logcdf": _logcdf,
+        "logccdf": _logccdf,
+        "icdf": _icdf,
+        "support_point": _support_point,
+        "change_dist_size": _change_dist_size,
+        "default_transform": _default_transform,
+    }
+    if "jax" in names or JAX_DISPATCH in sys.modules:
+        functions["jax"] = jax_dispatch()
+    return functions
+
+
+def has_random_terms(outputs: list[Any]) -> bool:
+    """Whether evaluating these graphs twice draws anew, as with minibatches.
+
+    PyMC finds the generators that a graph would advance, for its own compile function.
+    """
+    from pymc.pytensorf import collect_default_updates
+
+    return bool(collect_default_updates(inputs=[], outputs=outputs))
+
+
+def rewrite_before_gradient(graph: Any) -> Any:
+    """Rewrite a log density as PyMC does before it takes the gradient.
+
+    Otherwise gradients differ from those of ``Model.compile_dlogp`` where PyMC replaces a term by
+    a stable one.
+    """
+    from pymc.pytensorf import rewrite_pregrad
+
+    return rewrite_pregrad(graph)
+
+
+def rewrite_parameter_checks(graph: Any) -> None:
+    """Make every check of parameters in a function graph a switch to ``-inf``, in place.
+
+    PyMC's own rewrite comes while a function is compiled, after graphs have been made one for many
+    draws; a check is then one for all draws.
+    """
+    from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+    from pytensor.graph.rewriting.basic import in2out
+
+    in2out(local_check_parameter_to_ninf_switch).rewrite(graph)

@@ -1,0 +1,91 @@
+"""Hooks into parts of PyTensor."""
+
+import sys
+from typing import Any
+
+__all__ = [
+    "JAX_DISPATCH",
+    "compile_keyed",
+    "graph_key",
+    "is_for_jax",
+    "jax_dispatch",
+    "jitted",
+    "runs_compiled_code",
+]
+
+JAX_DISPATCH = "pytensor.link.jax.dispatch"
+"""Module that is loaded where anything was registered for JAX."""
+
+
+def runs_compiled_code(op: Any) -> bool:
+    """Whether an Op evaluates a graph of its own through a compiled function, as ``Scan`` does.
+
+    Scalar composites hold a graph too, and evaluate it in Python.
+    """
+    from pytensor.graph.op import HasMultipleInnerGraph
+    from pytensor.scalar.basic import ScalarOp
+
+    return isinstance(op, HasMultipleInnerGraph) and not isinstance(op, ScalarOp)
+
+
+def is_for_jax(op: Any) -> bool:
+    """Whether an Op was written for JAX: by ``pytensor.wrap_jax``, or registered by its author.
+
+    The class of the former is not public, nor is where the latter are registered.
+    """
+    from pytensor.link.jax.ops import JAXOp
+
+    if isinstance(op, JAXOp):
+        return True
+    own = type(op).__module__.partition(".")[0] not in ("pytensor", "pymc")
+    # without it, nothing was registered
+    return own and JAX_DISPATCH in sys.modules and type(op) in jax_dispatch().registry
+
+
+def jax_dispatch() -> Any:
+    """Give the function that looks up by the class of an Op how JAX computes it.
+
+    Those who write Ops for JAX register them there, by an import that loads JAX.
+    """
+    from pytensor.link.jax.dispatch import jax_funcify
+
+    return jax_funcify
+
+
+def jitted(function: Any) -> Any:
+    """Give the compiled function inside a PyTensor function of mode "NUMBA" or "JAX".
+
+    PyTensor keeps it to itself; calling a graph from compiled code needs it.
+    """
+    return function.vm.jit_fn
+
+
+def graph_key(compiled: Any) -> str | None:
+    """Key under which PyTensor keeps a graph's machine code on disk; None where it has none.
+
+    PyTensor remembers keys by function in a dictionary of its own.
+    """
+    from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
+
+    key: str | None = CACHED_SRC_FUNCTIONS.get(compiled.py_func)
+    return key
+
+
+def compile_keyed(source: str, name: str, names: dict[str, Any], key: str | None) -> Any:
+    """Python function of a source text, whose machine code is kept on disk under a key.
+
+    numba itself keeps only functions that stand in a file.
+
+    Parameters
+    ----------
+    source : str
+    name : str
+        Of the function that `source` defines.
+    names : dict
+        Its globals.
+    key : str or None
+        Has to contain everything that the machine code depends on; None keeps nothing.
+    """
+    from pytensor.link.numba.cache import compile_numba_function_src
+
+    return compile_numba_function_src(source, name, global_env=names, cache_key=key)
