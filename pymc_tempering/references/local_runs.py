@@ -36,8 +36,8 @@ GOOD_ENOUGH = 0.5
 """Rejection rate of swaps between a bent fit and the target, up to which it is kept."""
 
 STRAIGHT_ENOUGH = 0.65
-"""The same of the fit as it is, below which four attempts to bend it are enough: a few levels
-between it and the target do as well."""
+"""The same of the fit as it is, below which bending gains little: a few levels between it and the
+target do as well."""
 
 GAIN = 0.75
 """Of that rejection rate, what a bend has to be below."""
@@ -55,12 +55,16 @@ MOST_FITS = 4
 """Fits that are looked at, those of most mass."""
 
 MOST_GRADIENTS = 150_000
-"""Of one fit, before a round begins. Bananas in 24 dimensions take 65,000 to 120,000."""
+"""Of one fit, before a round begins. Bananas in 24 dimensions take 65,000 to 150,000."""
+
+BUDGETS = ((STRAIGHT_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS))
+"""Gradients by the rejection rate of the fit as it is, up to this one. Where swaps succeed without
+a bend, it shows soon whether one helps; twice as many while it does."""
 
 _N_CHECKED = 400
 _MOST_FAILURES = 2
 _VERY_GOOD, _HOPELESS = 0.3, 0.95
-_MOST_TRIES, _MOST_UNEVEN = 4, 3
+_HELPS, _MOST_UNEVEN = 0.9, 3
 _BETAS = np.array([0.0, 1.0])
 _ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)
 _WIDENING = 1.2
@@ -158,12 +162,9 @@ def _bent_by_run(density: Density, fit: GaussianBase, rng: np.random.Generator) 
     ladder = Ladder(path, _BETAS, fit.mean[None], rng, settings=Hamiltonian())
     best, lowest, lowest_seen = None, GOOD_ENOUGH, 1.0
     earlier: list[FloatArray] = []
-    straight, n_tries, n_uneven, n_gradients = 1.0, 0, 0, 0
+    straight, n_uneven, n_gradients = 1.0, 0, 0
     for n_scans in _ROUNDS:
-        most = MOST_GRADIENTS if lowest_seen <= _HOPELESS else MOST_GRADIENTS / 2
-        if best is None and straight <= STRAIGHT_ENOUGH and n_tries == _MOST_TRIES:
-            break
-        if n_gradients > most:
+        if n_gradients > _most(straight, lowest_seen):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
         n_gradients += record.counts["n_gradients"] + n_scans
@@ -187,12 +188,19 @@ def _bent_by_run(density: Density, fit: GaussianBase, rng: np.random.Generator) 
         positions = positions[len(positions) // 2 :]
         n = max(n_independent(positions), len(positions) / DRAWS_PER_INDEPENDENT)
         bent = bent_fit(positions, n)
-        n_tries += bent is not None or in_use is not None
         if bent is not None:
             ladder.change_mixture(Mixture((bent,), np.ones(1)))
     kind = NEARLY_STRAIGHT if straight <= STRAIGHT_ENOUGH else CURVED
     assert best is None or isinstance(best, BentGaussian)
     return _Run(BENT if best is not None else kind, best, n_gradients + ladder.n_beside)
+
+
+def _most(straight: float, lowest: float) -> float:
+    """Gradients of a run, by the rejection rates of the fit and of the best bent one so far."""
+    most = next(budget for rejection, budget in BUDGETS if straight <= rejection)
+    if most < MOST_GRADIENTS:
+        return 2 * most if lowest < _HELPS * straight else most
+    return most if lowest <= _HOPELESS else most / 2
 
 
 def _with_shapes(

@@ -69,6 +69,10 @@ No rare passage hides in its swap rates: there is no other mode to pass to."""
 _ENOUGH_TO_BEND = 200
 """Independent draws after which a fit that does not bend, or not well enough, is given up."""
 
+_FEW_LEVELS = 1.6
+"""Barrier of the Gaussian up to which tuning does not go on for a bend: it would cost more than the
+levels that it saves."""
+
 _MOST_RETURNS = 2
 """How often a chain may come back to the Gaussian and bend again."""
 
@@ -233,7 +237,10 @@ class ReferenceChoice(Stateful):
         per_fit = ended.n_restarts / len(candidate.mixture.fits)
         enough = candidate.is_whole or per_fit >= _RESTARTS_PER_FIT
         if self.rule == "bent":
-            self.settled = n_independent(ended.positions) >= _ENOUGH_TO_BEND
+            enough = ended.barrier <= _FEW_LEVELS or (
+                n_independent(ended.positions) >= _ENOUGH_TO_BEND
+            )
+            self.settled = self.settled or enough
             enough = candidate.mixture.is_bent
         elif self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
             self.settled = True

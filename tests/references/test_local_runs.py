@@ -88,6 +88,7 @@ def test_few_gradients_bend_nothing(rng):
 def test_a_run_that_leads_nowhere_ends(rng, monkeypatch):
     """A curve that no such map straightens: chains go on trying."""
     monkeypatch.setattr(local_runs, "MOST_GRADIENTS", 3000)
+    monkeypatch.setattr(local_runs, "BUDGETS", ((1.0, 3000),))
     monkeypatch.setattr(local_runs, "bent_fit", lambda draws, n: None)
     narrow = GaussianBase(PEAK.mean, 0.02 * PEAK.scale, -9.0)
     found = bend_fits(BANANA, prepared(narrow), rng)
