@@ -221,12 +221,10 @@ def _with_shapes(
         ):
             kept.append(shape)
             fits.append(fit)
-    unsure = [peak for peak in found.unsure if not _is_known(peak, bent)]
     return replace(
         found,
         anchor=combine_local_bases(fits),
         fits=tuple(fits),
-        unsure=tuple(unsure),
         shapes=tuple(kept),
     )
 

@@ -246,11 +246,13 @@ class ReferenceChoice(Stateful):
             self.settled = True
         if not enough:
             return False
-        covers = self.uncovered <= MAX_UNCOVERED and not self.n_missed
+        # a mode that the Gaussian does not reach is where a shape that was bent there may lead
+        missed = self.n_missed > 0 and not self._knows_bends
+        covers = self.uncovered <= MAX_UNCOVERED and not missed
         if covers:
             tried = trial(ladder, candidate.mixture, ended.positions, ended.log_target, rng)
             self.rejection = tried.rejection
-            covers = not candidate.mixture.is_bent or tried.variance <= MAX_BENT_VARIANCE
+            covers = tried.variance <= MAX_BENT_VARIANCE
             self.n_evaluations += TRIAL_DRAWS
         if not covers or not self._promises(candidate, ended):
             self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE
@@ -266,13 +268,18 @@ class ReferenceChoice(Stateful):
         ladder.change_schedule(np.linspace(0.0, 1.0, min(_FIRST_LEVELS, ladder.n_levels)))
         return True
 
+    @property
+    def _knows_bends(self) -> bool:
+        """Whether fits were bent before any chain."""
+        return any(isinstance(shape, BentGaussian) for shape in self.shapes)
+
     def _candidate(self, ladder: Ladder, ended: Round) -> Candidate:
         """Mixture as a round's draws would have it."""
         assert self.first is not None
         in_use, coordinates, positions = ladder.mixture, ended.coordinates, ended.positions
         if in_use is not None and in_use.is_bent:
             kept = Candidate(in_use, uncovered_share(in_use, coordinates, positions))
-            if any(isinstance(shape, BentGaussian) for shape in self.shapes):
+            if self._knows_bends:
                 # from a run of its own, which saw more than a chain that is stuck in a neck
                 return kept
             bent = bent_candidate(in_use, self.shapes, coordinates, positions, ended.n_restarts)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import erfinv
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import new_replicas
@@ -28,7 +29,8 @@ class Trial(NamedTuple):
     rejection : float
         Rate at which swaps would be rejected, without levels in between.
     variance : float
-        Of the log weights of draws of the local fits, in nats squared, without the lowest 2 %.
+        Of the log weights of a bent fit's own draws, in nats squared, without the lowest 2 %: of
+        the worst; 0 without any.
     """
 
     rejection: float
@@ -89,9 +91,14 @@ def trial(
     n = len(positions)
     kept = np.linspace(0, n - 1, min(n, _MOST_TARGET_DRAWS)).astype(np.int64)
     own = mixture.log_density(positions[kept], path.coordinates)
-    # the defensive component is for where the fits are not
-    of_fits = trimmed_variance(draws.delta[component > 0])
-    return Trial(swap_rejection(draws.delta, log_target[kept] - own), of_fits)
+    # weights are not known before the target has been drawn from, shapes are
+    of_bent = [
+        trimmed_variance(draws.delta[component == k + 1])
+        for k, fit in enumerate(mixture.fits)
+        if isinstance(fit, BentGaussian) and (component == k + 1).any()
+    ]
+    rejection = swap_rejection(draws.delta, log_target[kept] - own)
+    return Trial(rejection, max(of_bent, default=0.0))
 
 
 def barrier_of_rejection(rejection: float) -> float:
