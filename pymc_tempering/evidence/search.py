@@ -18,6 +18,9 @@ on Boltzmann machine relaxations with a quarter of it log Z was right."""
 FEW_HITS = 2
 """Starts of one mode: one as likely has none in one case of seven."""
 
+MANY_STARTS = 100
+"""Fewer are none that were to find all modes."""
+
 _NAMES = ("starts", "modes", "left_out", "mass_once", "hits", "rise_along", "rise",
           "rise_beyond")  # fmt: skip
 
@@ -95,7 +98,7 @@ def search_doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
             f"{arrays['search_starts'].max():.0f} starts led to, so others that no start led to "
             "are likely to matter."
         )
-    elif most_hits <= FEW_HITS and arrays["search_modes"].max() > 1:
+    elif most_hits <= FEW_HITS and arrays["search_starts"].max() > MANY_STARTS:
         found = (
             f"At most {most_hits} of {arrays['search_starts'].max():.0f} starts led to any mode "
             "that may hold mass, so others as likely may have none."
