@@ -61,7 +61,10 @@ BUDGETS = ((STRAIGHT_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS))
 """Gradients by the rejection rate of the fit as it is, up to this one. Where swaps succeed without
 a bend, it shows soon whether one helps; twice as many while it does."""
 
-_N_CHECKED = 400
+_N_CHECKED, _LEAST = 400, 10_000
+_MOST_PER_SCAN = 66
+"""Gradients: of the longest trajectory, and of a draw of the reference."""
+
 _MOST_FAILURES = 2
 _VERY_GOOD, _HOPELESS = 0.3, 0.95
 _HELPS, _MOST_UNEVEN = 0.9, 3
@@ -105,7 +108,7 @@ def bend_fits(
     found : Prepared
     rng : numpy.random.Generator
     most : float
-        Gradients; with too few for another run no further fit is looked at.
+        Gradients; with fewer than 10,000 left no further fit is looked at.
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
 
@@ -124,7 +127,7 @@ def bend_fits(
     n_gradients = n_failures = 0
     kind = found.kind
     for i, fit in enumerate(found.fits[:MOST_FITS]):
-        if most - n_gradients < _N_CHECKED + MOST_GRADIENTS or n_failures == _MOST_FAILURES:
+        if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
             break
         report("shapes of modes", i, len(found.fits[:MOST_FITS]))
         n_gradients += _N_CHECKED
@@ -132,7 +135,7 @@ def bend_fits(
             continue
         if evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
             continue
-        run = _bent_by_run(density, fit, rng)
+        run = _bent_by_run(density, fit, rng, most - n_gradients)
         n_gradients += run.n_gradients
         n_failures += run.kind == CURVED
         kind = max(kind, run.kind)
@@ -156,7 +159,9 @@ class _Run(NamedTuple):
     n_gradients: int
 
 
-def _bent_by_run(density: Density, fit: GaussianBase, rng: np.random.Generator) -> _Run:
+def _bent_by_run(
+    density: Density, fit: GaussianBase, rng: np.random.Generator, left: float
+) -> _Run:
     around = GaussianBase(fit.mean, _WIDENING * fit.scale)
     path = TemperedPath.from_base(density, around)
     ladder = Ladder(path, _BETAS, fit.mean[None], rng, settings=Hamiltonian())
@@ -164,7 +169,8 @@ def _bent_by_run(density: Density, fit: GaussianBase, rng: np.random.Generator) 
     earlier: list[FloatArray] = []
     straight, n_uneven, n_gradients = 1.0, 0, 0
     for n_scans in _ROUNDS:
-        if n_gradients > _most(straight, lowest_seen):
+        dear = n_gradients + n_scans * _MOST_PER_SCAN > left
+        if dear or n_gradients > _most(straight, lowest_seen):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
         n_gradients += record.counts["n_gradients"] + n_scans

@@ -75,7 +75,10 @@ def compact(idata: xr.DataTree) -> xr.DataTree:
 
 def has_ladder(dataset: xr.Dataset) -> bool:
     """Whether the statistics are of all levels of a ladder, whose chains may differ in length."""
-    return "delta" in dataset and dataset["delta"].dims[-2:] == ("scan", "level")
+    if "delta" not in dataset or dataset["delta"].dims[-2:] != ("scan", "level"):
+        return False
+    # a budget may end before the first scan
+    return bool(dataset.sizes["level"])
 
 
 def _used(dataset: xr.Dataset) -> dict[str, int]:

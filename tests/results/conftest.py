@@ -25,5 +25,5 @@ def regression():
 @pytest.fixture(scope="session")
 def tempered(regression, seed):
     return pm_temper.sample(
-        regression, scans_per_draw=8, random_seed=seed, discard_tuned_samples=False, **RUN
+        regression, scans_per_draw=24, random_seed=seed, discard_tuned_samples=False, **RUN
     )

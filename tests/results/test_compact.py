@@ -14,7 +14,7 @@ from pymc_tempering.results.datatree import concat_chains
 
 def raw_run(regression, seed, **options):
     with regression:
-        step = pm_temper.ParallelTempering(scans_per_draw=8, n_levels=12)
+        step = pm_temper.ParallelTempering(scans_per_draw=24, n_levels=12)
         return pm.sample(
             60, tune=60, step=step, chains=2, cores=1, random_seed=seed, progressbar=False,
             quiet=True, compute_convergence_checks=False, **options,
@@ -54,7 +54,7 @@ def test_recorded_delta_is_rounded_and_levels_are_left_away(regression, seed):
     small = estimate.idata["sample_stats"]
     used = int(np.isfinite(small["betas"].values).any((0, 1)).sum())
     assert used < 12
-    assert small["delta"].shape == (2, 60, 8, used)
+    assert small["delta"].shape == (2, 60, 24, used)
     assert small["swap_acceptance_rate"].shape == (2, 60, used - 1)
     assert raw["sample_stats"]["delta"].shape[-1] == 12
     assert not raw["sample_stats"]["delta"].encoding.get("zlib")

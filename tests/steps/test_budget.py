@@ -180,15 +180,23 @@ def with_a_count(called):
 @pytest.mark.parametrize("explorer", ["slice", "hamiltonian"])
 def test_gibbs_sweeps_are_counted_too(explorer):
     calls = []
-    options = {"max_gradients": LITTLE, "draws": 600, "scans_per_draw": 20, "explorer": explorer}
+    # a draw of 20 scans may take 64 gradients in each, at every level but the first
+    most = LITTLE if explorer == "slice" else 3 * LITTLE
+    options = {"max_gradients": most, "draws": 600, "scans_per_draw": 20, "explorer": explorer}
     estimate = pm_temper.estimate_logz(with_a_count(calls.append), **(RUN | options))
     (doubt,) = limit(estimate)
     spent = doubt.measured["gradients"]
-    assert 0.7 * LITTLE < spent <= LITTLE
+    assert 0.7 * most < spent <= most
     # less the draws that one chain made more than the other
     assert 0.9 * spent < sum(estimate.gradients.values()) <= spent
     assert spent <= len(calls) < spent + 100
     assert estimate.gradients["search"] == 0
+
+
+def test_a_budget_that_leaves_no_draw_is_said_so():
+    options = {"max_gradients": LITTLE, "draws": 600, "scans_per_draw": 20}
+    with pytest.raises(OptionError, match="used up before the first draw"):
+        pm_temper.sample(with_a_count(lambda _: None), explorer="hamiltonian", **(RUN | options))
 
 
 def test_the_longest_sweep():
