@@ -62,9 +62,6 @@ BUDGETS = ((STRAIGHT_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS))
 a bend, it shows soon whether one helps; twice as many while it does."""
 
 _N_CHECKED, _LEAST = 400, 10_000
-_MOST_PER_SCAN = 66
-"""Gradients: of the longest trajectory, and of a draw of the reference."""
-
 _MOST_FAILURES = 2
 _VERY_GOOD, _HOPELESS = 0.3, 0.95
 _HELPS, _MOST_UNEVEN = 0.9, 3
@@ -130,9 +127,9 @@ def bend_fits(
         if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
             break
         report("shapes of modes", i, len(found.fits[:MOST_FITS]))
-        n_gradients += _N_CHECKED
         if _is_known(fit, shapes[:i]):
             continue
+        n_gradients += _N_CHECKED
         if evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
             continue
         run = _bent_by_run(density, fit, rng, most - n_gradients)
@@ -142,8 +139,9 @@ def bend_fits(
         # a run may have left for a mode that has its shape
         if run.bent is not None and not _is_known(run.bent, shapes[:i]):
             shapes[i] = run.bent
-    search = replace(found.search, n_gradients=found.search.n_gradients + n_gradients)
-    return _with_shapes(density, replace(found, search=search, kind=kind), shapes, rng)
+    shaped, n_checked = _with_shapes(density, found, shapes, rng)
+    n_gradients += found.search.n_gradients + n_checked
+    return replace(shaped, search=replace(found.search, n_gradients=n_gradients), kind=kind)
 
 
 def _is_known(fit: LocalDensity, shapes: Sequence[LocalDensity]) -> bool:
@@ -164,16 +162,19 @@ def _bent_by_run(
 ) -> _Run:
     around = GaussianBase(fit.mean, _WIDENING * fit.scale)
     path = TemperedPath.from_base(density, around)
-    ladder = Ladder(path, _BETAS, fit.mean[None], rng, settings=Hamiltonian())
+    settings = Hamiltonian()
+    ladder = Ladder(path, _BETAS, fit.mean[None], rng, settings=settings)
+    # of the longest trajectory, and of a draw of the reference
+    most_of_scan = settings.most_evaluations(density.dim) + 1
     best, lowest, lowest_seen = None, GOOD_ENOUGH, 1.0
     earlier: list[FloatArray] = []
     straight, n_uneven, n_gradients = 1.0, 0, 0
     for n_scans in _ROUNDS:
-        dear = n_gradients + n_scans * _MOST_PER_SCAN > left
+        dear = n_gradients + n_scans * most_of_scan > left
         if dear or n_gradients > _most(straight, lowest_seen):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
-        n_gradients += record.counts["n_gradients"] + n_scans
+        n_gradients += record.counts["n_gradients"]
         rejection = 1.0 - float(record.swap_acceptance_rate[0])
         in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
         if in_use is None:
@@ -211,28 +212,30 @@ def _most(straight: float, lowest: float) -> float:
 
 def _with_shapes(
     density: Density, found: Prepared, shapes: list[LocalDensity], rng: np.random.Generator
-) -> Prepared:
-    """Put bent shapes in place of fits, of the same moments, and of those inside of them."""
+) -> tuple[Prepared, int]:
+    """Put bent shapes in place of fits, of the same moments, and of those inside of them.
+
+    With the number of evaluations that it took.
+    """
     bent = [shape for shape in shapes if isinstance(shape, BentGaussian)]
     if not bent:
-        return found
+        return found, 0
+    n_evaluations = 0
     kept: list[LocalDensity] = []
     fits: list[GaussianBase] = []
     for fit, shape in zip(found.fits, shapes, strict=True):
         if isinstance(shape, BentGaussian):
             fits.append(_moments(density, shape, rng))
             kept.append(replace(shape, log_zeta=fits[-1].log_zeta))
-        elif not _is_known(fit, bent) or (
-            evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE
-        ):
+            n_evaluations += _N_ELBO
+            continue
+        inside = _is_known(fit, bent)
+        n_evaluations += _N_CHECKED if inside else 0
+        if not inside or evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
             kept.append(shape)
             fits.append(fit)
-    return replace(
-        found,
-        anchor=combine_local_bases(fits),
-        fits=tuple(fits),
-        shapes=tuple(kept),
-    )
+    shaped = replace(found, anchor=combine_local_bases(fits), fits=tuple(fits), shapes=tuple(kept))
+    return shaped, n_evaluations
 
 
 def _variance(density: Density, shape: LocalDensity, rng: np.random.Generator) -> float:

@@ -69,7 +69,7 @@ No rare passage hides in its swap rates: there is no other mode to pass to."""
 _ENOUGH_TO_BEND = 200
 """Independent draws after which a fit that does not bend, or not well enough, is given up."""
 
-_FEW_LEVELS = 1.6
+_LOW_BARRIER = 1.6
 """Barrier of the Gaussian up to which tuning does not go on for a bend: it would cost more than the
 levels that it saves."""
 
@@ -237,10 +237,9 @@ class ReferenceChoice(Stateful):
         per_fit = ended.n_restarts / len(candidate.mixture.fits)
         enough = candidate.is_whole or per_fit >= _RESTARTS_PER_FIT
         if self.rule == "bent":
-            enough = ended.barrier <= _FEW_LEVELS or (
-                n_independent(ended.positions) >= _ENOUGH_TO_BEND
-            )
-            self.settled = self.settled or enough
+            # enough draws to have shown a bend, or too few levels to be worth one
+            tried = n_independent(ended.positions) >= _ENOUGH_TO_BEND
+            self.settled = self.settled or tried or ended.barrier <= _LOW_BARRIER
             enough = candidate.mixture.is_bent
         elif self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
             self.settled = True
@@ -250,9 +249,9 @@ class ReferenceChoice(Stateful):
         missed = self.n_missed > 0 and not self._knows_bends
         covers = self.uncovered <= MAX_UNCOVERED and not missed
         if covers:
-            tried = trial(ladder, candidate.mixture, ended.positions, ended.log_target, rng)
-            self.rejection = tried.rejection
-            covers = tried.variance <= MAX_BENT_VARIANCE
+            found = trial(ladder, candidate.mixture, ended.positions, ended.log_target, rng)
+            self.rejection = found.rejection
+            covers = found.variance <= MAX_BENT_VARIANCE
             self.n_evaluations += TRIAL_DRAWS
         if not covers or not self._promises(candidate, ended):
             self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE

@@ -1,5 +1,6 @@
 """Fits that are bent by short runs in their mode, and what then stands for what."""
 
+import ctypes
 from dataclasses import replace
 
 import numpy as np
@@ -96,3 +97,32 @@ def test_a_run_that_leads_nowhere_ends(rng, monkeypatch):
     assert found.kind == CURVED
     assert found.shapes == (narrow,)
     assert found.search.n_gradients < 1000 + 3000 + 5000
+
+
+class Counted:
+    """A target that counts its evaluations, in Python."""
+
+    def __init__(self, target):
+        self.dim, self.n = target.dim, 0
+        pointer = ctypes.POINTER(ctypes.c_double)
+
+        def density(z, grad):
+            self.n += 1
+            value, gradient = target.value_and_grad(np.array(z[: self.dim]))
+            for i in range(self.dim):
+                grad[i] = gradient[i]
+            return value
+
+        # kept, or there is nothing at the address
+        self._called = ctypes.CFUNCTYPE(ctypes.c_double, pointer, pointer)(density)
+        self.address = ctypes.cast(self._called, ctypes.c_void_p).value
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_every_evaluation_is_counted(inside, rng):
+    """Of checks, runs, and of fits that lie inside of what was bent."""
+    target = Counted(BANANA)
+    fits = [PEAK, GaussianBase(PEAK.mean + 0.1, 3.0 * PEAK.scale, -9.0)] if inside else [PEAK]
+    found = bend_fits(target, prepared(*fits), rng)
+    assert found.kind == BENT
+    assert found.search.n_gradients - 1000 == target.n

@@ -17,6 +17,7 @@ from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.covering import barrier_of_rejection, every_fit_visited
 from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.tuning import RoundTuner
+from tests.steps.test_choice import tune
 
 TARGET = testing.banana(bend=1.5)
 # in the valley, where the mean is not
@@ -38,15 +39,6 @@ def chain(rng, fits=(FIT,), shapes=(), rule="bent"):
     ladder = Ladder(path, betas, TARGET.start, rng, settings=Hamiltonian())
     tuner = RoundTuner(60, 12, FIT, len(fits), adapt_schedule=True, adapt_base=True, choice=choice)
     return ladder, tuner, choice
-
-
-def tune(ladder, tuner, rng):
-    n = 0
-    while not tuner.finished:
-        record = ladder.run(50, rng, adapt=True, keep_positions=tuner.base_may_change)
-        tuner.update(ladder, record, rng)
-        n += 1
-    return n
 
 
 def ended(rng, n=400, barrier=2.0, n_restarts=40, draws=None):
