@@ -8,7 +8,9 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.bent import BentGaussian
+from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.references import local_runs
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.local_runs import bend_fits
@@ -29,13 +31,24 @@ def bent(rng):
 
 @pytest.mark.statistical
 def test_a_banana_is_bent(bent, rng):
-    """Log Z by 4000 weighted draws of the shape, to 0.1; |z| > 8 for weights of variance 0.3."""
+    """Log Z by 4000 draws of the mixture that a chain would have, within 5 standard errors.
+
+    Weights of the shape alone have no bound; with the defensive component they have.
+    """
     (shape,) = bent.shapes
     assert isinstance(shape, BentGaussian)
     assert bent.kind == BENT
-    z = shape.from_base(rng.normal(size=(4000, 2)))
-    log_weights = BANANA.log_density(z) - shape.log_density(z)
-    assert np.log(np.exp(log_weights).mean()) == pytest.approx(BANANA.log_z, abs=0.1)
+    coordinates = Coordinates.of(bent.anchor)
+    mixture = Mixture((shape,), np.ones(1))
+    z, component = mixture.draw(4000, coordinates, rng)
+    log_weights = BANANA.log_density(z) - mixture.log_density(z, coordinates) - BANANA.log_z
+    weights = np.exp(log_weights)
+    error = weights.std() / np.sqrt(weights.size)
+    assert abs(weights.mean() - 1.0) < 5.0 * error
+    assert error < 0.05
+    # the shape's own part of the weights: a Gaussian's would be spread over tens of nats
+    own = log_weights[component == 1]
+    assert np.mean(np.abs(own - np.median(own)) < 1.0) > 0.8
     assert shape.log_zeta == pytest.approx(BANANA.log_z, abs=0.5)
     assert 500 < bent.search.n_gradients - 1000 < 30_000
 
