@@ -21,7 +21,7 @@ FEW_HITS = 2
 MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
 
-_NAMES = ("starts", "modes", "left_out", "mass_once", "hits", "rise_along", "rise",
+_NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "rise_along", "rise",
           "rise_beyond")  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]
     """
     if "search_starts" not in statistics:
         return {}
-    # runs of earlier versions have no rise
+    # runs of earlier versions have no rise and no images
     known = [f"search_{name}" for name in _NAMES if f"search_{name}" in statistics]
     arrays = {name: statistics[name][:, 0] for name in known}
     counts = [statistics[f"search_{name}"][:, 0] for name in ("starts", "once", "twice")]
@@ -65,8 +65,11 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     more = ", ..." if n_modes - n_left_out > len(hits) else ""
     without = f"; {n_left_out} of them without mass" if n_left_out else ""
     modes = f"{n_modes} mode{'s' if n_modes != 1 else ''}"
+    n_images = int(get.get("images", 0))
+    times = f"{', '.join(hits)}{more} times{without}"
+    images = f" and images of these to {n_images} more" if n_images else ""
     return (
-        f"{get['starts']:.0f} starts led to {modes} ({', '.join(hits)}{more} times{without}), "
+        f"{get['starts']:.0f} starts led to {modes} ({times}){images}, "
         f"{100 * get['unseen']:.2g} % (at most {100 * get['unseen_upper']:.2g} %) of such starts "
         "to unknown ones"
     )

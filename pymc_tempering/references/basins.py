@@ -40,13 +40,17 @@ class Basin:
     converged : bool
         Whether the end is a maximum; otherwise the density rises on.
     hits : int
-        Ascents that ended here.
+        Starts that led here, or to images of this mode.
+    image_of : int, optional
+        Number of the mode whose image this is, as far as starts are counted.
     is_gaussian : bool
         Whether a Gaussian was seen to fit what is around the end.
     measured : bool
         Whether the curvature was taken there.
     is_saddle : bool
         Whether ascents from both sides lead elsewhere.
+    imaged : bool
+        Whether its images were looked at.
     """
 
     start: FloatArray
@@ -54,9 +58,11 @@ class Basin:
     value: float
     converged: bool
     hits: int = 1
+    image_of: int | None = None
     is_gaussian: bool = False
     measured: bool = False
     is_saddle: bool = False
+    imaged: bool = False
 
     @property
     def is_mode(self) -> bool:
@@ -86,6 +92,44 @@ class Basins:
         self.n_gradients = 0
         self.n_lost = 0
 
+    def add_images(
+        self, i: int, starts: FloatArray, found: Ascents, coordinates: Coordinates
+    ) -> None:
+        """Take note of ascents from images of a mode: none of them is a hit."""
+        hits, n_lost = [basin.hits for basin in self.known], self.n_lost
+        self.add(starts, found, coordinates)
+        self.n_lost = n_lost
+        reached = [j for j, n in enumerate(hits) if self.known[j].hits > n]
+        for basin, n in zip(self.known, hits, strict=False):
+            basin.hits = n
+        for j in range(len(hits), len(self.known)):
+            self.known[j].hits = 0
+            reached.append(j)
+        for j in reached:
+            self.link(i, j)
+
+    def link(self, i: int, j: int) -> None:
+        """Count starts of two places together, if these are images of one another."""
+        i, j = self._origin(i), self._origin(j)
+        if i != j and abs(self.known[i].value - self.known[j].value) < _SAME_VALUE:
+            for basin in self.known:
+                if basin is self.known[j] or basin.image_of == j:
+                    basin.image_of = i
+            self.known[i].hits += self.known[j].hits
+            self.known[j].hits = 0
+
+    def hit(self, i: int, n: int = 1) -> None:
+        """Count starts that belong to a known place, or to the one that it is an image of."""
+        self.known[self._origin(i)].hits += n
+
+    def hits(self, i: int) -> int:
+        """Number of starts that belong to a known place, or to the one that it is an image of."""
+        return self.known[self._origin(i)].hits
+
+    def _origin(self, i: int) -> int:
+        image_of = self.known[i].image_of
+        return i if image_of is None else image_of
+
     def add(self, starts: FloatArray, found: Ascents, coordinates: Coordinates) -> None:
         """Take note of ascents: each is one more of a known mode, or a new one.
 
@@ -113,11 +157,13 @@ class Basins:
             value = float(found.values[i])
             known = self._nearby(found.ends[i], distances, value if converged else None)
             if known is not None:
-                self.known[known].hits += 1
+                self.hit(known)
                 if converged and self._is_passed(known, found.ends[i], value):
                     # a saddle, or a halt: the mode takes its number
-                    hits = self.known[known].hits
-                    self.known[known] = Basin(starts[i], found.ends[i], value, converged, hits)
+                    passed = self.known[known]
+                    self.known[known] = Basin(
+                        starts[i], found.ends[i], value, converged, passed.hits, passed.image_of
+                    )
                     places[known] = u[i]
             elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
                 places[len(self.known)] = u[i]
@@ -136,7 +182,7 @@ class Basins:
             np.abs(found.values - heights[nearest]) < _SAME_VALUE
         )
         for i, n in enumerate(np.bincount(nearest[same], minlength=len(places))):
-            self.known[i].hits += int(n)
+            self.hit(i, int(n))
         return np.flatnonzero(~same)
 
     def _nearby(self, end: FloatArray, distances: FloatArray, maximum: float | None) -> int | None:

@@ -28,6 +28,8 @@ class Search:
         Of all ascents and fits.
     mass_once : float
         Share of the modes' mass, as their fits have it, in modes that one start alone led to.
+    n_images : int
+        Modes more that no start led to: images of others under a symmetry of the target.
     rise : Rise
         Where the mass rises without end along an ascent that ran away.
     """
@@ -37,6 +39,7 @@ class Search:
     n_unfinished: int
     n_gradients: int
     mass_once: float
+    n_images: int = 0
     rise: Rise = NO_RISE
 
     @property
@@ -52,6 +55,7 @@ class Search:
             "search_starts": self.n_starts,
             "search_modes": len(self.hits),
             "search_left_out": self.n_left_out,
+            "search_images": self.n_images,
             "search_once": self.hits.count(1),
             "search_twice": self.hits.count(2),
             "search_mass_once": self.mass_once,

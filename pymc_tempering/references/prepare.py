@@ -11,7 +11,9 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
+from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
+from pymc_tempering.references.images import Images, no_images
 from pymc_tempering.references.local_runs import bend_fits
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
@@ -78,11 +80,14 @@ def prepare(
                 density, start, rng, prior_points=points, most=most, report=report
             )
         else:
+            images: Images = no_images
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
+                images = Symmetries.of(density.points, density.model).images
             found = find_modes(
-                density, start, rng, prior_points=points, effort=effort, report=report
-            )
+                density, start, rng,
+                prior_points=points, images=images, effort=effort, report=report,
+            )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients
                 found = bend_fits(density, found, rng, most=left, report=report)
@@ -133,7 +138,8 @@ def fit_base(
        at 0.5 to 15 times the standard deviation of the first fit or the larger of it and 1: as
        many as 50,000 gradients allow, or while one mode matters 6,000 and 1,500 for each dimension,
        15,000 at most. A start at which density and gradient are those of a known mode counts for it
-       without an ascent, and so does an ascent that comes inside the first one.
+       without an ascent, and so does an ascent that comes inside the first one. Images of the
+       highest modes, with labels exchanged or signs turned, where the density is nearly as high.
     2. Gaussians from the curvature at the distinct ends; where the density is no Gaussian,
        variational fits (ADVI) of full rank, from the best place on the way to the end.
     3. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no

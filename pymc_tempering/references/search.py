@@ -18,6 +18,7 @@ from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.halo import find_halos
+from pymc_tempering.references.images import Images, add_images, no_images
 from pymc_tempering.references.known import KnownModes
 from pymc_tempering.references.local import combine_local_bases, merge, unsure_modes
 from pymc_tempering.references.prepared import Prepared
@@ -61,6 +62,7 @@ def find_modes(
     rng: np.random.Generator,
     *,
     prior_points: FloatArray | None = None,
+    images: Images = no_images,
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
 ) -> Prepared:
@@ -74,6 +76,9 @@ def find_modes(
     rng : numpy.random.Generator
     prior_points : ndarray of shape (n, D), optional
         Draws of the prior: every second start, as long as there are any.
+    images : callable
+        From a place of shape (D,) to those of shape (P, D) where symmetries of the target would
+        have its like.
     effort : Effort
     report : callable
         See :data:`pymc_tempering.references.watch.Report`.
@@ -83,7 +88,7 @@ def find_modes(
     BaseError
         If no start has a finite density, or no fit succeeded.
     """
-    search = _Searcher(density, _start_inside(density, start, rng), rng, effort, report)
+    search = _Searcher(density, _start_inside(density, start, rng), rng, images, effort, report)
     if effort.n_starts > 1:
         search.look_around(prior_points)
     return search.result()
@@ -97,10 +102,12 @@ class _Searcher:
         density: Density,
         start: FloatArray,
         rng: np.random.Generator,
+        images: Images,
         effort: Effort,
         report: Report,
     ) -> None:
         self._density, self._start, self._rng = density, start, rng
+        self._images, self._n_images = images, 0
         self._effort, self._report = effort, report
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
@@ -168,6 +175,7 @@ class _Searcher:
             # where all of them run away, where they began tells more than where they end
             if not any(basin.is_mode for basin in self._basins.known):
                 break
+            self._look_at_images()
             most = self._end
         self._report("search for modes", int(most), int(most))
 
@@ -196,7 +204,7 @@ class _Searcher:
         known = self._basins.known
         owners = self._known.owners(starts)
         for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
-            known[i].hits += int(n)
+            self._basins.hit(i, int(n))
         climbing = starts.at(owners.number < 0)
         if len(climbing.points):
             self._ascend(climbing.points, first=(climbing.values, climbing.grads))
@@ -220,15 +228,27 @@ class _Searcher:
         """
         found = self._shapes.measure(i, basin, self._units)
         if found is not None and not found.is_maximum:
-            n_hits = basin.hits
+            n_hits = self._basins.hits(i)
             aside = found.base.draw(self._rng, 1)
             self._ascend(np.concatenate([aside, 2.0 * found.base.mean - aside]))
             if (uphill := self._basins.known[i]) is not basin:
                 self._shapes.measure(i, uphill, self._units)
-            elif basin.hits == n_hits:
+            elif self._basins.hits(i) == n_hits:
                 basin.is_saddle = True
                 self._shapes.drop(i)
         self._know(i)
+
+    def _look_at_images(self) -> None:
+        """Images are none of the starts, and take none of their gradients."""
+        known = self._basins.known
+        n_known = len(known)
+        self._n_images += add_images(
+            self._images, self._basins, self._known, self._coordinates,
+            density=self._density, negligible=NEGLIGIBLE, most=self._effort.most / 8,
+        )  # fmt: skip
+        for i in range(n_known, len(known)):
+            if known[i].converged and self._shapes.may_measure:
+                self._look_at(i, known[i])
 
     def _know(self, i: int) -> None:
         """Compare later starts with a mode."""
@@ -250,30 +270,27 @@ class _Searcher:
                 "None of the local fits succeeded: the density may be improper. Give a base "
                 "explicitly."
             )
-        fits = merge(self._density, list(self._shapes.fits.values()))
-        n_halos = 0
+        found = fits = merge(self._density, list(self._shapes.fits.values()))
+        spent = self._n_looked + self._n_images + self._shapes.n_gradients
         if self._effort.n_starts > 1:
-            left = self._effort.most - self._n_looked - self._shapes.n_gradients
+            left = self._effort.most - spent
             halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng, left)
             fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
+            spent += n_halos
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
         others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
         others += [basin.hits for basin in self._without_fit]
         masses = softmax([fit.mass for fit in kept])
         bases = tuple(fit.base for fit in kept)
-        spent = self._n_looked + self._shapes.n_gradients + n_halos
         rise = self._rise(bases[0], self._effort.most - spent)
         search = Search(
-            hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(others),
-            n_left_out=len(others),
+            hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(filter(None, others)),
+            n_left_out=sum(hits > 0 for hits in others),
             n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
-            n_gradients=self._n_looked
-            + self._known.n_gradients
-            + self._shapes.n_gradients
-            + n_halos
-            + rise.n_gradients,
+            n_gradients=spent + self._known.n_gradients + rise.n_gradients,
             mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
+            n_images=sum(not fit.hits for fit in found if fit.most >= best - NEGLIGIBLE),
             rise=rise,
         )
         return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))

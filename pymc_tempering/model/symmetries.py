@@ -1,0 +1,185 @@
+"""Symmetries that a model may have: labels that can be exchanged, and signs that can be turned.
+
+A mixture has a mode for each order of its components, a factor model one for each choice of signs,
+and sources that overlap can be taken for one another. Starts are drawn without regard to that, and
+may lead to one of two such modes ten times before they lead to its image. To take the image of a
+mode costs one evaluation, which tells whether the model has the symmetry, at least nearly.
+
+What is tried is read off names and shapes alone; the density decides.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Variable
+
+from pymc_tempering.model.point import PointMap
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["Symmetries"]
+
+MOST_LABELS = 12
+"""Entries of an axis beyond which they are units rather than labels."""
+
+MOST_TRIED = 64
+"""Exchanges of labels, and as many turns of signs, that are tried."""
+
+_MOST_PAIRED = 6
+
+_NUMBERED = re.compile(r"(.*?)(\d+)$")
+
+type Labelled = dict[tuple[str | None, int], dict[str, tuple[int, ...]]]
+"""Axes of variables, by the name and the number of their labels."""
+
+
+@dataclass(frozen=True)
+class Symmetries:
+    """Maps of the flat vector that may leave a model's density as it is.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (P, D)
+        Which entry comes where.
+    sign : ndarray of shape (P, D)
+        1 or -1.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     size = pm.HalfNormal("size", shape=2)
+    ...     place = pm.Normal("place", shape=2)
+    >>> tried = Symmetries.of(PointMap.from_model(model), model)
+    >>> tried.images(np.array([0.1, 0.2, 3.0, 4.0])).tolist()[:2]
+    [[0.2, 0.1, 4.0, 3.0], [0.1, 0.2, -3.0, -4.0]]
+    """
+
+    order: IntArray
+    sign: FloatArray
+
+    @classmethod
+    def of(cls, points: PointMap, model: pm.Model) -> "Symmetries":
+        """Read off a model what may be exchanged or turned."""
+        found = _Parts(points, model)
+        here, same = np.arange(points.dim), np.ones(points.dim)
+        exchanges = _distinct(found.exchanges(), here)
+        turns = _distinct(found.turns(), same)
+        return cls(
+            np.array(exchanges + [here] * len(turns), dtype=np.int64).reshape(-1, points.dim),
+            np.array([same] * len(exchanges) + turns, dtype=np.float64).reshape(-1, points.dim),
+        )
+
+    def images(self, z: FloatArray) -> FloatArray:
+        """Where each of the maps takes a point: (D,) to (P, D)."""
+        return np.asarray(self.sign * z[self.order])
+
+
+def _distinct[Array: (IntArray, FloatArray)](maps: Iterator[Array], identity: Array) -> list[Array]:
+    """Return the first maps that differ from one another and from none at all."""
+    found = {identity.tobytes(): identity}
+    for each in maps:
+        if len(found) > MOST_TRIED:
+            break
+        found.setdefault(each.tobytes(), each)
+    return list(found.values())[1:]
+
+
+class _Parts:
+    """Entries of the flat vector by value variable, and which of their axes may be of labels."""
+
+    def __init__(self, points: PointMap, model: pm.Model) -> None:
+        ends = np.cumsum(points.sizes)
+        self._entries = {
+            name: np.arange(end - size, end, dtype=np.int64).reshape(shape)
+            for name, shape, size, end in zip(
+                points.names, points.shapes, points.sizes, ends, strict=True
+            )
+        }
+        self._same = np.arange(points.dim, dtype=np.int64)
+        self._model = model
+        self._rvs = {value.name: rv for rv, value in model.rvs_to_values.items()}
+
+    def exchanges(self) -> Iterator[IntArray]:
+        """Every two labels of an axis, the fewest first, and every two numbers of names."""
+        for n, axes in self._labelled():
+            for i, j in combinations(range(n), 2):
+                rows = np.arange(n)
+                rows[[i, j]] = j, i
+                order = self._same.copy()
+                for name, along in axes.items():
+                    entries = self._entries[name]
+                    moved = entries
+                    for axis in along:
+                        moved = moved.take(rows, axis)
+                    order[entries.ravel()] = moved.ravel()
+                yield order
+        yield from self._numbered()
+
+    def turns(self) -> Iterator[FloatArray]:
+        """Variables, pairs of them, what a label has, and single entries."""
+        free = [name for name, rv in self._rvs.items() if self._is_on_the_line(name, rv)]
+        groups: list[list[IntArray]] = [[self._entries[name]] for name in free]
+        if len(free) <= _MOST_PAIRED:
+            groups += [[*a, *b] for a, b in combinations(groups, 2)]
+        groups.append([self._entries[name] for name in free])
+        for n, axes in self._labelled():
+            for i in range(n):
+                groups.append(
+                    [
+                        self._entries[name].take([i], a[0])
+                        for name, a in axes.items()
+                        if name in free
+                    ]
+                )
+        for name in free:
+            entries = self._entries[name].ravel()[:MOST_LABELS]
+            groups += [[entries[k : k + 1]] for k in range(entries.size)]
+        for group in groups:
+            sign = np.ones(self._same.size)
+            for turned in group:
+                sign[turned.ravel()] = -1.0
+            yield sign
+
+    def _is_on_the_line(self, name: str, rv: Variable) -> bool:
+        return name in self._entries and self._model.rvs_to_transforms.get(rv) is None
+
+    def _labelled(self) -> list[tuple[int, dict[str, tuple[int, ...]]]]:
+        """Numbers of labels, and by variable which axes they are along.
+
+        Axes of one dimension belong together; without names, those of one length, of which a
+        variable may have several.
+        """
+        first: Labelled = defaultdict(dict)
+        last: Labelled = defaultdict(dict)
+        every: Labelled = defaultdict(dict)
+        for name, entries in self._entries.items():
+            dims = self._model.named_vars_to_dims.get(self._rvs[name].name, ())
+            named = len(dims) == entries.ndim
+            by_key: dict[tuple[str | None, int], list[int]] = defaultdict(list)
+            for axis, n in enumerate(entries.shape):
+                by_key[dims[axis] if named else None, n].append(axis)
+            for key, axes in by_key.items():
+                if 1 < key[1] <= MOST_LABELS:
+                    first[key][name] = (axes[0],)
+                    last[key][name] = (axes[-1],)
+                    every[key][name] = tuple(axes)
+        found = [(n, axes) for way in (first, last, every) for (_, n), axes in way.items()]
+        return sorted(found, key=lambda each: each[0])
+
+    def _numbered(self) -> Iterator[IntArray]:
+        """Names that differ in a number at their end, as ``place_1`` and ``place_2``."""
+        numbered: dict[str, dict[tuple[str, tuple[int, ...]], IntArray]] = defaultdict(dict)
+        for name, entries in self._entries.items():
+            if match := _NUMBERED.match(self._rvs[name].name):
+                stem = match[1] + name.removeprefix(self._rvs[name].name)
+                numbered[match[2]][stem, entries.shape] = entries
+        for a, b in combinations(numbered, 2):
+            order = self._same.copy()
+            for both in numbered[a].keys() & numbered[b].keys():
+                order[numbered[a][both].ravel()] = numbered[b][both].ravel()
+                order[numbered[b][both].ravel()] = numbered[a][both].ravel()
+            yield order
