@@ -21,8 +21,11 @@ FEW_HITS = 2
 MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
 
-_NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "rise_along", "rise",
-          "rise_beyond")  # fmt: skip
+LEAST_RATIO = 2.0
+"""How much narrower necks are that are named."""
+
+_NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "necks", "rise_along",
+          "rise", "rise_beyond")  # fmt: skip
 
 
 def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -35,7 +38,7 @@ def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]
     """
     if "search_starts" not in statistics:
         return {}
-    # runs of earlier versions have no rise and no images
+    # runs of earlier versions lack some of them
     known = [f"search_{name}" for name in _NAMES if f"search_{name}" in statistics]
     arrays = {name: statistics[name][:, 0] for name in known}
     counts = [statistics[f"search_{name}"][:, 0] for name in ("starts", "once", "twice")]
@@ -68,10 +71,12 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     n_images = int(get.get("images", 0))
     times = f"{', '.join(hits)}{more} times{without}"
     images = f" and images of these to {n_images} more" if n_images else ""
+    ratio = np.exp(get.get("necks", 0.0))
+    necks = f"; necks {ratio:.1f} times narrower than the rest" if ratio >= LEAST_RATIO else ""
     return (
         f"{get['starts']:.0f} starts led to {modes} ({times}){images}, "
         f"{100 * get['unseen']:.2g} % (at most {100 * get['unseen_upper']:.2g} %) of such starts "
-        "to unknown ones"
+        f"to unknown ones{necks}"
     )
 
 

@@ -30,6 +30,9 @@ class Search:
         Share of the modes' mass, as their fits have it, in modes that one start alone led to.
     n_images : int
         Modes more that no start led to: images of others under a symmetry of the target.
+    necks : float
+        How deep the necks of the modes are that short runs were made in, in nats; see
+        :func:`pymc_tempering.references.necks.depth_of_necks`.
     rise : Rise
         Where the mass rises without end along an ascent that ran away.
     """
@@ -40,6 +43,7 @@ class Search:
     n_gradients: int
     mass_once: float
     n_images: int = 0
+    necks: float = 0.0
     rise: Rise = NO_RISE
 
     @property
@@ -59,6 +63,7 @@ class Search:
             "search_once": self.hits.count(1),
             "search_twice": self.hits.count(2),
             "search_mass_once": self.mass_once,
+            "search_necks": self.necks,
             "search_rise_along": self.rise.coordinate,
             "search_rise": self.rise.nats[0],
             "search_rise_beyond": self.rise.nats[1],

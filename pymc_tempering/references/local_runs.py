@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -22,6 +23,7 @@ from pymc_tempering.references.bend import MOST_DIM, bent_fit
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
 from pymc_tempering.references.local import combine_local_bases
 from pymc_tempering.references.mixture import n_independent
+from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, Prepared, centre
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
@@ -122,7 +124,7 @@ def bend_fits(
         return found
     shapes: list[LocalDensity] = list(found.fits)
     n_gradients = n_failures = 0
-    kind = found.kind
+    kind, necks = found.kind, 0.0
     for i, fit in enumerate(found.fits[:MOST_FITS]):
         if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
             break
@@ -135,13 +137,14 @@ def bend_fits(
         run = _bent_by_run(density, fit, rng, most - n_gradients)
         n_gradients += run.n_gradients
         n_failures += run.kind == CURVED
-        kind = max(kind, run.kind)
+        kind, necks = max(kind, run.kind), max(necks, run.necks)
         # a run may have left for a mode that has its shape
         if run.bent is not None and not _is_known(run.bent, shapes[:i]):
             shapes[i] = run.bent
     shaped, n_checked = _with_shapes(density, found, shapes, rng)
     n_gradients += found.search.n_gradients + n_checked
-    return replace(shaped, search=replace(found.search, n_gradients=n_gradients), kind=kind)
+    search = replace(found.search, n_gradients=n_gradients, necks=necks)
+    return replace(shaped, search=search, kind=kind)
 
 
 def _is_known(fit: LocalDensity, shapes: Sequence[LocalDensity]) -> bool:
@@ -155,6 +158,7 @@ class _Run(NamedTuple):
     kind: int
     bent: BentGaussian | None
     n_gradients: int
+    necks: float
 
 
 def _bent_by_run(
@@ -169,6 +173,7 @@ def _bent_by_run(
     best, lowest, lowest_seen = None, GOOD_ENOUGH, 1.0
     earlier: list[FloatArray] = []
     straight, n_uneven, n_gradients = 1.0, 0, 0
+    necks, wanted = 0.0, N_PLACES
     for n_scans in _ROUNDS:
         dear = n_gradients + n_scans * most_of_scan > left
         if dear or n_gradients > _most(straight, lowest_seen):
@@ -190,16 +195,27 @@ def _bent_by_run(
             if lowest <= _VERY_GOOD or (best is None and n_uneven == _MOST_UNEVEN):
                 break
         earlier.append(record.target_positions)
-        # the first draws are of the way from the fit's mean
-        positions = np.concatenate(earlier)
-        positions = positions[len(positions) // 2 :]
+        positions = _later_half(earlier)
+        if straight > STRAIGHT_ENOUGH and necks < DEEP and len(positions) >= wanted:
+            wanted = 2 * len(positions)
+            n_gradients += N_EVALUATIONS
+            necks = depth_of_necks(density, positions, rng)
+            if necks >= DEEP:
+                ladder.settings = Gist()
+                ladder.restart_adaptation()
         n = max(n_independent(positions), len(positions) / DRAWS_PER_INDEPENDENT)
         bent = bent_fit(positions, n)
         if bent is not None:
             ladder.change_mixture(Mixture((bent,), np.ones(1)))
     kind = NEARLY_STRAIGHT if straight <= STRAIGHT_ENOUGH else CURVED
     assert best is None or isinstance(best, BentGaussian)
-    return _Run(BENT if best is not None else kind, best, n_gradients + ladder.n_beside)
+    return _Run(BENT if best is not None else kind, best, n_gradients + ladder.n_beside, necks)
+
+
+def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:
+    """Draws without the first, which are of the way from a fit's mean."""
+    positions = np.concatenate(blocks)
+    return positions[len(positions) // 2 :]
 
 
 def _most(straight: float, lowest: float) -> float:

@@ -80,6 +80,7 @@ TEMPERING: dict[str, Entry] = {
     "search_unseen": Entry(("chain",), "", "share of starts whose mode is not known (Good-Turing)"),
     "search_unseen_upper": Entry(("chain",), "", "its upper bound, with probability 0.95"),
     "search_mass_once": Entry(("chain",), "", "share of the fits' mass that one start led to"),
+    "search_necks": Entry(("chain",), "nats", "how much narrower than typical a twentieth is"),
     "search_rise_along": Entry(("chain",), "", "where the mass rises without end; -1 for none"),
     "search_rise": Entry(
         ("chain",), "nats", "by how much, from 10 to 20 of its standard deviations away"

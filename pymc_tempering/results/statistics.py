@@ -193,6 +193,11 @@ STATISTICS: dict[str, Statistic] = {
     "search_once": _count("of these, places that one start led to"),
     "search_twice": _count("of these, places that two starts led to"),
     "search_mass_once": Statistic("share of the fits' mass in modes that one start led to", _ALL),
+    "search_necks": Statistic(
+        "log of the typical local scale over that of a twentieth of the draws of short runs",
+        _ALL,
+        "nats",
+    ),
     "search_rise_along": Statistic(
         "unconstrained value along which the mass rises without end; -1 for none",
         _ALL,

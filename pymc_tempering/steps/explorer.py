@@ -3,14 +3,16 @@
 import logging
 
 from pymc_tempering.engine.explorers.explore import EXPLORERS
+from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import check_choice, check_positive, check_probability
+from pymc_tempering.references.necks import DEEP
 
-__all__ = ["explorer_settings", "need_gradient", "suited_explorer"]
+__all__ = ["explorer_settings", "need_gradient", "suited_explorer", "suited_to_necks"]
 
 # where PyMC says which step methods it assigns
 _log = logging.getLogger("pymc")
@@ -95,6 +97,27 @@ def suited_explorer(
     if notes:
         _log.info("%s: %s", name, "; ".join(notes))
     return settings
+
+
+def suited_to_necks(settings: ExplorerSettings, depth: float, *, asked: bool) -> ExplorerSettings:
+    """Explorer with steps of local sizes in place of the default one, where a target has necks.
+
+    Parameters
+    ----------
+    settings : ExplorerSettings
+    depth : float
+        Of the necks that short runs met, in nats.
+    asked : bool
+        Whether the user asked for the explorer, which then stays.
+
+    Examples
+    --------
+    >>> suited_to_necks(Hamiltonian(), 1.3, asked=False)
+    Gist(aim=0.75, trajectory_length=1.5, max_steps=64)
+    >>> suited_to_necks(Hamiltonian(), 0.3, asked=False)
+    Hamiltonian(aim=0.8, trajectory_length=1.5, max_steps=64)
+    """
+    return Gist() if depth >= DEEP and not asked and settings == Hamiltonian() else settings
 
 
 def need_gradient(name: str, density: CompiledDensity) -> None:

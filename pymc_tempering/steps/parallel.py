@@ -27,7 +27,7 @@ from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
-from pymc_tempering.steps.explorer import explorer_settings
+from pymc_tempering.steps.explorer import explorer_settings, suited_to_necks
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.scan_plan import ScanPlan
@@ -99,8 +99,9 @@ class ParallelTempering(TemperedStep):
         nats takes in each chain, 0.02 in four, between 4 and 50; or an error of up to 0.05, 0.025
         in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
-        How a replica moves, default "hamiltonian", or "slice" for models without a gradient;
-        "gist", for necks, draws steps around the local scale (`pymc_tempering.engine.explorers`).
+        How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
+        "gist", with steps around the local scale, where short runs before the chains find necks
+        (`pymc_tempering.references.necks`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -196,11 +197,18 @@ class ParallelTempering(TemperedStep):
         self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
         self._run: LadderRun | None = None
+        self._necks = 0.0  # of the chain under way
         self._n_tune = self.default_tune_steps
         self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
 
     def _reset_chain(self) -> None:
         self._run = None
+        self._necks = 0.0
+
+    @property
+    def _chain_settings(self) -> ExplorerSettings:
+        """How replicas of the chain under way move."""
+        return suited_to_necks(self._settings, self._necks, asked=self._explorer_asked)
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, anchor, modes = self._first_base()
@@ -213,6 +221,7 @@ class ParallelTempering(TemperedStep):
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
         choice = ReferenceChoice("gaussian", ())
         if (found := self._fits) is not None:
+            self._necks = found.search.necks
             rule = settled_rule(self._rule, found.fits, found.kind)
             choice = ReferenceChoice(rule, found.fits, found.unsure, found.shapes)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
@@ -260,7 +269,7 @@ class ParallelTempering(TemperedStep):
     def _scans(self) -> ScanPlan:
         return ScanPlan(
             self.scans_per_draw, self.adapts_scans, self.chain_error, self._n_draws,
-            self._account, self._settings.most_evaluations(self.dim),
+            self._account, self._chain_settings.most_evaluations(self.dim),
         )  # fmt: skip
 
     @property
@@ -298,13 +307,17 @@ class ParallelTempering(TemperedStep):
         """Everything that changes during a chain; None before its first step."""
         if self._run is None:
             return None
-        return self._run.state() | {"n_draws": self._n_draws, "account": self._account.state()}
+        return self._run.state() | {
+            "n_draws": self._n_draws, "account": self._account.state(),
+            "necks": self._necks,
+        }  # fmt: skip
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
         self._reset_chain()
         if state is None:
             return
+        self._necks = state["necks"]
         ladder = self._restored_ladder(state["ladder"])
         ladder.n_beside = 0  # what it took to put replicas where they were
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
@@ -316,10 +329,18 @@ class ParallelTempering(TemperedStep):
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
         return Ladder(
-            path, betas, places, self.rng, settings=self._settings, swap_scheme=self._swap_scheme
+            path,
+            betas,
+            places,
+            self.rng,
+            settings=self._chain_settings,
+            swap_scheme=self._swap_scheme,
         )
 
     def _restored_ladder(self, state: dict[str, Any]) -> LadderLike:
         return Ladder.restored(
-            state, path=self._any_path(), settings=self._settings, swap_scheme=self._swap_scheme
+            state,
+            path=self._any_path(),
+            settings=self._chain_settings,
+            swap_scheme=self._swap_scheme,
         )

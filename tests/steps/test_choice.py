@@ -10,13 +10,16 @@ import pytest
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.necks import DEEP
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.budget import Account
@@ -198,6 +201,34 @@ def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng)
         step.setup_chain(rng, 40, 20)
         levels.append(step._start_chain(model.initial_point()).ladder.n_levels)
     assert levels == [12, 6]
+
+
+@pytest.mark.parametrize(
+    ("necks", "options", "expected"),
+    [
+        (DEEP, {}, Gist()),
+        (0.99 * DEEP, {}, Hamiltonian()),
+        (DEEP, {"explorer": "hamiltonian"}, Hamiltonian()),
+        (DEEP, {"max_steps": 32}, Hamiltonian(max_steps=32)),
+        (DEEP, {"explorer": "slice"}, Slice()),
+    ],
+)
+def test_a_chain_has_steps_of_local_sizes_where_there_are_necks(
+    model, fits, rng, necks, options, expected
+):
+    """Unless it was told how to move; a restored one has them too, and the next one anew."""
+    step, other = (ParallelTempering(model=model, **options) for _ in range(2))
+    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1), 0, 0, 0, 0.0, necks=necks))
+    step.setup_chain(rng, 40, 20)
+    point, _ = step.step(model.initial_point())
+    other.setup_chain(rng, 40, 20)
+    other.sampling_state = cloudpickle.loads(cloudpickle.dumps(step.sampling_state))
+    for each in (step, other):
+        assert each._run.ladder.settings == expected
+        assert each._scans.most_of_move == expected.most_evaluations(step.dim)
+    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
+    step.setup_chain(rng, 40, 20)
+    assert step._start_chain(point).ladder.settings == step._settings
 
 
 @pytest.mark.statistical

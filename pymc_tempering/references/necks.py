@@ -1,0 +1,80 @@
+"""Whether the scales of a target differ from place to place by more than one step size serves.
+
+In the neck of a funnel, of a hierarchy written centred or a horseshoe, a trajectory needs steps of
+a fraction of those that the bulk asks for. With one step size, moves into the neck and out of it
+are rejected for hundreds of scans: its mass comes out too small, and the reported error does not
+show it.
+"""
+
+import numpy as np
+
+from pymc_tempering.engine.path.density import call_density_at
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.types import FloatArray
+
+__all__ = ["DEEP", "N_EVALUATIONS", "N_PLACES", "depth_of_necks"]
+
+DEEP = 0.8
+"""Depth of necks from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred,
+funnels and horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors. See "Which
+explorer for necks" in benchmarks/README.md."""
+
+N_PLACES = 200
+N_EVALUATIONS = 2 * N_PLACES
+
+_DISPLACEMENT = 1e-3
+"""In standard deviations: below the width of most necks."""
+
+_FLAT = 0.01
+"""Added to the curvature, so that there is a scale where there is none."""
+
+_NARROW = 0.05
+"""Share of the draws whose local scale is at most the one that counts as that of a neck."""
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def depth_of_necks(density: Density, z: FloatArray, rng: np.random.Generator) -> float:
+    """Log of the typical local scale over that in the narrowest twentieth of the draws.
+
+    The scale of a place comes from the curvature along one random direction, in units of the draws'
+    own standard deviations, as in :mod:`pymc_tempering.engine.explorers.gist`.
+
+    Parameters
+    ----------
+    density : Density
+    z : ndarray of shape (n, D)
+        Draws, of which 200 are looked at; fewer tell little.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    float
+        1 for a factor of e; up to 0.5 for a Gaussian of few dimensions, whose scale is another
+        one along another direction.
+
+    Examples
+    --------
+    >>> from pymc_tempering import testing
+    >>> target, rng = testing.correlated_gaussian(), np.random.default_rng(1)
+    >>> z = rng.multivariate_normal(target.mean, target.cov, 400)
+    >>> bool(depth_of_necks(target, z, rng) < 0.6)
+    True
+    """
+    moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))
+    root = np.diag(moments.scale) if moments.is_diagonal else moments.scale
+    places = np.ascontiguousarray(z[rng.permutation(len(z))[:N_PLACES]])
+    directions = rng.standard_normal(places.shape)
+    beside = np.ascontiguousarray(places + _DISPLACEMENT * directions @ root.T)
+    gradients = []
+    for points in (places, beside):
+        values, grads = np.empty(len(points)), np.empty(points.shape)
+        call_density_at(density.address, points, values, grads)
+        gradients.append(grads @ root)
+    change = np.linalg.norm(gradients[1] - gradients[0], axis=1) / _DISPLACEMENT
+    curvature = _FLAT + change / np.linalg.norm(directions, axis=1)
+    log_scales = -0.5 * np.log(curvature[np.isfinite(curvature)])
+    if log_scales.size < len(places) // 2:
+        return 0.0
+    narrow, typical = np.quantile(log_scales, [_NARROW, 0.5])
+    return float(typical - narrow)

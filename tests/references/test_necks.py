@@ -1,0 +1,57 @@
+"""How much narrower the necks of a target are than the rest, from its draws."""
+
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.references.necks import DEEP, depth_of_necks
+from tests.references.conftest import SIGNATURE
+
+SPREAD = 3.0
+
+
+@numba.cfunc(SIGNATURE)
+def funnel(z_pointer, grad_pointer):
+    """Normals in 5 dimensions whose log variance is normal, of standard deviation 3."""
+    z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
+    precision = np.exp(-z[5])
+    total, grad[5] = -0.5 * (z[5] / SPREAD) ** 2, -z[5] / SPREAD**2
+    for i in range(5):
+        total -= 0.5 * (precision * z[i] ** 2 + z[5])
+        grad[i] = -precision * z[i]
+        grad[5] += 0.5 * (precision * z[i] ** 2 - 1.0)
+    return total
+
+
+def draws_of_funnel(rng, n):
+    v = rng.normal(0.0, SPREAD, n)
+    return np.column_stack([np.exp(0.5 * v)[:, None] * rng.normal(size=(n, 5)), v])
+
+
+@pytest.mark.statistical
+def test_a_funnel_is_deep_whatever_its_units(rng):
+    """1.4 to 2.4 in a hundred sets of draws; half of the log variance's 5 % quantile is 2.5."""
+    target = SimpleNamespace(address=funnel.address, dim=6)
+    assert depth_of_necks(target, draws_of_funnel(rng, 400), rng) > DEEP + 0.2
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["correlated_gaussian", "skewed_gamma"])
+def test_what_is_nearly_gaussian_is_not(name, rng):
+    """0.2 to 0.5 and 0.5 to 0.75: a direction has one curvature and another one another."""
+    target = getattr(testing, name)()
+    assert 0.0 < depth_of_necks(target, target.draw(rng, 400), rng) < DEEP
+
+
+@numba.cfunc(SIGNATURE)
+def nowhere(z_pointer, grad_pointer):
+    numba.carray(grad_pointer, 2)[:] = np.nan
+    return -np.inf
+
+
+def test_without_gradients_nothing_is_known(rng):
+    target = SimpleNamespace(address=nowhere.address, dim=2)
+    assert depth_of_necks(target, rng.normal(size=(50, 2)), rng) == 0.0
