@@ -385,6 +385,19 @@ def test_graph_key(cubed):
     assert private.graph_key(numba.njit(lambda x: x)) is None
 
 
+def test_without_key(cubed):
+    """What has no key is called by nothing else, and needs nothing else to be compiled."""
+    keyed = private.jitted(cubed)
+    inner = private.without_key(keyed)
+    assert private.graph_key(inner) is None
+    assert private.without_key(inner) is inner
+    call = numba.njit(lambda x: inner(x))
+    compiled_before = len(keyed.overloads)
+    assert np.asarray(call(np.array(2.0))) == pytest.approx(8.25)
+    assert len(inner.overloads) > 0
+    assert len(keyed.overloads) == compiled_before
+
+
 def test_compile_keyed():
     names = {"__name__": __name__, "shift": 0.125}
     source = "def shifted(x):\n    return x + shift\n"

@@ -24,7 +24,7 @@ from pymc_tempering.errors import ModelError, TemperingError
 from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
-from pymc_tempering.private import compile_keyed, graph_key, jitted
+from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
 __all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "wrapper_key"]
 
@@ -209,7 +209,7 @@ def _wrap(inner: Any, dim: int, z: str = "z") -> Any:
     source_text = _WRAPPER.format(dim=dim, z=z)
     key = wrapper_key(graph_key(inner), source_text)
     # numba's cache imports the module that a function claims to come from
-    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
+    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": without_key(inner)}
     source = compile_keyed(source_text, "tempering_density", names, key)
     return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
 
