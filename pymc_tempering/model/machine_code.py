@@ -21,6 +21,7 @@ import pytensor
 from pymc.pytensorf import compile as pymc_compile
 
 from pymc_tempering.errors import ModelError, TemperingError
+from pymc_tempering.model.constants import numba_mode
 from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
@@ -152,7 +153,7 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
     # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     with pytensor.config.change_flags(numba__fastmath=False), watch_for_python() as python_ops:
-        function = pymc_compile(graph.inputs, graph.outputs, mode="NUMBA")
+        function = pymc_compile(graph.inputs, graph.outputs, mode=numba_mode())
     inner = jitted(function)
     # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
     unknown = pytensor.config.numba__cache and graph_key(inner) is None

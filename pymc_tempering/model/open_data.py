@@ -20,6 +20,7 @@ from pymc_tempering.model.compile import (
     CompiledDensity,
     compile_frozen,
 )
+from pymc_tempering.model.constants import numba_mode
 from pymc_tempering.model.freeze import check_finite, freeze, starting_points
 from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, wrapper_key
@@ -78,7 +79,7 @@ class OpenDensity:
             self._function = pymc_compile(
                 [pytensor.In(v, borrow=True) for v in (graph.z, *inputs.values())],
                 [pytensor.Out(v, borrow=True) for v in (graph.log_density, graph.gradient)],
-                mode="NUMBA",
+                mode=numba_mode(),
                 on_unused_input="ignore",
             )
         self._names = list(observed)
