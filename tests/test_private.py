@@ -37,12 +37,14 @@ PUBLIC = {
     "pytensor": None,
     "pytensor.tensor": None,
     "pytensor.compile.builders": {"OpFromGraph"},
+    "pytensor.compile.mode": {"Mode", "get_mode"},
     "pytensor.compile.ops": {"TypeCastingOp"},
     "pytensor.compile.sharedvalue": {"SharedVariable"},
     "pytensor.gradient": {"DisconnectedInputError", "NullTypeGradError"},
     "pytensor.graph.basic": {"Apply", "Constant", "Variable"},
     "pytensor.graph.fg": {"FunctionGraph"},
     "pytensor.graph.replace": {"graph_replace", "vectorize_graph"},
+    "pytensor.graph.rewriting.basic": {"graph_rewriter"},
     "pytensor.graph.traversal": {"ancestors"},
     "numba": None,
     "numba.extending": {"intrinsic"},
@@ -383,6 +385,19 @@ def test_graph_key(cubed):
     other = pytensor.function([x], x**3 + 0.5, mode="NUMBA")
     assert private.graph_key(private.jitted(other)) != key
     assert private.graph_key(numba.njit(lambda x: x)) is None
+
+
+def test_without_key(cubed):
+    """What has no key is called by nothing else, and needs nothing else to be compiled."""
+    keyed = private.jitted(cubed)
+    inner = private.without_key(keyed)
+    assert private.graph_key(inner) is None
+    assert private.without_key(inner) is inner
+    call = numba.njit(lambda x: inner(x))
+    compiled_before = len(keyed.overloads)
+    assert np.asarray(call(np.array(2.0))) == pytest.approx(8.25)
+    assert len(inner.overloads) > 0
+    assert len(keyed.overloads) == compiled_before
 
 
 def test_compile_keyed():

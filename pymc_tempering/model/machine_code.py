@@ -21,10 +21,11 @@ import pytensor
 from pymc.pytensorf import compile as pymc_compile
 
 from pymc_tempering.errors import ModelError, TemperingError
+from pymc_tempering.model.constants import numba_mode
 from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
-from pymc_tempering.private import compile_keyed, graph_key, jitted
+from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
 __all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "wrapper_key"]
 
@@ -152,7 +153,7 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
     # A compiler free to reorder sums does so in one way where it compiles the whole of a model, and
     # in another where it finds parts in the cache: a seed would give other draws the second time.
     with pytensor.config.change_flags(numba__fastmath=False), watch_for_python() as python_ops:
-        function = pymc_compile(graph.inputs, graph.outputs, mode="NUMBA")
+        function = pymc_compile(graph.inputs, graph.outputs, mode=numba_mode())
     inner = jitted(function)
     # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
     unknown = pytensor.config.numba__cache and graph_key(inner) is None
@@ -209,7 +210,7 @@ def _wrap(inner: Any, dim: int, z: str = "z") -> Any:
     source_text = _WRAPPER.format(dim=dim, z=z)
     key = wrapper_key(graph_key(inner), source_text)
     # numba's cache imports the module that a function claims to come from
-    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
+    names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": without_key(inner)}
     source = compile_keyed(source_text, "tempering_density", names, key)
     return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
 

@@ -20,13 +20,14 @@ from pymc_tempering.model.compile import (
     CompiledDensity,
     compile_frozen,
 )
+from pymc_tempering.model.constants import numba_mode
 from pymc_tempering.model.freeze import check_finite, freeze, starting_points
 from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import compile_keyed, graph_key, jitted
+from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
 __all__ = ["OpenDensity"]
 
@@ -78,16 +79,16 @@ class OpenDensity:
             self._function = pymc_compile(
                 [pytensor.In(v, borrow=True) for v in (graph.z, *inputs.values())],
                 [pytensor.Out(v, borrow=True) for v in (graph.log_density, graph.gradient)],
-                mode="NUMBA",
+                mode=numba_mode(),
                 on_unused_input="ignore",
             )
         self._names = list(observed)
         self._dtypes = [v.type.dtype for v in observed.values()]
-        inner = jitted(self._function)
-        in_python = python_ops.found or (pytensor.config.numba__cache and graph_key(inner) is None)
-        self._core = None if in_python or not observed else self._compile(inner, points, observed)
+        keyed = jitted(self._function)
+        in_python = python_ops.found or (pytensor.config.numba__cache and graph_key(keyed) is None)
+        self._core = None if in_python or not observed else self._compile(keyed, points, observed)
 
-    def _compile(self, inner: Any, points: PointMap, observed: dict[str, Any]) -> Any:
+    def _compile(self, keyed: Any, points: PointMap, observed: dict[str, Any]) -> Any:
         shapes = [np.shape(_value(v)) for v in observed.values()]
         source = _CORE.format(
             dim=points.dim,
@@ -95,7 +96,7 @@ class OpenDensity:
             pointers=", ".join(f"data_{i}" for i in range(len(shapes))),
             arrays=", ".join(f"carray(data_{i}, {shape})" for i, shape in enumerate(shapes)),
         )
-        key = wrapper_key(graph_key(inner), source)
+        key, inner = wrapper_key(graph_key(keyed), source), without_key(keyed)
         names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
         double = numba.types.CPointer(numba.types.float64)
         pointers = [numba.types.CPointer(numba.from_dtype(np.dtype(d))) for d in self._dtypes]

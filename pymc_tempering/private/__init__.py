@@ -44,6 +44,7 @@ from pymc_tempering.private.of_pytensor import (
     jax_dispatch,
     jitted,
     runs_compiled_code,
+    without_key,
 )
 
 __all__ = [
@@ -80,4 +81,5 @@ __all__ = [
     "set_cache_locators",
     "start_method",
     "stock_locators",
+    "without_key",
 ]

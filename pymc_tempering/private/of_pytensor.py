@@ -11,6 +11,7 @@ __all__ = [
     "jax_dispatch",
     "jitted",
     "runs_compiled_code",
+    "without_key",
 ]
 
 JAX_DISPATCH = "pytensor.link.jax.dispatch"
@@ -69,6 +70,15 @@ def graph_key(compiled: Any) -> str | None:
 
     key: str | None = CACHED_SRC_FUNCTIONS.get(compiled.py_func)
     return key
+
+
+def without_key(compiled: Any) -> Any:
+    """Give what a graph's compiled function calls, which is all that it does if it has a key.
+
+    PyTensor keeps the code of a graph on disk as that of a function around it. What is kept there
+    itself need not contain the second one, in which numba optimises the whole graph once more.
+    """
+    return compiled.py_func.__globals__.get("jitable_func", compiled)
 
 
 def compile_keyed(source: str, name: str, names: dict[str, Any], key: str | None) -> Any:

@@ -4,6 +4,7 @@ Loops over many states call a kernel by its address, as kernels call densities: 
 serves the package's kernel, which is compiled once and kept on disk, and every wrong one.
 """
 
+import itertools
 import types
 
 import numba
@@ -11,7 +12,26 @@ from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
+from pymc_tempering.private.of_numba import keep_apart, keep_inside
+
 _PACKAGE = "pymc_tempering."
+_KEPT_OPTIONS = ("fastmath", "_nrt")
+_numbers = itertools.count()
+
+
+def _compiled(function, **options):
+    """For compiled callers, as a rule, like most kernels of the package."""
+    made = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    keep_inside(made)
+    return made
+
+
+def _compiled_apart(function, **options):
+    """Not again with each that calls it; nothing of it is kept on disk."""
+    made = _compiled(function, **options)
+    name = f"planted.{function.__name__}.{next(_numbers)}"
+    keep_apart(made, lambda arguments: f"{name} {arguments}", lambda arguments: None)
+    return made
 
 
 def with_planted(function, wrong):
@@ -26,7 +46,8 @@ def with_planted(function, wrong):
         Plain functions by the compiled function of the package that each stands for, however
         indirectly that is called. They may call the right one.
     """
-    built = {right: numba.njit(replacement) for right, replacement in wrong.items()}
+    # callees of what counts no references count none either, unless they say so
+    built = {right: _compiled(replacement, _nrt=True) for right, replacement in wrong.items()}
     reached = set()
 
     def rebuilt(dispatcher):
@@ -48,8 +69,8 @@ def with_planted(function, wrong):
                 original.__code__, original.__globals__ | inside, original.__name__,
                 original.__defaults__, original.__closure__,
             )  # fmt: skip
-            options = {k: v for k, v in dispatcher.targetoptions.items() if k == "fastmath"}
-            built[dispatcher] = numba.njit(**options)(copy)
+            options = {k: v for k, v in dispatcher.targetoptions.items() if k in _KEPT_OPTIONS}
+            built[dispatcher] = _compiled_apart(copy, **options)
         return built[dispatcher]
 
     result = rebuilt(function)
