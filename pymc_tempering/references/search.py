@@ -240,15 +240,10 @@ class _Searcher:
 
     def _look_at_images(self) -> None:
         """Images are none of the starts, and take none of their gradients."""
-        known = self._basins.known
-        n_known = len(known)
         self._n_images += add_images(
             self._images, self._basins, self._known, self._coordinates,
             density=self._density, negligible=NEGLIGIBLE, most=self._effort.most / 8,
         )  # fmt: skip
-        for i in range(n_known, len(known)):
-            if known[i].converged and self._shapes.may_measure:
-                self._look_at(i, known[i])
 
     def _know(self, i: int) -> None:
         """Compare later starts with a mode."""

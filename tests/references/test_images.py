@@ -7,6 +7,12 @@ import numba
 import numpy as np
 import pytest
 
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.ascent import Ascents
+from pymc_tempering.references.basins import Basin, Basins
+from pymc_tempering.references.images import add_images
+from pymc_tempering.references.known import KnownModes
 from pymc_tempering.references.search import Effort, find_modes
 from tests.references.conftest import SIGNATURE, two_gaussians
 
@@ -66,14 +72,63 @@ def test_images_of_images_are_found_too(rng):
     assert found.search.n_images == 3
 
 
-def test_where_there_is_no_symmetry_it_takes_one_evaluation(rng):
+def test_where_there_is_no_symmetry_it_takes_one_evaluation_for_each_mode():
     without, found = (
-        search(unlike, np.random.default_rng(7), images=images)
-        for images in (lambda z: np.empty((0, 2)), exchanged)
+        search(unlike, np.random.default_rng(7), Effort(200, 20_000), **options)
+        for options in ({}, {"images": exchanged})
     )
+    assert len(found.fits) == 2
     assert found.fits == without.fits
-    assert found.search.n_gradients == without.search.n_gradients + 1
+    assert found.search.n_gradients == without.search.n_gradients + 2
     assert found.search.n_images == 0
+
+
+@pytest.fixture
+def known():
+    """Two modes of one height with 5 and 7 starts, one lower with 9, and how to add to them."""
+    target = SimpleNamespace(address=alike.address, dim=2)
+    basins = Basins(target)
+    for end, value, hits in ((MODES[0], 0.0, 5), (MODES[1], 0.0, 7), ([0.0, 0.0], -3.0, 9)):
+        basins.known.append(Basin(MODES[0], np.array(end), value, True, hits))
+    return basins
+
+
+def test_starts_of_linked_modes_are_those_of_the_first(known):
+    known.link(1, 2)
+    assert [basin.hits for basin in known.known] == [5, 7, 9]
+    known.link(1, 0)
+    known.link(0, 1)
+    assert [basin.hits for basin in known.known] == [0, 12, 9]
+    known.hit(0, 3)
+    assert (known.hits(0), known.hits(1), known.known[0].hits) == (15, 15, 0)
+
+
+def test_modes_are_linked_through_others(known):
+    known.known[2].value = 0.0
+    known.link(0, 1)
+    known.link(2, 1)
+    assert [known.hits(i) for i in range(3)] == [21, 21, 21]
+
+
+def test_ascents_from_images_are_no_hits(known):
+    found = Ascents(MODES[::-1], np.zeros(2), 9, np.ones(2, dtype=np.bool_), MODES[:0])
+    known.add_images(0, MODES, found, Coordinates.of(GaussianBase(np.zeros(2), np.ones(2))))
+    assert [basin.hits for basin in known.known] == [12, 0, 9]
+    assert [basin.image_of for basin in known.known] == [None, 0, None]
+
+
+def test_images_that_belong_to_known_modes_are_not_ascended_from(known):
+    target = SimpleNamespace(address=alike.address, dim=2)
+    owners = KnownModes(target)
+    for i in range(2):
+        owners.add(i, GaussianBase(MODES[i], SCALES[i]), 0.1)
+    del known.known[2]
+    coordinates = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
+    options = {"density": target, "negligible": 10.0, "most": 1000.0}
+    assert add_images(exchanged, known, owners, coordinates, **options) == 2
+    assert [basin.hits for basin in known.known] == [12, 0]
+    # each was looked at
+    assert add_images(exchanged, known, owners, coordinates, **options) == 0
 
 
 def test_starts_of_images_count_together_unless_they_are_of_another_height(rng):

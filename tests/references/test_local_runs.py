@@ -2,11 +2,14 @@
 
 import ctypes
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pymc_tempering import testing
+from pymc_tempering.engine.explorers.gist import Gist
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -14,7 +17,9 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.references import local_runs
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.local_runs import bend_fits
+from pymc_tempering.references.necks import DEEP
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT, Prepared
+from tests.references.test_necks import FUNNELS
 
 BANANA = testing.banana()
 PEAK = GaussianBase(BANANA.mean, np.sqrt(np.diagonal(BANANA.cov)), -3.0)
@@ -51,6 +56,25 @@ def test_a_banana_is_bent(bent, rng):
     assert np.mean(np.abs(own - np.median(own)) < 1.0) > 0.8
     assert shape.log_zeta == pytest.approx(BANANA.log_z, abs=0.5)
     assert 500 < bent.search.n_gradients - 1000 < 30_000
+
+
+@pytest.mark.statistical
+def test_a_run_that_finds_necks_goes_on_with_steps_of_local_sizes(rng, monkeypatch):
+    """Of ten runs on it one ended with a bend before necks were seen."""
+    explorers = []
+
+    class Watched(local_runs.Ladder):
+        def run(self, n_scans, rng, **options):
+            explorers.append(self.settings)
+            return super().run(n_scans, rng, **options)
+
+    monkeypatch.setattr(local_runs, "Ladder", Watched)
+    target = SimpleNamespace(address=FUNNELS[0].address, dim=6)
+    fit = GaussianBase(np.zeros(6), np.array([1.0] * 5 + [3.0]), -3.0)
+    found = bend_fits(target, prepared(fit), rng)
+    assert found.search.necks >= DEEP
+    assert explorers[0] == Hamiltonian()
+    assert explorers[-1] == Gist()
 
 
 def test_the_gaussian_of_a_bent_fit_has_its_moments(bent, rng):

@@ -13,17 +13,27 @@ from tests.references.conftest import SIGNATURE
 SPREAD = 3.0
 
 
-@numba.cfunc(SIGNATURE)
-def funnel(z_pointer, grad_pointer):
-    """Normals in 5 dimensions whose log variance is normal, of standard deviation 3."""
-    z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
-    precision = np.exp(-z[5])
-    total, grad[5] = -0.5 * (z[5] / SPREAD) ** 2, -z[5] / SPREAD**2
-    for i in range(5):
-        total -= 0.5 * (precision * z[i] ** 2 + z[5])
-        grad[i] = -precision * z[i]
-        grad[5] += 0.5 * (precision * z[i] ** 2 - 1.0)
-    return total
+def funnel_in(units):
+    """Normals in 5 dimensions whose log variance is normal, of standard deviation 3, in units."""
+
+    @numba.cfunc(SIGNATURE)
+    def funnel(z_pointer, grad_pointer):
+        z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
+        v = z[5] / units[5]
+        total, slope = -0.5 * (v / SPREAD) ** 2, -v / SPREAD**2
+        for i in range(5):
+            square = np.exp(-v) * (z[i] / units[i]) ** 2
+            total -= 0.5 * (square + v)
+            grad[i] = -np.exp(-v) * z[i] / units[i] ** 2
+            slope += 0.5 * (square - 1.0)
+        grad[5] = slope / units[5]
+        return total
+
+    return funnel
+
+
+ONE, MANY = np.ones(6), np.array([1e-4, 1.0, 30.0, 2.0, 1e3, 1e-2])
+FUNNELS = [funnel_in(ONE), funnel_in(MANY)]
 
 
 def draws_of_funnel(rng, n):
@@ -34,8 +44,14 @@ def draws_of_funnel(rng, n):
 @pytest.mark.statistical
 def test_a_funnel_is_deep_whatever_its_units(rng):
     """1.4 to 2.4 in a hundred sets of draws; half of the log variance's 5 % quantile is 2.5."""
-    target = SimpleNamespace(address=funnel.address, dim=6)
-    assert depth_of_necks(target, draws_of_funnel(rng, 400), rng) > DEEP + 0.2
+    targets = [SimpleNamespace(address=funnel.address, dim=6) for funnel in FUNNELS]
+    z = draws_of_funnel(rng, 400)
+    depth, in_units = (
+        depth_of_necks(target, units * z, np.random.default_rng(1))
+        for target, units in zip(targets, (ONE, MANY), strict=True)
+    )
+    assert depth > DEEP + 0.2
+    assert in_units == pytest.approx(depth, abs=0.01)
 
 
 @pytest.mark.statistical

@@ -3,8 +3,11 @@
 import pickle
 
 import numpy as np
+import pymc as pm
 import pytest
 
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references import prepare
 from pymc_tempering.references.prepare import shared_generator
 
 
@@ -43,3 +46,13 @@ def test_bit_generators_without_a_seed_sequence(bits):
     assert first(rng) != first(np.random.Generator(bits(6)))
     # the chain's own numbers are as they were
     assert rng.random() == np.random.Generator(bits(5)).random()
+
+
+def test_images_of_modes_are_those_of_the_model(monkeypatch):
+    with pm.Model() as model:
+        pm.Normal("x", shape=2)
+    density = compile_density(model)
+    taken = {}
+    monkeypatch.setattr(prepare, "find_modes", lambda *given, **options: taken.update(options))
+    prepare.prepare(density, density.start, np.random.default_rng(1))
+    assert [2.0, 1.0] in taken["images"](np.array([1.0, 2.0])).tolist()
