@@ -13,7 +13,7 @@ from 1000 weighted draws of that mixture; exact is 0.
 import argparse
 
 import numpy as np
-from figures import console, table
+from figures import table
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -116,8 +116,8 @@ def print_runs():
             bent = bend_fits(density, found, rng)
             n = bent.search.n_gradients - found.search.n_gradients
             rows.append([name, seed, len(found.fits), kinds[bent.kind], f"{n:,}"])
-    console.print(table("Runs before the chains",
-                        ["target", "seed", "fits", "outcome", "gradients"], rows))  # fmt: skip
+    table("Runs before the chains",
+                        ["target", "seed", "fits", "outcome", "gradients"], rows)  # fmt: skip
 
 
 def main():
@@ -134,7 +134,7 @@ def main():
             rows.append([name, n, f"{straight:.4f}", f"{z_straight:.1f}", f"{bent:.2f}",
                          f"{z_bent:.3f}"])  # fmt: skip
     columns = ["target", "draws", "Gaussian rejects", "log Z", "bent one rejects", "log Z"]
-    console.print(table(f"Medians of {N_SEEDS} seeds", columns, rows))
+    table(f"Medians of {N_SEEDS} seeds", columns, rows)
 
 
 if __name__ == "__main__":
