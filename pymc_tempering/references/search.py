@@ -306,7 +306,7 @@ class _Searcher:
     def _rise(self, fit: GaussianBase, most: float) -> Rise:
         """Look at the mass along the highest ascents that found no end, away from the best fit."""
         runaways = [basin for basin in self._basins.known if not basin.converged]
-        endless = runaways + [basin for basin in self._without_fit if basin.converged]
+        endless = runaways + [basin for basin in self._without_fit if basin.measured]
         highest = sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
         base = GaussianBase(fit.mean, fit.standard_deviation)
         return first_rise(self._density, base, [basin.end for basin in highest], most)

@@ -68,6 +68,8 @@ def test_a_search_goes_on_where_the_highest_modes_were_hardly_hit(rng, monkeypat
     assert starts[1] > 4 * starts[0]
     assert effort.within(2000).n_for_seldom == 1000
     assert effort.end(2, n_modes=3, seldom=True) == 20_000
+    # hundreds of them were not looked at, and are no places where the mass might have no end
+    assert found.rise.n_gradients == 0
 
 
 def test_start_on_a_saddle_is_between_modes_and_no_mode(rng):
