@@ -121,9 +121,10 @@ def truncated_exponential_icdf(uniform: float, slope: float) -> float:
 
 @compiled
 def log_sum_exp(values: FloatArray) -> float:
-    """Return the log of the sum of exponentials of a one-dimensional array, for compiled code.
+    """Return the log of the sum of exponentials of a one-dimensional array.
 
-    ``scipy.special.logsumexp`` serves everywhere else; numba cannot call it.
+    For compiled code, which cannot call ``scipy.special.logsumexp``, and where a root is searched:
+    that takes 60 microseconds for however few numbers. It serves everywhere else.
 
     Parameters
     ----------

@@ -9,7 +9,6 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.model.fgraph import clone_model
-from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.annealing.particles import anneal, anneal_options
@@ -17,6 +16,7 @@ from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import METHODS
 from pymc_tempering.model.freeze import copies_of_gps, freeze
+from pymc_tempering.model.interpreted import in_python, interpreted
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.options import check_positive, check_random_seed, resolve_model
 from pymc_tempering.private import is_improper
@@ -211,7 +211,8 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
     variables = [*model.free_RVs, *model.observed_RVs]
     try:
         # one draw: compiling would cost more than the interpreter
-        values = pm.draw(variables, random_seed=rng, mode="FAST_COMPILE")
+        with in_python():
+            values = pm.draw(variables, random_seed=rng, mode="FAST_COMPILE")
     except (NotImplementedError, ValueError, TypeError) as error:
         raise ModelError(
             f"Data cannot be simulated from this model: {error}. Every distribution needs a way to "
@@ -300,9 +301,7 @@ def _unconstrained(model: pm.Model, parameters: Mapping[str, np.ndarray]) -> Flo
         outputs.append(value if transform is None else transform.forward(value, *rv.owner.inputs))
     # bounds of a transform may themselves depend on other parameters
     outputs = graph_replace(outputs, values, strict=False)
-    forward = pymc_compile(
-        list(values.values()), outputs, mode="FAST_COMPILE", on_unused_input="ignore"
-    )
+    forward = interpreted(list(values.values()), outputs, on_unused_input="ignore")
     results = forward(*(parameters[rv.name].astype(rv.dtype) for rv in values))
     point = {
         model.rvs_to_values[rv].name: result for rv, result in zip(values, results, strict=True)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pymc.model.fgraph import clone_model
-from pymc.pytensorf import compile
 
 from pymc_tempering.annealing.bidirectional import check_generative
 from pymc_tempering.comparison.calibrated import ModelCalibration
@@ -17,6 +16,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import resolve_method
 from pymc_tempering.model.compile import keep_density
 from pymc_tempering.model.freeze import copies_of_gps, discrete_names
+from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.options import check_positive, check_random_seed
 from pymc_tempering.private import reseed
@@ -197,7 +197,7 @@ class _Conditioned:
                 self.model.rvs_to_values[rv] = new
                 self.model.values_to_rvs[new] = rv
                 self._data[rv.name] = new
-        self._draw = compile([], self.model.observed_RVs, mode="FAST_COMPILE")
+        self._draw = interpreted([], self.model.observed_RVs)
         self._density: OpenDensity | None = None
 
     def simulate(self, seed: int) -> dict[str, np.ndarray]:

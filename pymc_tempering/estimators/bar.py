@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder
+from pymc_tempering.numerics import log_sum_exp
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
@@ -123,7 +124,7 @@ def bar(
 
 def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
     def balance(x: float) -> float:
-        forward, reverse = logsumexp(log_expit(f - x + m)), logsumexp(log_expit(r + x - m))
+        forward, reverse = log_sum_exp(log_expit(f - x + m)), log_sum_exp(log_expit(r + x - m))
         return float(forward - reverse - excess)
 
     centre = 0.5 * (np.median(f[np.isfinite(f)]) - np.median(r[np.isfinite(r)]))

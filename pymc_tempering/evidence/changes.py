@@ -12,6 +12,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.evidence.same_model import check_density, check_observed
 from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
+from pymc_tempering.model.interpreted import in_python
 from pymc_tempering.model.scaled_prior import log_prior_ratio
 from pymc_tempering.types import FloatArray
 
@@ -154,7 +155,8 @@ def _share_out_of_reach(other: pm.Model, model: pm.Model) -> float:
     draw = partial(pm.draw, draws=_N_PRIOR_DRAWS, random_seed=0, mode="FAST_COMPILE")
     variables: list[Any] = list(other.free_RVs)
     try:
-        values = draw(variables)
+        with in_python():
+            values = draw(variables)
     except Exception as error:  # noqa: BLE001  user code may draw; what it cannot do is no obstacle
         _log.debug("no draws from the prior of the alternative: %s", error)
         return 0.0

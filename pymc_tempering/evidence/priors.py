@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.pytensorf import compile
 
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.model.freeze import discrete_names
+from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
@@ -140,9 +140,7 @@ def _given_parents(variables: list[Any], sampled: list[Any]) -> Any:
     # a copy of each node depends on the inputs below; the node itself would be one of them
     fresh = [rv.owner.clone().outputs[rv.owner.outputs.index(rv)] for rv in variables]
     # compiling costs more than 500 draws by the interpreter
-    return compile(
-        sampled, fresh, mode="FAST_COMPILE", on_unused_input="ignore", allow_input_downcast=True
-    )
+    return interpreted(sampled, fresh, on_unused_input="ignore", allow_input_downcast=True)
 
 
 def _draw_at(draw: Any, sampled: list[Any], posterior: xr.Dataset) -> list[FloatArray | None]:

@@ -9,12 +9,12 @@ import pytensor.tensor as pt
 import xarray as xr
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_dims_and_data
-from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import copies_of_gps
+from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.private import rewrite_parameter_checks
 from pymc_tempering.types import FloatArray
 
@@ -108,7 +108,7 @@ def evaluate(
     graphs = vectorize_graph(list(checked.outputs), dict(zip(values, batched, strict=True)))
     with model:
         # one call for many draws: compiling would cost more than the interpreter
-        function = pymc_compile(batched, graphs, mode="FAST_COMPILE", on_unused_input="ignore")
+        function = interpreted(batched, graphs, on_unused_input="ignore")
     arrays = [draws[rv.name] for rv in model.free_RVs]
     n = len(arrays[0])
     results = np.empty((len(outputs), n))

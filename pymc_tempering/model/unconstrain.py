@@ -2,11 +2,11 @@
 
 import numpy as np
 import xarray as xr
-from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.types import FloatArray
 
 __all__ = ["unconstrained_draws"]
@@ -60,7 +60,7 @@ def unconstrained_draws(
         outputs.append(value if transform is None else transform.forward(value, *rv.owner.inputs))
     # bounds of one variable may be other variables, whose drawn values are meant
     outputs = graph_replace(outputs, dict(zip(model.free_RVs, inputs, strict=True)), strict=False)
-    forward = pymc_compile(inputs, outputs, mode="FAST_COMPILE", on_unused_input="ignore")
+    forward = interpreted(inputs, outputs, on_unused_input="ignore")
     n = posterior.sizes["chain"] * posterior.sizes["draw"]
     picked = np.unique(np.linspace(0, n - 1, min(n, max_draws)).astype(int))
     arrays = {name: posterior[name].transpose("chain", "draw", ...).values for name in names}

@@ -17,6 +17,7 @@ from pymc.pytensorf import compile as pymc_compile
 
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_prior
+from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.private import is_improper, reseed
@@ -150,5 +151,5 @@ def _compile_draws(model: pm.Model) -> Any:
         function = pymc_compile([], outputs, random_seed=0)
     if python_ops.found:
         # machine code that calls Python is no faster, and says so in a warning
-        function = pymc_compile([], outputs, random_seed=0, mode="FAST_COMPILE")
+        function = interpreted([], outputs, random_seed=0)
     return function

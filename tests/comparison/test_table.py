@@ -57,9 +57,10 @@ def test_files_of_runs_are_read(runs, tmp_path):
     files = {name: str(tmp_path / f"{name}.nc") for name in runs}
     for name, run in runs.items():
         run.to_netcdf(files[name], engine="h5netcdf")
-    assert compare(files).equals(compare(runs))
+    expected = compare(runs)
+    assert compare(files).equals(expected)
     mixed = {"narrow": Path(files["narrow"]), "wide": runs["wide"]}
-    assert compare(mixed).equals(compare(runs))
+    assert compare(mixed).equals(expected)
 
 
 def test_files_without_a_run(runs, tmp_path):

@@ -37,8 +37,10 @@ def test_wrong_delta_at_one_level_is_noticed(rng, ladder, estimator):
 
 
 @pytest.mark.parametrize("estimator", [stepping_stone, stepping_stone_reverse])
-def test_reported_error_is_calibrated(rng, z_scores, ladder, estimator):
+def test_reported_error_is_calibrated(rng, z_scores, ladder, estimator, monkeypatch):
     """200 runs of 4 x 400 scans: sd of z has an error of 0.05; weights are skewed, hence 1.3."""
+    # nine tenths of the time, for what neither log z nor its error depends on
+    monkeypatch.setattr("pymc_tempering.estimators.stepping_stone.pareto_k", lambda column: 0.0)
     z, covered = z_scores(
         rng,
         lambda delta: estimator(delta, FINE),

@@ -6,6 +6,7 @@ from scipy import stats
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError, ScheduleError
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.interpreted import in_python
 from pymc_tempering.testing import asymmetric_bimodal, hard_edge_gaussian, skewed_gamma
 from pymc_tempering.transform import Bias, temper
 from pymc_tempering.transform import tempered as tempered_module
@@ -37,7 +38,8 @@ def point_of(model, u, v):
 @pytest.mark.parametrize("bias", [CURVED, Bias.linear(-1.3)], ids=["curved", "linear"])
 def test_joint_density_and_gradient_are_the_formula(target, base, bias, rng):
     model = temper(target.model(), base=base, bias=bias, random_seed=1)
-    value, gradient = model.compile_logp(mode=PYTHON), model.compile_dlogp(mode=PYTHON)
+    with in_python():
+        value, gradient = model.compile_logp(mode=PYTHON), model.compile_dlogp(mode=PYTHON)
     for _ in range(5):
         u, v = rng.standard_normal(2), 2.0 * rng.standard_normal()
         point = point_of(model, u, v)
