@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.unseen import unseen_share
+from pymc_tempering.references.necks import DEEP
 from pymc_tempering.types import FloatArray
 
 __all__ = ["search_arrays", "search_doubts", "search_line"]
@@ -20,9 +21,6 @@ FEW_HITS = 2
 
 MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
-
-LEAST_RATIO = 2.0
-"""How much narrower necks are that are named."""
 
 _NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "necks", "rise_along",
           "rise", "rise_beyond")  # fmt: skip
@@ -71,8 +69,8 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     n_images = int(get.get("images", 0))
     times = f"{', '.join(hits)}{more} times{without}"
     images = f" and images of these to {n_images} more" if n_images else ""
-    ratio = np.exp(get.get("necks", 0.0))
-    necks = f"; necks {ratio:.1f} times narrower than the rest" if ratio >= LEAST_RATIO else ""
+    depth = float(get.get("necks", 0.0))
+    necks = f"; necks {np.exp(depth):.1f} times narrower than the rest" if depth >= DEEP else ""
     return (
         f"{get['starts']:.0f} starts led to {modes} ({times}){images}, "
         f"{100 * get['unseen']:.2g} % (at most {100 * get['unseen_upper']:.2g} %) of such starts "

@@ -18,8 +18,8 @@ class Search:
     Attributes
     ----------
     hits : tuple of int
-        For each distinct mode the starts that led there; first those that were fitted, as in
-        :attr:`.prepared.Prepared.fits`, then those left out.
+        For each distinct mode that starts led to how many, those of its images included; first the
+        modes that were fitted, as in :attr:`.prepared.Prepared.fits`, then those left out.
     n_left_out : int
         Modes that the reference leaves out: their fits have negligible mass.
     n_unfinished : int

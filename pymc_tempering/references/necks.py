@@ -8,6 +8,7 @@ show it.
 
 import numpy as np
 
+from pymc_tempering.engine.explorers.gist import DISPLACEMENT, FLAT
 from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
@@ -22,12 +23,6 @@ explorer for necks" in benchmarks/README.md."""
 
 N_PLACES = 200
 N_EVALUATIONS = 2 * N_PLACES
-
-_DISPLACEMENT = 1e-3
-"""In standard deviations: below the width of most necks."""
-
-_FLAT = 0.01
-"""Added to the curvature, so that there is a scale where there is none."""
 
 _NARROW = 0.05
 """Share of the draws whose local scale is at most the one that counts as that of a neck."""
@@ -65,14 +60,14 @@ def depth_of_necks(density: Density, z: FloatArray, rng: np.random.Generator) ->
     root = np.diag(moments.scale) if moments.is_diagonal else moments.scale
     places = np.ascontiguousarray(z[rng.permutation(len(z))[:N_PLACES]])
     directions = rng.standard_normal(places.shape)
-    beside = np.ascontiguousarray(places + _DISPLACEMENT * directions @ root.T)
+    beside = np.ascontiguousarray(places + DISPLACEMENT * directions @ root.T)
     gradients = []
     for points in (places, beside):
         values, grads = np.empty(len(points)), np.empty(points.shape)
         call_density_at(density.address, points, values, grads)
         gradients.append(grads @ root)
-    change = np.linalg.norm(gradients[1] - gradients[0], axis=1) / _DISPLACEMENT
-    curvature = _FLAT + change / np.linalg.norm(directions, axis=1)
+    change = np.linalg.norm(gradients[1] - gradients[0], axis=1) / DISPLACEMENT
+    curvature = FLAT + change / np.linalg.norm(directions, axis=1)
     log_scales = -0.5 * np.log(curvature[np.isfinite(curvature)])
     if log_scales.size < len(places) // 2:
         return 0.0

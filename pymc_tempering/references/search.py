@@ -242,7 +242,8 @@ class _Searcher:
         """Images are none of the starts, and take none of their gradients."""
         self._n_images += add_images(
             self._images, self._basins, self._known, self._coordinates,
-            density=self._density, negligible=NEGLIGIBLE, most=self._effort.most / 8,
+            density=self._density, negligible=NEGLIGIBLE,
+            most=self._effort.most / 8 - self._n_images,
         )  # fmt: skip
 
     def _know(self, i: int) -> None:

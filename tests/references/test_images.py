@@ -157,3 +157,18 @@ def test_few_evaluations_are_kept_to(rng, most):
     found = search(alike, rng, Effort(2, 4000).within(most), images=very_many)
     assert found.search.n_gradients < most + 600
     assert len(found.fits) == 1
+
+
+def test_images_of_all_modes_together_keep_to_their_share():
+    """An eighth of 4000 evaluations, of which the images of either mode take 300."""
+
+    def many(z):
+        return np.tile(z[::-1], (300, 1))
+
+    effort = Effort(200, 20_000, most=4000)
+    without, found = (
+        search(unlike, np.random.default_rng(7), effort, **options)
+        for options in ({}, {"images": many})
+    )
+    assert len(found.fits) == 2
+    assert found.search.n_gradients - without.search.n_gradients == 300

@@ -22,15 +22,15 @@ from pymc_tempering.engine.path.trial import GRADIENT, POSITION, RESIDUAL
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Gist", "gist_move"]
+__all__ = ["DISPLACEMENT", "FLAT", "Gist", "gist_move"]
 
 _MOMENTUM = 5
 _PROBE, _PROBE_GRADIENT, _PROBE_RESIDUAL, _DIRECTION = 8, 9, 10, 11
 
-_DISPLACEMENT = 1e-3
+DISPLACEMENT = 1e-3
 """Of the probe, in standard deviations of the reference: below the width of most necks."""
 
-_FLAT = 0.01
+FLAT = 0.01
 """Added to the curvature, so that there is a scale where there is none."""
 
 _LOG_LEAST = np.log(1e-8)
@@ -84,17 +84,17 @@ def _log_scale(
     probe, gradient, direction = work[_PROBE], work[_PROBE_GRADIENT], work[_DIRECTION]
     beside = work[_PROBE_RESIDUAL, : residual.shape[0]]
     for i in range(u.shape[0]):
-        probe[i] = u[i] + _DISPLACEMENT * direction[i]
+        probe[i] = u[i] + DISPLACEMENT * direction[i]
     _, bad_gradient = evaluate_target(path, probe, gradient, work)
     evaluate_reference(path, probe, beside, work)
     squares, norm = 0.0, 0.0
     for i in range(u.shape[0]):
-        change = beta * (gradient[i] - grad[i] + _DISPLACEMENT * direction[i])
+        change = beta * (gradient[i] - grad[i] + DISPLACEMENT * direction[i])
         if residual.shape[0] > 0:
             change += (1.0 - beta) * (beside[i] - residual[i])
         squares += change * change
         norm += direction[i] * direction[i]
-    return -0.5 * np.log(_FLAT + np.sqrt(squares / norm) / _DISPLACEMENT), bad_gradient
+    return -0.5 * np.log(FLAT + np.sqrt(squares / norm) / DISPLACEMENT), bad_gradient
 
 
 @compiled(borrows=True)
