@@ -19,9 +19,11 @@ import numba
 
 from pymc_tempering.private.of_numba import (
     cache_locators,
+    hand_on_needs,
     keep_apart,
     keep_inside,
     locator_file,
+    name_by_key,
     no_reference_counts,
     set_cache_locators,
     stock_locators,
@@ -172,8 +174,10 @@ def compiled(
 
     def decorate(function: Callable[..., Any]) -> Any:
         made = numba.njit(nogil=True, cache=True, **options)(function)
+        name_by_key(made)
         if inside:
             keep_inside(made)
+        hand_on_needs(made)
         if apart:
             _keep_apart(made)
         return made

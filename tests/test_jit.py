@@ -40,24 +40,34 @@ def test_digest_covers_what_is_imported_and_nothing_else(tmp_path):
 
 
 SCRIPT = """
-import numpy as np
 from pymc_tempering.upper import upper
 print(upper(1.0))
 """
 
 
-def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
-    root = tmp_path / "pymc_tempering"
+def in_a_new_process(script, folder):
+    beside = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True,
+        check=True, env=beside,
+    ).stdout  # fmt: skip
+
+
+def copy_compiler(root):
     root.mkdir()
     for name in ("__init__.py", "jit.py"):
         shutil.copy(PACKAGE / name, root / name)
     shutil.copytree(PACKAGE / "private", root / "private")
+
+
+def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
+    root = tmp_path / "pymc_tempering"
+    copy_compiler(root)
     (root / "upper.py").write_text(
         "from pymc_tempering.jit import compiled\n"
         "from pymc_tempering.lower import apart, lower\n\n"
         "@compiled\ndef upper(x):\n    return lower(x) + apart(x)\n"
     )
-    beside = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     printed = []
     for factor in (2.0, 2.0, 5.0):
         (root / "lower.py").write_text(
@@ -68,11 +78,25 @@ def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
         # what a caller on disk refers to need not be there any more, or be of another process
         for file in root.glob("__pycache__/lower.apart*"):
             file.unlink()
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True,
-            check=True, env=beside,
-        )  # fmt: skip
-        printed.append(float(done.stdout))
+        printed.append(float(in_a_new_process(SCRIPT, tmp_path)))
     assert printed == [1.0, 1.0, 2.5]
     assert list((root / "__pycache__").glob("upper.upper*.nbi"))
     assert list((root / "__pycache__").glob("lower.apart*.nbi"))
+
+
+def test_a_caller_of_what_came_from_the_disk_finds_all_in_the_next_process(tmp_path):
+    """The function in the middle is compiled in one process, and its caller in a second."""
+    root = tmp_path / "pymc_tempering"
+    copy_compiler(root)
+    head = "from pymc_tempering.jit import compiled\n"
+    (root / "apart.py").write_text(
+        f"{head}\n@compiled(apart=True, inside=True)\ndef apart(x):\n    return 3.0 * x\n"
+    )
+    for name, callee in (("middle", "apart"), ("upper", "middle")):
+        (root / f"{name}.py").write_text(
+            f"{head}from pymc_tempering.{callee} import {callee}\n\n"
+            f"@compiled\ndef {name}(x):\n    return {callee}(x) + 1.0\n"
+        )
+    middle_alone = SCRIPT.replace("upper", "middle")
+    printed = [in_a_new_process(script, tmp_path) for script in (middle_alone, SCRIPT, SCRIPT)]
+    assert [float(text) for text in printed] == [4.0, 5.0, 5.0]

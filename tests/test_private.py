@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib.util
 import multiprocessing
 import pickle
 from importlib import import_module
@@ -144,6 +145,46 @@ def test_keep_apart():
     assert "fmul" not in compiled_code(shifted)
     [result] = shifted.overloads.values()
     assert [loaded.args for loaded in result.reload_init] == [((numba.types.float64,),)]
+
+
+def test_hand_on_needs():
+    """What a function from the disk had to have loaded, its callers have to have loaded too."""
+    square = numba.njit(lambda x: x * x)
+    private.hand_on_needs(square)
+    square.compile((numba.types.float64,))
+    [from_disk] = square.overloads.values()
+    square.overloads.clear()
+    square.add_overload(from_disk._replace(reload_init=[print]))
+    shifted = numba.njit(lambda x: square(x) + 1.0)
+    assert shifted(3.0) == 10.0
+    [result] = shifted.overloads.values()
+    assert result.reload_init == [print]
+
+
+def test_name_by_key(tmp_path):
+    """Each of two processes that save at the same time has a file of its own."""
+    module = tmp_path / "squared.py"
+    module.write_text("def squared(x):\n    return x * x\n")
+    spec = importlib.util.spec_from_file_location("squared", module)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    mine, theirs = (numba.njit(cache=True)(loaded.squared) for _ in range(2))
+    for function in (mine, theirs):
+        private.name_by_key(function)
+    my_files, their_files = mine._cache._cache_file, theirs._cache._cache_file
+    save_data = my_files._save_data
+
+    def save_data_after_the_other(name, data):
+        theirs.compile((numba.types.int64,))
+        save_data(name, data)
+
+    my_files._save_data = save_data_after_the_other
+    their_files._load_index = dict
+    mine.compile((numba.types.float64,))
+    later = numba.njit(cache=True)(loaded.squared)
+    assert [later(1.5), later(3)] == [2.25, 9]
+    assert [type(later(1.5)), type(later(3))] == [float, int]
+    assert sum(later.stats.cache_hits.values()) == 2
 
 
 def test_keep_inside():

@@ -7,9 +7,11 @@ __all__ = [
     "address_of_compiled",
     "bounded_integer",
     "cache_locators",
+    "hand_on_needs",
     "keep_apart",
     "keep_inside",
     "locator_file",
+    "name_by_key",
     "no_reference_counts",
     "set_cache_locators",
     "stock_locators",
@@ -86,6 +88,54 @@ def keep_apart(function: Any, symbol: Callable[[Any], str], load: Callable[[Any]
         context.insert_user_function(result.entry_point, outside, [empty])
 
     function.add_overload = add_apart
+
+
+def hand_on_needs(function: Any) -> None:
+    """Let compiled callers of a function from the disk know what had to be loaded before it.
+
+    What a function takes from one that stands elsewhere (see :func:`keep_apart`), its callers take
+    with its code. numba hands on what has to be loaded first where it compiled the function in this
+    process, but forgets it of one that it loaded: a caller compiled then is kept on disk without,
+    and the next process that loads it aborts.
+
+    Parameters
+    ----------
+    function : numba dispatcher
+        Not compiled yet.
+    """
+    add_overload = function.add_overload
+
+    def add_with_needs(result: Any) -> None:
+        result.library._reload_init.update(result.reload_init)
+        add_overload(result)
+
+    function.add_overload = add_with_needs
+
+
+def name_by_key(function: Any) -> None:
+    """Name the files of a function's machine code by what it is for.
+
+    numba numbers them as the index of these files has room: of two processes that compile one
+    function for different types at the same time, both may take the same number, and the code of
+    one is loaded for the types of the other ever after. With names of their own, at worst an entry
+    of the index is lost, and compiled again.
+
+    Parameters
+    ----------
+    function : numba dispatcher
+        Kept on disk.
+    """
+    import hashlib
+
+    files = function._cache._cache_file
+
+    def save(key: Any, data: Any) -> None:
+        number = int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:8])
+        name = files._data_name(number)
+        files._save_data(name, data)
+        files._save_index(files._load_index() | {key: name})
+
+    files.save = save
 
 
 def keep_inside(function: Any) -> None:
