@@ -2,8 +2,10 @@
 
     python benchmarks/bending.py
     python benchmarks/bending.py --runs
+    python benchmarks/bending.py --tails
 
-The second prints what the short runs before the chains make of fits, and their gradients.
+The second prints what the short runs before the chains make of fits, and their gradients; the third
+default runs on targets with heavy tails, with fits that may have such tails and without.
 
 Draws are exact. Each fit stands beside a multivariate t of weight 0.15, as in the mixture that
 parallel tempering starts from; a rejection rate near 0.15 is all that this leaves. ``log Z`` is
@@ -11,21 +13,25 @@ from 1000 weighted draws of that mixture; exact is 0.
 """
 
 import argparse
+from unittest.mock import patch
 
 import numpy as np
-from figures import table
+from figures import QUIET, rmse, table
 from scipy.special import logsumexp
 from scipy.stats import norm
+from scipy.stats import t as student_t
 
+import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references import bend
 from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.local_runs import bend_fits
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepare import prepare
-from pymc_tempering.testing import banana
+from pymc_tempering.testing import banana, heavy_tail
 from pymc_tempering.testing.hard import HARD
 
 N_SEEDS = 5
@@ -67,12 +73,29 @@ class Funnel:
         return norm(0.0, 3.0).logpdf(v[:, 0]) + norm(0.0, np.exp(v / 2.0)).logpdf(x).sum(axis=1)
 
 
+class Tails:
+    """Independent Student t densities."""
+
+    def __init__(self, dof, dim):
+        self.law, self.dim = student_t(dof), dim
+
+    def draw(self, rng, n):
+        """Independent draws, shape (n, D)."""
+        return self.law.rvs((n, self.dim), random_state=rng)
+
+    def log_density(self, z):
+        """Normalised log density of ``z`` (n, D) in nats, shape (n,)."""
+        return self.law.logpdf(z).sum(axis=1)
+
+
 TARGETS = {
     "a steep banana": Bananas(1, 2.0, 3.0, 0.1),
     "four of them": Bananas(4, 2.0, 3.0, 0.1),
     "twelve bananas": Bananas(12, 1.0, 2.0, 0.3),
     "funnel of 10": Funnel(10),
     "funnel of 30": Funnel(30),
+    "ten Cauchy densities": Tails(1.0, 10),
+    "ten of 3 degrees": Tails(3.0, 10),
 }
 
 
@@ -120,12 +143,43 @@ def print_runs():
                         ["target", "seed", "fits", "outcome", "gradients"], rows)  # fmt: skip
 
 
+def print_tails():
+    """Print errors and gradients of default runs, as fits may have tails or not."""
+    rows = []
+    for name, n_seeds in (("heavy_tail", 20), ("cauchy_10", 10), ("horseshoe_prior", 4)):
+        if name == "heavy_tail":
+            model, exact = heavy_tail().model(), heavy_tail().log_z
+        else:
+            model, exact = HARD[name]().model, HARD[name]().log_z
+        for which in ("normal", "t"):
+            found, gradients = [], []
+            with patch.object(bend, "_tails", dict_of_none if which == "normal" else bend._tails):
+                for seed in range(n_seeds):
+                    estimate = pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
+                    found.append([estimate.log_z - exact, estimate.se])
+                    gradients.append(sum(estimate.gradients.values()))
+            error, se = np.array(found).T
+            rows.append([name, which, n_seeds, f"{rmse(error):.3f}", f"{np.median(se):.3f}",
+                         f"{rmse(error / se):.2f}", int(np.sum(np.abs(error) > 4.0 * se)),
+                         f"{np.median(gradients):,.0f}"])  # fmt: skip
+    columns = ["target", "fits", "runs", "RMSE", "median se", "RMS of error / se", "beyond 4 se",
+               "gradients"]  # fmt: skip
+    table("Default runs", columns, rows)
+
+
+def dict_of_none(*_):
+    """No tail of any coordinate."""
+    return {}
+
+
 def main():
     """Print a row for each target and number of draws."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", action="store_true")
-    if parser.parse_args().runs:
-        print_runs()
+    parser.add_argument("--tails", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.runs or arguments.tails:
+        (print_runs if arguments.runs else print_tails)()
         return
     rows = []
     for name, target in TARGETS.items():

@@ -1,4 +1,4 @@
-"""A bent Gaussian from draws: which coordinates bend others, and by how much.
+"""A bent Gaussian from draws: which coordinates bend others, by how much, and with which tails.
 
 Few rough draws are enough: with 300 of them a fit to twelve bananas, or to a funnel of 30
 coordinates, overlaps with the target as a Gaussian fits a Gaussian (:mod:`the engine's bent
@@ -7,11 +7,22 @@ one where noise cannot explain them. Regressions are weighted by the scales foun
 of a funnel's mouth say next to nothing about its neck.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.bent import MEAN, NOTHING, SCALE, BentGaussian, Terms, products
+from pymc_tempering.engine.path.bent import (
+    MEAN,
+    NOTHING,
+    SCALE,
+    TAIL,
+    BentGaussian,
+    Terms,
+    products,
+)
+from pymc_tempering.references.heavy import student_fits
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["MOST_DIM", "bent_fit"]
@@ -48,7 +59,8 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
     Returns
     -------
     BentGaussian or None
-        None where nothing bends, or there are too few draws or too many coordinates to tell.
+        None where nothing bends and no tail is heavy, or there are too few draws or too many
+        coordinates to tell.
 
     Examples
     --------
@@ -73,12 +85,12 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
     n_independent = min(n_effective, float(len(kept)))
     t = (kept - mean) / sd
     gains = _gains(t, _SIGMAS / np.sqrt(n_independent))
-    if not gains.any():
+    if not gains.any() and not _tails(t, n_independent):
         return None
     order = _order(gains)
     t, drives = t[:, order], gains[np.ix_(order, order)] > 0.0
     x, root = np.empty_like(t), np.zeros((dim, dim))
-    rows: list[tuple[int, int, int, int, float]] = []
+    rows: list[_Row] = []
     for i in range(dim):
         found = _fit_coordinate(t[:, i], x[:, :i], drives[:i, i], n_independent)
         root[i] = -found.linear @ root[:i]
@@ -89,13 +101,52 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
         rows += [(i, MEAN, a, b, c / unit) for a, b, c in found.mean]
         rows += [(i, SCALE, a, b, c) for a, b, c in found.scale]
         rows.append((i, SCALE, NOTHING, NOTHING, found.log_scale - np.log(unit)))
-    if not any(b != NOTHING or (kind == SCALE and a != NOTHING) for _, kind, a, b, _ in rows):
-        return None
+    bends = any(b != NOTHING or (kind == SCALE and a != NOTHING) for _, kind, a, b, _ in rows)
     in_z = np.empty_like(root)
     in_z[:, order] = root
-    rows.sort(key=lambda row: row[:2])
-    terms = Terms(np.array([row[:4] for row in rows]), np.array([row[4] for row in rows]))
-    return BentGaussian(mean, in_z / sd, terms)
+    terms = _sorted(rows)
+    # coordinates that others give to all digits leave nothing to fit
+    if not np.isfinite(terms.coefficients).all() or not np.linalg.slogdet(in_z / sd)[0]:
+        return None
+    normal = BentGaussian(mean, in_z / sd, terms)
+    tails = _tails(normal.to_base(kept), n_independent)
+    if not bends and not tails:
+        return None
+    return replace(normal, terms=_sorted(_with_tails(rows, tails)))
+
+
+type _Row = tuple[int, int, int, int, float]
+
+
+def _sorted(rows: Sequence[_Row]) -> Terms:
+    rows = sorted(rows, key=lambda row: row[:2])
+    return Terms(np.array([row[:4] for row in rows]), np.array([row[4] for row in rows]))
+
+
+def _tails(y: FloatArray, n_independent: float) -> dict[int, tuple[float, float, float]]:
+    """Degrees of freedom, location and log scale, by coordinate, where y (n, D) has heavy tails."""
+    found = student_fits(y)
+    heavy = found.gain * n_independent > 0.5 * _SIGMAS**2
+    return {
+        int(i): (float(found.dof[i]), float(found.location[i]), float(np.log(found.scale[i])))
+        for i in np.flatnonzero(heavy)
+    }
+
+
+def _with_tails(rows: Sequence[_Row], tails: dict[int, tuple[float, float, float]]) -> list[_Row]:
+    """Rows of terms with those of heavy tails, and constants that go with them."""
+    driven = {i for i, kind, a, *_ in rows if kind == SCALE and a != NOTHING}
+    log_scales = {i: c for i, kind, a, _, c in rows if kind == SCALE and a == NOTHING}
+    changed = []
+    for i, kind, a, b, c in rows:
+        if i in tails and a == b == NOTHING:
+            _, location, log_scale = tails[i]
+            if kind == SCALE:
+                c += log_scale
+            elif i not in driven:
+                c += location * np.exp(log_scales[i])
+        changed.append((i, kind, a, b, c))
+    return changed + [(i, TAIL, NOTHING, NOTHING, dof) for i, (dof, *_) in tails.items()]
 
 
 def _gains(t: FloatArray, threshold: float) -> FloatArray:

@@ -34,7 +34,7 @@ MAX_VARIANCE = 0.1
 """Variance of the log weights of a fit's draws, in nats squared and without the lowest 2 %, beyond
 which a mode is not Gaussian enough to start from its fit."""
 
-GOOD_ENOUGH = 0.5
+GOOD_ENOUGH = 0.7
 """Rejection rate of swaps between a bent fit and the target, up to which it is kept."""
 
 STRAIGHT_ENOUGH = 0.65
@@ -65,12 +65,14 @@ a bend, it shows soon whether one helps; twice as many while it does."""
 
 _N_CHECKED, _LEAST = 400, 10_000
 _MOST_FAILURES = 2
-_VERY_GOOD, _HOPELESS = 0.3, 0.95
+_VERY_GOOD = 0.3
 _HELPS, _MOST_UNEVEN = 0.9, 3
 _BETAS = np.array([0.0, 1.0])
 _ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)
 _WIDENING = 1.2
 _INSIDE = 0.999
+_MORE = 3.0
+"""Nats above the largest log weight of 200 draws: a place with less is no mode of its own."""
 _N_MOMENTS, _N_ELBO = 1000, 200
 
 
@@ -123,13 +125,14 @@ def bend_fits(
     if not 1 < density.dim <= MOST_DIM:
         return found
     shapes: list[LocalDensity] = list(found.fits)
+    known = _Known(density, rng)
     n_gradients = n_failures = 0
     kind, necks = found.kind, 0.0
     for i, fit in enumerate(found.fits[:MOST_FITS]):
         if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
             break
         report("shapes of modes", i, len(found.fits[:MOST_FITS]))
-        if _is_known(fit, shapes[:i]):
+        if known.explains(fit):
             continue
         n_gradients += _N_CHECKED
         if evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
@@ -139,17 +142,40 @@ def bend_fits(
         n_failures += run.kind == CURVED
         kind, necks = max(kind, run.kind), max(necks, run.necks)
         # a run may have left for a mode that has its shape
-        if run.bent is not None and not _is_known(run.bent, shapes[:i]):
+        if run.bent is not None and not known.explains(run.bent):
             shapes[i] = run.bent
-    shaped, n_checked = _with_shapes(density, found, shapes, rng)
-    n_gradients += found.search.n_gradients + n_checked
+            known.add(run.bent)
+    shaped, n_checked = _with_shapes(density, found, shapes, known, rng)
+    unsure = tuple(peak for peak in found.unsure if not known.explains(peak))
+    n_gradients += found.search.n_gradients + n_checked + known.n_gradients
     search = replace(found.search, n_gradients=n_gradients, necks=necks)
-    return replace(shaped, search=search, kind=kind)
+    return replace(shaped, search=search, kind=kind, unsure=unsure)
 
 
-def _is_known(fit: LocalDensity, shapes: Sequence[LocalDensity]) -> bool:
-    """Tell whether a bent shape stands in for a fit."""
-    return any(isinstance(shape, BentGaussian) and is_inside(shape, fit) for shape in shapes)
+class _Known:
+    """Bent shapes, and which places they stand in for."""
+
+    def __init__(self, density: Density, rng: np.random.Generator) -> None:
+        self._density, self._rng = density, rng
+        self._shapes: list[tuple[BentGaussian, float]] = []
+        self.n_gradients = 0
+
+    def add(self, shape: BentGaussian) -> None:
+        """Take a shape that is good enough to draw from."""
+        self.n_gradients += _N_ELBO
+        delta = _log_weights(self._density, shape, self._rng)
+        self._shapes.append((shape, float(delta[np.isfinite(delta)].max()) + _MORE))
+
+    def explains(self, fit: LocalDensity) -> bool:
+        """Whether a fit is of a place that shapes know, or has no more mass than they say."""
+        if any(is_inside(shape, fit) for shape, _ in self._shapes):
+            return True
+        at = centre(fit)[None]
+        self.n_gradients += len(self._shapes)
+        return any(
+            delta_at(self._density, at, shape.log_density(at))[0] <= most
+            for shape, most in self._shapes
+        )
 
 
 class _Run(NamedTuple):
@@ -176,7 +202,7 @@ def _bent_by_run(
     necks, wanted = 0.0, N_PLACES
     for n_scans in _ROUNDS:
         dear = n_gradients + n_scans * most_of_scan > left
-        if dear or n_gradients > _most(straight, lowest_seen):
+        if dear or n_gradients > _most(straight, lowest_seen, ladder.mixture is not None):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
         n_gradients += record.counts["n_gradients"]
@@ -188,7 +214,8 @@ def _bent_by_run(
             lowest_seen = min(lowest_seen, rejection)
             if rejection < min(lowest, GAIN * straight):
                 n_gradients += _N_ELBO
-                if _variance(density, in_use, rng) <= MAX_BENT_VARIANCE:
+                # infinite where one draw in fifty has no density
+                if trimmed_variance(_log_weights(density, in_use, rng)) <= MAX_BENT_VARIANCE:
                     best, lowest = in_use, rejection
                 else:
                     n_uneven += 1
@@ -218,23 +245,26 @@ def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:
     return positions[len(positions) // 2 :]
 
 
-def _most(straight: float, lowest: float) -> float:
+def _most(straight: float, lowest: float, bends: bool) -> float:
     """Gradients of a run, by the rejection rates of the fit and of the best bent one so far."""
     most = next(budget for rejection, budget in BUDGETS if straight <= rejection)
-    if most < MOST_GRADIENTS:
-        return 2 * most if lowest < _HELPS * straight else most
-    return most if lowest <= _HOPELESS else most / 2
+    if lowest < _HELPS * straight:
+        return 2 * most
+    return most if bends or most < MOST_GRADIENTS else most / 2
 
 
 def _with_shapes(
-    density: Density, found: Prepared, shapes: list[LocalDensity], rng: np.random.Generator
+    density: Density,
+    found: Prepared,
+    shapes: list[LocalDensity],
+    known: _Known,
+    rng: np.random.Generator,
 ) -> tuple[Prepared, int]:
     """Put bent shapes in place of fits, of the same moments, and of those inside of them.
 
     With the number of evaluations that it took.
     """
-    bent = [shape for shape in shapes if isinstance(shape, BentGaussian)]
-    if not bent:
+    if not any(isinstance(shape, BentGaussian) for shape in shapes):
         return found, 0
     n_evaluations = 0
     kept: list[LocalDensity] = []
@@ -245,7 +275,7 @@ def _with_shapes(
             kept.append(replace(shape, log_zeta=fits[-1].log_zeta))
             n_evaluations += _N_ELBO
             continue
-        inside = _is_known(fit, bent)
+        inside = known.explains(fit)
         n_evaluations += _N_CHECKED if inside else 0
         if not inside or evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
             kept.append(shape)
@@ -254,11 +284,11 @@ def _with_shapes(
     return shaped, n_evaluations
 
 
-def _variance(density: Density, shape: LocalDensity, rng: np.random.Generator) -> float:
-    """Variance of the log weights of draws; infinite where one in fifty has no density."""
+def _log_weights(density: Density, shape: LocalDensity, rng: np.random.Generator) -> FloatArray:
+    """Log target minus log shape at draws of the shape, in nats, shape (200,)."""
     assert isinstance(shape, BentGaussian)
     z = shape.from_base(rng.standard_normal((_N_ELBO, shape.dim)))
-    return trimmed_variance(delta_at(density, z, shape.log_density(z)))
+    return delta_at(density, z, shape.log_density(z))
 
 
 def _moments(density: Density, shape: BentGaussian, rng: np.random.Generator) -> GaussianBase:

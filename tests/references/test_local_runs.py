@@ -98,8 +98,8 @@ def test_what_is_a_gaussian_is_left_alone(rng):
 
 
 def test_what_bends_little_stays_straight(rng):
-    """A skewed marginal of its own, which no other coordinate explains."""
-    target = testing.skewed_gamma()
+    """Two rounded marginals, and nothing that one says of the other."""
+    target = testing.hard_edge_gaussian()
     fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
     found = bend_fits(target, prepared(fit), rng)
     assert found.kind in (STRAIGHT, NEARLY_STRAIGHT)
@@ -107,13 +107,12 @@ def test_what_bends_little_stays_straight(rng):
 
 
 def test_fits_inside_of_a_bent_one_are_dropped(rng):
-    """Others are kept, and all that draws are to be looked for in."""
+    """So are those where the density is no higher than it says; what it does not know is kept."""
     inside = GaussianBase(PEAK.mean + 0.1, 3.0 * PEAK.scale, -9.0)
-    beside = GaussianBase(PEAK.mean + 40.0, PEAK.scale, -9.0)
-    found = bend_fits(BANANA, prepared(PEAK, inside, beside, unsure=(inside, beside)), rng)
-    assert found.unsure == (inside, beside)
-    assert len(found.fits) == len(found.shapes) == 2
-    assert found.fits[1] is found.shapes[1] is beside
+    nothing = GaussianBase(PEAK.mean + 40.0, PEAK.scale, -9.0)
+    found = bend_fits(BANANA, prepared(PEAK, inside, nothing, unsure=(inside, nothing)), rng)
+    assert len(found.fits) == len(found.shapes) == 1
+    assert found.unsure == ()
 
 
 def test_few_gradients_bend_nothing(rng):
@@ -163,3 +162,20 @@ def test_every_evaluation_is_counted(inside, rng):
     found = bend_fits(target, prepared(*fits), rng)
     assert found.kind == BENT
     assert found.search.n_gradients - 1000 == target.n
+
+
+def test_a_mode_that_a_bent_shape_does_not_know_is_kept(rng):
+    """A narrow Gaussian beside the banana, of a hundredth of its mass."""
+    other = GaussianBase(PEAK.mean + np.array([0.0, 60.0]), 0.1 * PEAK.scale, -9.0)
+
+    def value_and_grad(z):
+        banana, slope = BANANA.value_and_grad(z)
+        beside = np.log(0.01) + BANANA.log_z + float(other.log_density(z))
+        share = 1.0 / (1.0 + np.exp(np.clip(banana - beside, -700.0, 700.0)))
+        push = -(z - other.mean) / other.scale**2
+        return float(np.logaddexp(banana, beside)), (1.0 - share) * slope + share * push
+
+    target = Counted(SimpleNamespace(dim=2, value_and_grad=value_and_grad))
+    found = bend_fits(target, prepared(PEAK, other, unsure=(other,)), rng)
+    assert isinstance(found.shapes[0], BentGaussian)
+    assert found.shapes[1] is found.unsure[0] is other

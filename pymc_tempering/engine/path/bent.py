@@ -1,13 +1,15 @@
 """A Gaussian whose conditional means bend and whose conditional scales change: bananas and funnels.
 
-In coordinates ``x = root (z - mean)``, taken in an order in which each depends on those before it,
+Its tails may be those of t densities, coordinate by coordinate. In coordinates
+``x = root (z - mean)``, taken in an order in which each depends on those before it,
 
-    x_i = q_i(x_1, ..., x_{i-1}) + exp(s_i(x_1, ..., x_{i-1})) y_i,    y ~ N(0, I)
+    x_i = q_i(x_1, ..., x_{i-1}) + exp(s_i(x_1, ..., x_{i-1})) r_i
 
-with sums q and s of few constants, coordinates and products of two of them. The map from x to y is
-triangular, so its log determinant is ``-sum_i s_i``: the density is normalised, and drawn from
-directly. See Marzouk, Moselhy, Parno & Spantini (2016), "Sampling via measure transport", on
-triangular maps. Kernels are given the terms as arrays.
+with independent r_i, standard normal or of a standard t, and sums q and s of few constants,
+coordinates and products of two of them. The map from x to r is triangular, so its log determinant
+is ``-sum_i s_i``: the density is normalised, and drawn from directly. See Marzouk, Moselhy, Parno
+& Spantini (2016), "Sampling via measure transport", on triangular maps. Kernels are given the terms
+as arrays.
 """
 
 import hashlib
@@ -15,21 +17,24 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "BentGaussian", "Terms", "log_bent", "products"]
+__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "TAIL", "BentGaussian", "Terms", "log_bent",
+           "products"]  # fmt: skip
 
-MEAN, SCALE = 0, 1
-"""What a term is a part of: the conditional mean, or the logarithm of the conditional scale."""
+MEAN, SCALE, TAIL = 0, 1, 2
+"""What a term is a part of: the conditional mean, or the logarithm of the conditional scale; or its
+coefficient is the degrees of freedom of a coordinate, which is normal without such a term."""
 
 NOTHING = -1
 """In place of a factor of a product: 1."""
 
-_MOST_LOG_SCALE = 12.0
+_MOST_LOG_SCALE = 40.0
 """Largest absolute value of s, so that nothing overflows."""
 
 
@@ -39,8 +44,8 @@ class Terms(NamedTuple):
     Attributes
     ----------
     what : ndarray of int, shape (T, 4)
-        By term: coordinate i whose sum it is in, ascending; `MEAN` or `SCALE`; and the two factors,
-        each a coordinate before i or `NOTHING`.
+        By term: coordinate i whose sum it is in, ascending; `MEAN`, `SCALE` or `TAIL`; and the two
+        factors, each a coordinate before i or `NOTHING`, as for a `TAIL`.
     coefficients : ndarray of shape (T,)
     """
 
@@ -66,9 +71,10 @@ def log_bent(
     x: FloatArray,
     gradient: FloatArray,
 ) -> float:
-    """``-(y y / 2 + sum s)`` in nats at ``x`` of shape (D,), and its gradient in ``gradient``.
+    """Log density in nats at ``x`` of shape (D,), and its gradient in ``gradient``.
 
-    Of the terms ``first <= t < last``.
+    Of the terms ``first <= t < last``, and without constants: ``-(r r / 2 + sum s)`` where all
+    coordinates are normal.
     """
     log_density = 0.0
     for i in range(x.shape[0]):
@@ -76,22 +82,31 @@ def log_bent(
     start = first
     for i in range(x.shape[0]):
         end = start
-        mean, log_scale = 0.0, 0.0
+        mean, log_scale, dof = 0.0, 0.0, 0.0
         while end < last and what[end, 0] == i:
             term = coefficients[end] * _factor(x, what[end, 2]) * _factor(x, what[end, 3])
             if what[end, 1] == MEAN:
                 mean += term
-            else:
+            elif what[end, 1] == SCALE:
                 log_scale += term
+            else:
+                dof = term
             end += 1
         bounded = min(max(log_scale, -_MOST_LOG_SCALE), _MOST_LOG_SCALE)
         shrink = np.exp(-bounded)
-        y = (x[i] - mean) * shrink
-        log_density -= 0.5 * y * y + bounded
-        gradient[i] -= y * shrink
-        of_scale = y * y - 1.0 if bounded == log_scale else 0.0
+        residual = (x[i] - mean) * shrink
+        if dof > 0.0:
+            stretched = 1.0 + residual * residual / dof
+            log_density -= 0.5 * (dof + 1.0) * np.log(stretched)
+            pull = (dof + 1.0) / (dof * stretched) * residual
+        else:
+            log_density -= 0.5 * residual * residual
+            pull = residual
+        log_density -= bounded
+        gradient[i] -= pull * shrink
+        of_scale = residual * pull - 1.0 if bounded == log_scale else 0.0
         for t in range(start, end):
-            slope = coefficients[t] * (y * shrink if what[t, 1] == MEAN else of_scale)
+            slope = coefficients[t] * (pull * shrink if what[t, 1] == MEAN else of_scale)
             a, b = what[t, 2], what[t, 3]
             if a >= 0:
                 gradient[a] += slope * _factor(x, b)
@@ -117,7 +132,7 @@ def products(x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class BentGaussian:
-    """A Gaussian bent by a triangular map of few terms.
+    """A Gaussian bent by a triangular map of few terms, with tails of t densities if need be.
 
     Attributes
     ----------
@@ -133,7 +148,7 @@ class BentGaussian:
     ------
     BaseError
         If the root is singular, or a term depends on a coordinate that does not come before its
-        own.
+        own, or degrees of freedom are not positive.
 
     Examples
     --------
@@ -161,11 +176,17 @@ class BentGaussian:
                 f"{root.shape}; expected finite numbers, and a square matrix that has an inverse."
             )
         i, kind, a, b = what.T
-        ordered = (np.diff(i) >= 0).all() and np.isin(kind, (MEAN, SCALE)).all()
+        ordered = (np.diff(i) >= 0).all() and np.isin(kind, (MEAN, SCALE, TAIL)).all()
         if not i.size or not ordered or (np.maximum(a, b) >= i).any() or (i >= mean.size).any():
             raise BaseError(
                 "A bent Gaussian was given no terms, or terms that are not in the order of their "
                 "coordinates or depend on a coordinate that does not come before their own."
+            )
+        tail = kind == TAIL
+        if (what[tail, 2:] != NOTHING).any() or not (coefficients[tail] > 0.0).all():
+            raise BaseError(
+                f"A bent Gaussian was given tails with {coefficients[tail]} degrees of freedom; "
+                "expected positive numbers, that depend on no coordinate."
             )
         for array in (mean, root, what, coefficients):
             array.setflags(write=False)
@@ -197,6 +218,22 @@ class BentGaussian:
         """Log determinant of the map from z to x, without its sign."""
         return float(np.linalg.slogdet(self.root)[1])
 
+    @property
+    def dof(self) -> FloatArray:
+        """Degrees of freedom of the coordinates of the terms, shape (D,); infinite for normal."""
+        what, coefficients = self.terms
+        tail = what[:, 1] == TAIL
+        dof = np.full(self.dim, np.inf)
+        dof[what[tail, 0]] = coefficients[tail]
+        return dof
+
+    @property
+    def log_constant(self) -> float:
+        """Log density of the coordinates' own distributions at their centres, in nats."""
+        dof = self.dof[np.isfinite(self.dof)]
+        of_tails = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * np.log(np.pi * dof)
+        return float(of_tails.sum() - 0.5 * (self.dim - dof.size) * LOG_2PI)
+
     def _sums(self, x: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
         """Sums q and s of a coordinate, shape (n,) each."""
         what, coefficients = self.terms
@@ -209,26 +246,37 @@ class BentGaussian:
     def from_base(self, y: FloatArray) -> FloatArray:
         """Map standard normal ``y`` to ``z``: (n, D) to (n, D)."""
         x = np.array(y, dtype=np.float64)
+        dof = self.dof
+        tail = np.isfinite(dof)
+        # by the lower side, where probabilities are small and not nearly one
+        x[:, tail] = -np.sign(x[:, tail]) * stdtrit(dof[tail], ndtr(-np.abs(x[:, tail])))
         for i in range(self.dim):
             mean, log_scale = self._sums(x, i)
             x[:, i] = mean + np.exp(log_scale) * x[:, i]
         return np.asarray(self.mean + np.linalg.solve(self.root, x.T).T)
 
-    def _to_base(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Standard normal ``y`` of ``z`` (n, D), and the log determinant of the map, shape (n,)."""
+    def _residuals(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Independent ``r`` of ``z`` (n, D), and the log determinant of the map, shape (n,)."""
         x = (z - self.mean) @ self.root.T
-        y, log_det = np.empty_like(x), np.full(len(x), self.log_det_root)
+        r, log_det = np.empty_like(x), np.full(len(x), self.log_det_root)
         for i in range(self.dim):
             mean, log_scale = self._sums(x, i)
-            y[:, i] = (x[:, i] - mean) * np.exp(-log_scale)
+            r[:, i] = (x[:, i] - mean) * np.exp(-log_scale)
             log_det -= log_scale
-        return y, log_det
+        return r, log_det
 
     def to_base(self, z: FloatArray) -> FloatArray:
         """Map ``z`` to standard normal ``y``, the inverse of :meth:`from_base`."""
-        return self._to_base(z)[0]
+        y, dof = self._residuals(z)[0], self.dof
+        tail = np.isfinite(dof)
+        y[:, tail] = -np.sign(y[:, tail]) * ndtri(stdtr(dof[tail], -np.abs(y[:, tail])))
+        return y
 
     def log_density(self, z: FloatArray) -> FloatArray:
         """Evaluate the normalised log density in nats: (n, D) to (n,)."""
-        y, log_det = self._to_base(z)
-        return np.asarray(log_det - 0.5 * (y * y).sum(axis=1) - 0.5 * self.dim * LOG_2PI)
+        r, log_det = self._residuals(z)
+        dof = self.dof
+        tail = np.isfinite(dof)
+        of_tails = 0.5 * (dof[tail] + 1.0) * np.log1p(r[:, tail] ** 2 / dof[tail])
+        squares = 0.5 * (r[:, ~tail] ** 2).sum(axis=1)
+        return np.asarray(log_det + self.log_constant - of_tails.sum(axis=1) - squares)

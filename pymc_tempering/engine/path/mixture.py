@@ -235,12 +235,13 @@ class Mixture:
         """Return the mixture as compiled code sees it."""
         roots = np.stack([_root_in(fit, coordinates.matrix) for fit in self.fits])
         means = coordinates.to_base(np.stack([fit.mean for fit in self.fits]))
-        constant = -0.5 * self.dim * LOG_2PI + np.log1p(-self.share)
-        log_scales = constant + np.log(self.weights) + np.linalg.slogdet(roots)[1]
+        normal = -0.5 * self.dim * LOG_2PI
+        constants = [f.log_constant if isinstance(f, BentGaussian) else normal for f in self.fits]
+        log_scales = np.log1p(-self.share) + np.log(self.weights) + np.linalg.slogdet(roots)[1]
         defensive = np.log(self.share) + _log_t_constant(self.dof, self.dim)
         terms = [fit.terms if isinstance(fit, BentGaussian) else NO_TERMS for fit in self.fits]
         return Components(
-            np.concatenate([[defensive], log_scales]),
+            np.concatenate([[defensive], log_scales + constants]),
             np.ascontiguousarray(means),
             roots,
             np.concatenate([each.what for each in terms]),

@@ -11,7 +11,15 @@ from scipy import stats
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.bent import MEAN, NOTHING, SCALE, BentGaussian, Terms, log_bent
+from pymc_tempering.engine.path.bent import (
+    MEAN,
+    NOTHING,
+    SCALE,
+    TAIL,
+    BentGaussian,
+    Terms,
+    log_bent,
+)
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
@@ -120,13 +128,61 @@ def test_it_is_kept_and_sent_as_it_is():
         [[0, MEAN, 0, NOTHING]],
         [[2, MEAN, 0, NOTHING]],
         [[1, MEAN, 0, 0], [0, MEAN, NOTHING, NOTHING]],
-        [[1, 2, 0, NOTHING]],
+        [[1, 3, 0, NOTHING]],
         np.empty((0, 4)),
     ],
 )
 def test_terms_depend_on_what_comes_before(what):
     with pytest.raises(BaseError, match="terms"):
         BentGaussian(np.zeros(2), np.eye(2), Terms(np.array(what), np.ones(len(what))))
+
+
+@pytest.mark.parametrize(("what", "dof"), [([1, TAIL, 0, NOTHING], 3.0), ([1, TAIL, -1, -1], 0.0)])
+def test_degrees_of_freedom_are_numbers_of_their_own(what, dof):
+    with pytest.raises(BaseError, match="degrees of freedom"):
+        BentGaussian(np.zeros(2), np.eye(2), Terms(np.array([what]), np.array([dof])))
+
+
+HEAVY = BentGaussian(
+    SHAPE.mean, ROOT,
+    Terms(
+        np.vstack([TERMS.what[:1], [0, TAIL, NOTHING, NOTHING], TERMS.what[1:],
+                   [1, TAIL, NOTHING, NOTHING]]),
+        np.concatenate([TERMS.coefficients[:1], [1.5], TERMS.coefficients[1:], [4.0]]),
+    ),
+)  # fmt: skip
+
+
+def test_heavy_tails_against_scipy(rng):
+    """Density, quantiles and their inverse, far out as well."""
+    y = np.vstack([rng.normal(size=(50, 2)), [[6.0, -7.0], [-5.0, 0.1]]])
+    z = HEAVY.from_base(y)
+    x = (z - HEAVY.mean) @ ROOT.T
+    first = stats.t(1.5, 0.0, np.exp(0.2))
+    near = np.abs(x[:, 0]) < 50.0
+    before = np.where(near, x[:, 0], 0.0)
+    second = stats.t(4.0, -0.3 + 0.4 * before**2, np.exp(0.35 * before))
+    by_scipy = first.logpdf(x[:, 0]) + second.logpdf(x[:, 1]) + np.log(abs(np.linalg.det(ROOT)))
+    np.testing.assert_allclose(HEAVY.log_density(z)[near], by_scipy[near], rtol=1e-8)
+    np.testing.assert_allclose(first.cdf(x[near, 0]), stats.norm.cdf(y[near, 0]), rtol=1e-8)
+    np.testing.assert_allclose(HEAVY.to_base(z)[near], y[near], rtol=1e-5, atol=1e-8)
+    assert near.sum() > 40
+
+
+def test_compiled_heavy_tails_and_their_gradient(rng):
+    mixture = Mixture((HEAVY, SHAPE), np.array([0.6, 0.4]))
+    z = mixture.draw(40, WIDE, rng)[0]
+    z = z[np.abs(z - TARGET.mean).max(axis=1) < 30.0]
+    u = WIDE.to_base(z)
+    replicas = new_replicas(TemperedPath(TARGET, WIDE, mixture).view, u)
+    own = mixture.log_density(z, WIDE)
+    np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - own, rtol=1e-9, atol=1e-9)
+    for i in range(2):
+        h = 1e-5 * np.eye(2)[i]
+        up, down = (mixture.log_density(WIDE.from_base(u + s * h), WIDE) for s in (1, -1))
+        np.testing.assert_allclose(
+            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-4, atol=1e-4
+        )
 
 
 def test_the_root_has_an_inverse():
