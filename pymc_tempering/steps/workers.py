@@ -1,4 +1,4 @@
-"""Processes for chains: whether they can be started from here, and what it says if one is lost.
+"""Processes for chains: whether they can be started from here, and what it says if one fails.
 
 A process that is spawned, or comes from a fork server, runs the program's file again before it
 samples, to find what stands in it. A file that samples at its top level would do so again in every
@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pymc_tempering.errors import OptionError, WorkerError
+import pymc as pm
+
+from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.options import check_choice
 from pymc_tempering.private import default_cores, start_method
 
-__all__ = ["check_start_method", "check_workers", "lost_workers", "refuse_before_start"]
+__all__ = ["check_start_method", "check_workers", "errors_of_workers", "refuse_before_start"]
 
 _GUARD = 'if __name__ == "__main__":'
 _ONE_PROCESS = "pass `cores=1`"
@@ -113,15 +115,24 @@ def refuse_before_start() -> None:
 
 
 @contextmanager
-def lost_workers() -> Iterator[None]:
-    """Say that a process was lost where PyMC found that it no longer answers.
+def errors_of_workers() -> Iterator[None]:
+    """Raise what a chain raises in a process of its own as it does in this one.
 
     Raises
     ------
+    TemperingError
+        That of the chain, which PyMC makes the cause of another error.
     WorkerError
+        Where PyMC found that a process no longer answers.
     """
     try:
         yield
+    except pm.sampling.parallel.ParallelSamplingError as error:
+        cause = error.__cause__
+        if not isinstance(cause, TemperingError):
+            raise
+        # whose own cause is the traceback in that process
+        raise cause from cause.__cause__
     except (EOFError, ConnectionError) as error:
         raise WorkerError(
             "A process that sampled a chain ended without an answer: the system ended it, as where "
