@@ -58,7 +58,7 @@ class Journal:
     Raises
     ------
     OutputError
-        If the folder cannot be written, or another process writes it.
+        If the folder cannot be read or written, or another process writes it.
     DataError
         If a file there has pickled objects in it.
     """
@@ -193,8 +193,8 @@ def _write(path: Path, tree: Any) -> None:
 
 def _unwritable(folder: Path, error: OSError) -> OutputError:
     return OutputError(
-        f"The chain in {folder} could not be written ({error}). What is there is whole: make room, "
-        "and call again with the same `resume` to go on from it.",
+        f"The chain in {folder} could not be read or written ({error}). What is there is left as "
+        "it is: make room or give access, and call again with the same `resume` to go on from it.",
         kept=folder,
     )
 
