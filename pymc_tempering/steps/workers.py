@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pymc as pm
@@ -160,8 +161,18 @@ def _line_at_top_level(path: Path) -> int | None:
         frame = frame.f_back
     if frame is None or Path(frame.f_code.co_filename).resolve() != path.resolve():
         return None
-    line = frame.f_lineno
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    line, source = frame.f_lineno, path.read_bytes()
+    if not _is_source(source, frame.f_code):
+        # edited since it was started: what it samples now, its processes will find out
+        return None
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, _CONDITIONS) and node.lineno <= line <= (node.end_lineno or line):
             return None
     return line
+
+
+def _is_source(source: bytes, code: CodeType) -> bool:
+    try:
+        return compile(source, code.co_filename, "exec", dont_inherit=True) == code
+    except (SyntaxError, ValueError):
+        return False
