@@ -383,6 +383,15 @@ def test_what_cannot_be_read_is_left_as_it_is(model, store, name):
     assert sorted(store.rglob("*")) == kept
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, empty])
+def test_draws_that_are_lost_while_they_are_read(store, damage):
+    chain = sorted(store.glob(FOLDERS_OF_CHAINS))[0]
+    of_chain = Journal(chain, 36)
+    damage(sorted(chain.glob("draws-*"))[0])
+    with pytest.raises(OutputError, match="could not be read or written"):
+        of_chain.replay(None, {"x": np.zeros(2)})
+
+
 def test_files_that_were_not_finished_are_removed(model, store):
     """The first that is written, to see whether there is room, is of a MiB."""
     names = []
