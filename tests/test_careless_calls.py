@@ -20,7 +20,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering import cli
-from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.errors import OptionError, OutputError, TemperingWarning
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.examples import demo
@@ -425,6 +425,18 @@ class TestFailureAfterSampling:
         shown = capsys.readouterr().err
         assert str(kept) in shown
         assert "out of luck" in shown
+
+    def test_full_disk_on_the_way(self, place, capsys, monkeypatch):
+        """As with --resume, whose error says where the draws are that were made."""
+
+        def estimate_logz(model, **options):
+            raise OutputError("The chain in kept could not be written")
+
+        monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz)
+        assert call("model.py --resume kept") == cli.EXIT_NOT_WRITTEN
+        shown = capsys.readouterr().err
+        assert "The chain in kept" in shown
+        assert "Traceback" not in shown
 
     def test_full_disk_for_the_galaxies(self, place, capsys, monkeypatch):
         from pymc_tempering.examples.demo_report import write_figure

@@ -127,6 +127,15 @@ class TestModelFile:
         assert "--resume with several models needs --seed" in capsys.readouterr().err
         assert cli.main(["--resume", "kept"]) == 2
 
+    def test_resume_that_cannot_be_written_is_refused_before_sampling(self, tmp_path, capsys):
+        model = write(tmp_path, GOOD_MODEL)
+        for path, said in ((model, "which is a file"), (f"{model}/below", "cannot be written")):
+            assert cli.main([model, "--resume", path]) == 2
+            shown = capsys.readouterr().err
+            assert said in shown
+            assert "Traceback" not in shown
+        assert Path(model).read_text() == GOOD_MODEL
+
     def test_build_model_is_called_and_imports_its_neighbours(self, tmp_path, calls):
         write(tmp_path, "SCALE = 3.0", "neighbour_of_model.py")
         text = (

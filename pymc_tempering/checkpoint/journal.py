@@ -58,7 +58,7 @@ class Journal:
     Raises
     ------
     OutputError
-        If the folder cannot be written, or another process writes it.
+        If the folder cannot be read or written, or another process writes it.
     DataError
         If a file there has pickled objects in it.
     """
@@ -90,12 +90,21 @@ class Journal:
         step : ChainStep
         point : dict
             Whose order of variables PyMC relies on.
+
+        Raises
+        ------
+        OutputError
+            If they can no longer be read.
         """
         if self._done >= self._kept:
             return None
         start, end, path = self._blocks[0]
         if self._done == start:
-            self._block = read_tree(path)
+            try:
+                self._block = read_tree(path)
+            except (OSError, DamagedFileError) as error:
+                # since it was found whole
+                raise _unwritable(self._folder, error) from error
         row = self._done - start
         draw = {name: np.asarray(self._block["draws"][name][row]) for name in point}
         statistics = {name: values[row] for name, values in self._block["statistics"].items()}
@@ -191,10 +200,10 @@ def _write(path: Path, tree: Any) -> None:
     write_whole(path, lambda temporary: write_tree(temporary, tree), overwrite=True)
 
 
-def _unwritable(folder: Path, error: OSError) -> OutputError:
+def _unwritable(folder: Path, error: Exception) -> OutputError:
     return OutputError(
-        f"The chain in {folder} could not be written ({error}). What is there is whole: make room, "
-        "and call again with the same `resume` to go on from it.",
+        f"The chain in {folder} could not be read or written ({error}). What is there is left as "
+        "it is: make room or give access, and call again with the same `resume` to go on from it.",
         kept=folder,
     )
 

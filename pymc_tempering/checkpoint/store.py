@@ -26,7 +26,7 @@ from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
-from pymc_tempering.results.files import probe, write_whole
+from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
 
@@ -57,7 +57,7 @@ class Kept:
         return Journal(self.folder / name, total)
 
     def fits(self) -> Prepared | None:
-        """Fits that were kept; None without any, or where the file is damaged."""
+        """Fits that were kept; None without any, or where they cannot be read."""
         if not (self.folder / _FITS).exists():
             return None
         try:
@@ -73,7 +73,7 @@ class Kept:
                 tuple(kept["shapes"]),
                 kept["kind"],
             )
-        except (DamagedFileError, TypeError, KeyError):
+        except (DamagedFileError, OSError, TypeError, KeyError):
             return None
 
     def keep_fits(self, found: Prepared) -> None:
@@ -127,6 +127,9 @@ class Store:
         self.folder = _check_folder(path)
         self._lock = _locked(self.folder)
         try:
+            for part in self.folder.glob(PARTIAL):
+                # of a process that was killed before its chains
+                part.unlink(missing_ok=True)
             self._about = _read_about(self.folder)
             for file in self.folder.rglob("*.npz"):
                 refuse_objects(file)
@@ -261,7 +264,10 @@ def _unwritable(folder: Path, error: Exception) -> OptionError:
 
 
 def _locked(folder: Path) -> Any:
-    lock = acquire(folder / _LOCK)
+    try:
+        lock = acquire(folder / _LOCK)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
     if lock is None:
         raise OptionError(
             f"Another process is sampling into {folder}. Wait until it has ended, or give another "

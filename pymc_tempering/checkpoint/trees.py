@@ -4,6 +4,7 @@ A file is a zip archive as that of ``numpy.savez``, with a checksum for each mem
 that was cut or changed is noticed.
 """
 
+import errno
 import io
 import json
 import zipfile
@@ -23,6 +24,10 @@ _DAMAGE = (
     OSError, EOFError, KeyError, IndexError, TypeError, ValueError, RuntimeError,
     NotImplementedError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+
+
+# of these, what the system says where a cut file has no such place
+_SEEKING = (None, errno.EINVAL)
 
 
 class DamagedFileError(Exception):
@@ -67,21 +72,31 @@ def read_tree(path: Path) -> Any:
     DamagedFileError
     DataError
         If there are pickled objects in it, which are not loaded.
+    OSError
+        If the system does not let it be read, which says nothing of the file.
     """
     refuse_objects(path)
     try:
         with zipfile.ZipFile(path) as archive:
             return _unpacked(json.loads(archive.read(_SKELETON)), archive)
     except _DAMAGE as error:
+        _raise_if_unreadable(error)
         raise DamagedFileError(f"{path}: {error}") from error
 
 
 def is_whole(path: Path) -> bool:
-    """Whether all members of a file have the checksums that they were written with."""
+    """Whether all members of a file have the checksums that they were written with.
+
+    Raises
+    ------
+    OSError
+        As :func:`read_tree`.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
-    except _DAMAGE:
+    except _DAMAGE as error:
+        _raise_if_unreadable(error)
         return False
 
 
@@ -103,6 +118,12 @@ def refuse_objects(path: Path) -> None:
             f"{path} has pickled Python objects in it, which are never loaded: pymc_tempering did "
             "not write that file. Do not trust the folder; give another path."
         )
+
+
+def _raise_if_unreadable(error: Exception) -> None:
+    """Raise what is not of the file but of the disk, the network or the rights of the user."""
+    if isinstance(error, OSError) and error.errno not in _SEEKING:
+        raise error
 
 
 def _holds_objects(archive: zipfile.ZipFile, name: str) -> bool:

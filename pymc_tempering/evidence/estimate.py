@@ -91,8 +91,7 @@ def estimate_logz(
     OutputError
         If the folder of ``resume`` can no longer be written; what is there is whole.
     DensityError
-        If Python code that the model calls raises; from several processes as the cause of PyMC's
-        ``ParallelSamplingError``.
+        If Python code that the model calls raises.
     WorkerError
         If a process that sampled a chain was ended by the system.
     KeyboardInterrupt

@@ -74,11 +74,10 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
         Before any sampling, if `resume` holds another run: of another model, other data, settings
         or versions; it says what differs.
     OutputError
-        If the folder of `resume` can no longer be written, from several processes as the cause of
-        PyMC's ``ParallelSamplingError``. What is there is whole, and the same call goes on from it.
+        If the folder of `resume` can no longer be written. What is there is whole, and the same
+        call goes on from it.
     DensityError
-        If Python code that the model calls raises; from several processes as the cause of PyMC's
-        ``ParallelSamplingError``.
+        If Python code that the model calls raises.
     WorkerError
         If a process that sampled a chain was ended by the system.
     KeyboardInterrupt

@@ -17,13 +17,25 @@ from pathlib import Path
 
 from pymc_tempering.errors import OptionError, OutputError
 
-__all__ = ["STORE_SUFFIX", "Writer", "check_output", "probe", "write_output", "write_whole"]
+__all__ = [
+    "PARTIAL",
+    "STORE_SUFFIX",
+    "Writer",
+    "check_output",
+    "probe",
+    "write_output",
+    "write_whole",
+]
 
 type Writer = Callable[[Path], object]
 """Writes a new file, or a new folder of files, under the name that it is given."""
 
 STORE_SUFFIX = ".zarr"
 """Ending of the one kind of output that is a folder."""
+
+_RANDOM = 6
+PARTIAL = f".{'[0-9a-f]' * 2 * _RANDOM}.partial*"
+"""Names, as for ``glob``, of files that were not finished."""
 
 _STORE_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
 # A disk with less room than this has none for a run either.
@@ -194,7 +206,7 @@ def write_whole(
     OSError
         And whatever `write` raises.
     """
-    temporary = target.with_name(f".{secrets.token_hex(6)}.partial{target.suffix}")
+    temporary = target.with_name(f".{secrets.token_hex(_RANDOM)}.partial{target.suffix}")
     try:
         write(temporary)
         _flush(temporary)

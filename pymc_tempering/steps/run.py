@@ -25,7 +25,7 @@ from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.idle import without_idle_draws
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.trace import reused_trace
-from pymc_tempering.steps.workers import check_workers, lost_workers, refuse_before_start
+from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
 __all__ = [
     "Sampler",
@@ -231,7 +231,7 @@ def _muted(quiet: bool) -> Iterator[None]:
         _log.setLevel(level)
 
 
-@lost_workers()
+@errors_of_workers()
 def run_chains(
     step: Any,
     model: pm.Model,

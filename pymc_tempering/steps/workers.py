@@ -1,4 +1,4 @@
-"""Processes for chains: whether they can be started from here, and what it says if one is lost.
+"""Processes for chains: whether they can be started from here, and what it says if one fails.
 
 A process that is spawned, or comes from a fork server, runs the program's file again before it
 samples, to find what stands in it. A file that samples at its top level would do so again in every
@@ -12,13 +12,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-from pymc_tempering.errors import OptionError, WorkerError
+import pymc as pm
+
+from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.options import check_choice
 from pymc_tempering.private import default_cores, start_method
 
-__all__ = ["check_start_method", "check_workers", "lost_workers", "refuse_before_start"]
+__all__ = ["check_start_method", "check_workers", "errors_of_workers", "refuse_before_start"]
 
 _GUARD = 'if __name__ == "__main__":'
 _ONE_PROCESS = "pass `cores=1`"
@@ -113,15 +116,24 @@ def refuse_before_start() -> None:
 
 
 @contextmanager
-def lost_workers() -> Iterator[None]:
-    """Say that a process was lost where PyMC found that it no longer answers.
+def errors_of_workers() -> Iterator[None]:
+    """Raise what a chain raises in a process of its own as it does in this one.
 
     Raises
     ------
+    TemperingError
+        That of the chain, which PyMC makes the cause of another error.
     WorkerError
+        Where PyMC found that a process no longer answers.
     """
     try:
         yield
+    except pm.sampling.parallel.ParallelSamplingError as error:
+        cause = error.__cause__
+        if not isinstance(cause, TemperingError):
+            raise
+        # whose own cause is the traceback in that process
+        raise cause from cause.__cause__
     except (EOFError, ConnectionError) as error:
         raise WorkerError(
             "A process that sampled a chain ended without an answer: the system ended it, as where "
@@ -149,8 +161,18 @@ def _line_at_top_level(path: Path) -> int | None:
         frame = frame.f_back
     if frame is None or Path(frame.f_code.co_filename).resolve() != path.resolve():
         return None
-    line = frame.f_lineno
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    line, source = frame.f_lineno, path.read_bytes()
+    if not _is_source(source, frame.f_code):
+        # edited since it was started: what it samples now, its processes will find out
+        return None
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, _CONDITIONS) and node.lineno <= line <= (node.end_lineno or line):
             return None
     return line
+
+
+def _is_source(source: bytes, code: CodeType) -> bool:
+    try:
+        return compile(source, code.co_filename, "exec", dont_inherit=True) == code
+    except (SyntaxError, ValueError):
+        return False

@@ -91,7 +91,10 @@ def different(one, other):
 
 
 def events(happened):
-    """Call `happened` before and after every step and every part of writing a file."""
+    """Call `happened` before and after every step and every part of writing a file.
+
+    Each array of a file is such a part, so that runs are killed with half of it written.
+    """
 
     def told(function):
         def wrapper(*args, **kwargs):
@@ -104,6 +107,7 @@ def events(happened):
 
     stack = mock.patch.multiple(journal, EVERY=0.0, write_tree=told(journal.write_tree))
     parts = [
+        (np.lib.format, "write_array"),
         (store, "write_tree"), (files, "_flush"), (files, "_publish"),
         (TemperedStep, "setup_chain"), (TemperedStep, "step"), (journal.Journal, "_restore"),
     ]  # fmt: skip

@@ -19,12 +19,14 @@ from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError, OutputError, WorkerError
 from pymc_tempering.methods import METHODS as ROWS
+from pymc_tempering.results.files import probe, write_whole
 from pymc_tempering.steps.parallel import ParallelTempering
 from tests.checkpoint import killed
 from tests.checkpoint.killed import METHODS, Counter, different, run_and_die, sample, with_events
 
 RUN = METHODS["pt"]
 FOLDERS_OF_CHAINS = "chain-*"
+FORKED = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def test_a_run_that_is_kept_is_the_same(model, whole, finished):
     assert different(whole, sample(model, resume=finished[0], **RUN)) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@FORKED
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_killed_twice_and_continued(model, whole, finished, tmp_path, seed, share):
     """Once in tuning and once in sampling at least: half of the events are of each chain."""
@@ -69,7 +71,7 @@ def test_killed_twice_and_continued(model, whole, finished, tmp_path, seed, shar
     assert different(whole, sample(model, resume=path, **RUN)) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@FORKED
 def test_what_was_spent_is_remembered(model, finished, tmp_path):
     """A chain that goes on has no more gradients left than the one that was killed."""
     options = METHODS["pt, max_gradients"]
@@ -78,7 +80,7 @@ def test_what_was_spent_is_remembered(model, finished, tmp_path):
     assert different(limited, sample(model, resume=tmp_path / "run", **options)) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@FORKED
 def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, tmp_path):
     """Otherwise they would hold their chains for ever."""
     options = METHODS["pt, two processes"] | {"resume": tmp_path / "run"}
@@ -86,7 +88,7 @@ def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, t
     assert different(whole, sample(model, **options)) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@FORKED
 def test_a_process_that_was_lost(model, whole, tmp_path, monkeypatch):
     """Not the whole run: it ends with an error, and the same call goes on."""
     monkeypatch.setattr(journal, "EVERY", 0.0)
@@ -322,11 +324,12 @@ def paths(folder):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("options", [RUN, METHODS["pt, target_se"]], ids=["draws", "log_z"])
 @pytest.mark.parametrize("i", range(6))
-def test_paths_that_cannot_be(model, tmp_path, i):
+def test_paths_that_cannot_be(model, tmp_path, i, options):
     given, said = list(paths(tmp_path).items())[i]
     with pytest.raises(OptionError, match=said):
-        sample(model, resume=tmp_path / given, **RUN)
+        sample(model, resume=tmp_path / given, **options)
     assert (tmp_path / "file").read_text() == "mine"
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["thesis.txt"]
 
@@ -346,8 +349,9 @@ def test_a_full_disk_before(model, tmp_path, monkeypatch):
         sample(model, resume=tmp_path, **RUN)
 
 
-def test_a_full_disk_on_the_way(model, whole, tmp_path, monkeypatch):
-    """What was written is whole, and the same call goes on from it."""
+@pytest.mark.parametrize("options", [RUN, pytest.param(METHODS["pt, two processes"], marks=FORKED)])
+def test_a_full_disk_on_the_way(model, whole, tmp_path, monkeypatch, options):
+    """What was written is whole, and the same call goes on from it, in any number of processes."""
     written = []
 
     def filling(path, tree):
@@ -362,12 +366,43 @@ def test_a_full_disk_on_the_way(model, whole, tmp_path, monkeypatch):
         patch.setattr(journal, "EVERY", 0.0)
         patch.setattr(journal, "write_tree", filling)
         with pytest.raises(OutputError, match=r"No space left.*the same `resume`"):
-            sample(model, resume=tmp_path, **RUN)
-    assert [journal.n_kept(chain) for chain in tmp_path.glob(FOLDERS_OF_CHAINS)] == [20]
-    assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
+            sample(model, resume=tmp_path, **options)
+    assert max(journal.n_kept(chain) for chain in tmp_path.glob(FOLDERS_OF_CHAINS)) == 20
+    assert different(whole, sample(model, resume=tmp_path, **options)) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("name", ["lock", "chain-*/lock", "chain-*/draws-*", "chain-*/state-*"])
+def test_what_cannot_be_read_is_left_as_it_is(model, store, name):
+    """A disk or network that is away for a while, or another user's file: nothing is made again."""
+    path = sorted(store.glob(name))[-1]
+    path.unlink()
+    path.mkdir()  # which nobody can read as a file, root included
+    kept = sorted(store.rglob("*"))
+    with pytest.raises((OptionError, OutputError), match=r"cannot be written|be read or written"):
+        sample(model, resume=store, **RUN)
+    assert sorted(store.rglob("*")) == kept
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, empty])
+def test_draws_that_are_lost_while_they_are_read(store, damage):
+    chain = sorted(store.glob(FOLDERS_OF_CHAINS))[0]
+    of_chain = Journal(chain, 36)
+    damage(sorted(chain.glob("draws-*"))[0])
+    with pytest.raises(OutputError, match="could not be read or written"):
+        of_chain.replay(None, {"x": np.zeros(2)})
+
+
+def test_files_that_were_not_finished_are_removed(model, store):
+    """The first that is written, to see whether there is room, is of a MiB."""
+    names = []
+    write_whole(store / "probe.npz", lambda path: names.append(path) or probe(path), publish=False)
+    names[0].write_bytes(b"part")
+    (store / ".mine.partial").write_text("mine")
+    sample(model, resume=store, **RUN)
+    assert [path.name for path in store.rglob("*.partial*")] == [".mine.partial"]
+
+
+@FORKED
 def test_one_process_at_a_time(model, store):
     read, write = os.pipe()
     child = os.fork()
@@ -396,7 +431,7 @@ def test_what_cannot_be_resumed(model, whole, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@FORKED
 @pytest.mark.parametrize("name", METHODS)
 def test_ten_kills(name, seed):
     kills = list(killed.study(name, 10, seed))

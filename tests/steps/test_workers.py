@@ -77,6 +77,14 @@ def test_scripts_whose_processes_start(script, options):
         runpy.run_path(str(script(**options)), run_name="__main__")
 
 
+@pytest.mark.parametrize("edited", ["x = 1\n" * 9, "x = (\n"])
+def test_a_file_that_was_edited_while_it_runs(script, edited):
+    """Lines of the run that is under way are no longer those of the file."""
+    edit = f"import pathlib; p = pathlib.Path(__file__); p.write_text({edited!r} + p.read_text())"
+    with pytest.raises(SampledError):
+        runpy.run_path(str(script(before=f"{edit}\nif True:\n  ")), run_name="__main__")
+
+
 @pytest.mark.parametrize("n_default", [0, 1, 2])
 def test_cores_by_default(script, monkeypatch, n_default):
     monkeypatch.setattr("pymc_tempering.steps.workers.default_cores", lambda: n_default)
