@@ -26,8 +26,9 @@ AGREEMENT = 0.1
 """Share of the gradient, and of the fall from the mode in nats, by which a start may differ from
 the mode that it is counted for."""
 
-EXACT = 1e-9
-"""Variance of ``log_target - log_base`` in squared nats up to which a mode is Gaussian itself."""
+EXACT = 1e-3
+"""Variance of ``log_target - log_base``, in squared nats, up to which a mode is Gaussian itself.
+Draws in flanks of other modes make it 1e-4 where modes are four standard deviations apart."""
 
 # far above rounding in a log density and a quadratic form of this many nats
 _ROUNDING = 1e-10
@@ -144,7 +145,9 @@ class KnownModes:
 
     @np.errstate(over="ignore", invalid="ignore")
     def beyond(self, starts: Starts) -> FloatArray:
-        """Follow what known modes leave over uphill, along lines, until it outweighs them.
+        """Follow what known modes leave over uphill, along lines, for as long as it rises.
+
+        Where it has only begun to outweigh them an ascent may still leave a narrow mode.
 
         Parameters
         ----------
@@ -176,9 +179,8 @@ class KnownModes:
                 if not len(rest) or rest.max() <= before:
                     break
                 here = line.at(rest.argmax(keepdims=True))
-                if rest.max() > 1.0:
-                    found.append(here.points[0])
-                    break
+            if self._rest(here)[0] > 1.0:
+                found.append(here.points[0])
         return np.array(found).reshape(-1, self._density.dim)
 
     def _rest(self, starts: Starts) -> FloatArray:

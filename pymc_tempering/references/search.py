@@ -229,15 +229,22 @@ class _Searcher:
 
         Starts with a symmetry of the model end in saddles. A place to which neither side comes back
         is none of the modes, and one from which the mode uphill took the number is looked at again.
+        At an edge of the support, both sides of which are outside, nothing is found out.
         """
         found = self._shapes.measure(i, basin, self._units)
         if found is not None and not found.is_maximum:
             n_hits = self._basins.hits(i)
-            aside = found.base.draw(self._rng, 1)
-            self._ascend(np.concatenate([aside, 2.0 * found.base.mean - aside]))
+            aside = found.base.draw(self._rng, 1) - found.base.mean
+            places = np.repeat(found.base.mean[None], 2, axis=0)
+            sides, n_gradients = pulled_inside(
+                self._density, places, np.concatenate([aside, -aside])
+            )
+            self._n_ascents += n_gradients
+            if len(sides.points):
+                self._ascend(sides.points, first=(sides.values, sides.grads))
             if (uphill := self._basins.known[i]) is not basin:
                 self._shapes.measure(i, uphill, self._units)
-            elif self._basins.hits(i) == n_hits:
+            elif len(sides.points) and self._basins.hits(i) == n_hits:
                 basin.is_saddle = True
                 self._shapes.drop(i)
         self._know(i)

@@ -115,6 +115,30 @@ def test_a_saddle_at_the_start_hides_no_mode(seed):
     assert sorted(np.sign(found.modes[:, 0])) == [-1.0, 1.0]
 
 
+@numba.cfunc(SIGNATURE)
+def corner(z_pointer, grad_pointer):
+    """Rises ever faster up to an edge in each of six coordinates."""
+    z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
+    total = 0.0
+    for i in range(6):
+        rate = 10.0 + 2.0 * i
+        total += rate * math.exp(z[i]) - 0.5 * (z[i] / 3.0) ** 2 if z[i] <= 0.0 else -np.inf
+        grad[i] = rate * math.exp(z[i]) - z[i] / 9.0
+    return total
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_edge_with_nothing_on_either_side_is_no_saddle(seed):
+    """What is learnt there must not cost the only fit."""
+    target = SimpleNamespace(address=corner.address, dim=6)
+    found = find_modes(target, np.full(6, -0.3), np.random.default_rng(seed))
+    rates = 10.0 + 2.0 * np.arange(6)
+    z = np.linspace(-12.0, 0.0, 100_001)
+    logs = rates[:, None] * np.exp(z) - 0.5 * (z / 3.0) ** 2
+    log_z = np.log(np.trapezoid(np.exp(logs), z)).sum()
+    assert -10.0 < found.fits[0].log_zeta - log_z < 0.2
+
+
 def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     """The share of starts whose mode is new, in a second search, is what the first one said."""
     target = SimpleNamespace(address=waves.address, dim=2)
