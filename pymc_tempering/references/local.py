@@ -31,6 +31,11 @@ _N_PATH = 64
 _CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
 _FIRST_SCALE = 0.1
 _AT_PEAK = 1e-3
+
+# nats that a Newton step promises: a hundredth or less at maxima, ten to a million where an ascent
+# halted on the slope of a funnel's neck, whose curvature says nothing of a mass
+_MOST_GAIN = 1.0
+
 _MOST_HALF_VARIANCE = 10.0
 _N_NEAREST = 3
 
@@ -112,15 +117,17 @@ def peak_at(density: Density, basin: Basin, units: FloatArray) -> tuple[Gaussian
     Returns
     -------
     peak : GaussianBase or None
-        With the log of the mass as ``log_zeta``; None where there is no maximum.
+        With the log of the mass as ``log_zeta``; None where there is no maximum, but a saddle or a
+        slope on which an ascent halted.
     n_gradients : int
     """
     if not basin.converged:
         return None, 0
     found = curvature_at(density, basin.end, units, _AT_PEAK)
+    if not found.is_maximum or found.gain > _MOST_GAIN:
+        return None, found.n_gradients
     log_mass = basin.value + found.base.log_det_scale + 0.5 * density.dim * LOG_2PI
-    peak = GaussianBase(found.base.mean, found.base.scale, log_mass)
-    return (peak if found.is_maximum else None), found.n_gradients
+    return GaussianBase(found.base.mean, found.base.scale, log_mass), found.n_gradients
 
 
 def refine(

@@ -41,6 +41,9 @@ STRAIGHT_ENOUGH = 0.65
 """The same of the fit as it is, below which bending gains little: a few levels between it and the
 target do as well."""
 
+VERY_GOOD = 0.3
+"""Rejection rate, of either, up to which hardly anything is left to gain."""
+
 GAIN = 0.75
 """Of that rejection rate, what a bend has to be below."""
 
@@ -59,13 +62,15 @@ MOST_FITS = 4
 MOST_GRADIENTS = 150_000
 """Of one fit, before a round begins. Bananas in 24 dimensions take 65,000 to 150,000."""
 
-BUDGETS = ((STRAIGHT_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS))
+BUDGETS = (
+    (VERY_GOOD, 800), (STRAIGHT_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS),
+)  # fmt: skip
 """Gradients by the rejection rate of the fit as it is, up to this one. Where swaps succeed without
-a bend, it shows soon whether one helps; twice as many while it does."""
+a bend, it shows soon whether one helps; twice as many while it does. The first is for two or three
+rounds, which say how many succeed."""
 
 _N_CHECKED, _LEAST = 400, 10_000
 _MOST_FAILURES = 2
-_VERY_GOOD = 0.3
 _HELPS, _MOST_UNEVEN = 0.9, 3
 _BETAS = np.array([0.0, 1.0])
 _ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)
@@ -219,7 +224,7 @@ def _bent_by_run(
                     best, lowest = in_use, rejection
                 else:
                     n_uneven += 1
-            if lowest <= _VERY_GOOD or (best is None and n_uneven == _MOST_UNEVEN):
+            if lowest <= VERY_GOOD or (best is None and n_uneven == _MOST_UNEVEN):
                 break
         earlier.append(record.target_positions)
         positions = _later_half(earlier)

@@ -40,7 +40,7 @@ from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["ReferenceChoice", "settled_rule"]
+__all__ = ["FIRST_LEVELS", "ReferenceChoice", "settled_rule"]
 
 MAX_REJECTION = 0.5
 """Rejection rate between mixture and target beyond which the Gaussian stays. Mixtures that cover
@@ -77,7 +77,8 @@ _MOST_RETURNS = 2
 """How often a chain may come back to the Gaussian and bend again."""
 
 _DRAWS_PER_RESTART = 4
-_FIRST_LEVELS = 4
+FIRST_LEVELS = 4
+"""Levels with which a path from a mixture begins."""
 
 
 def settled_rule(rule: str, fits: Sequence[GaussianBase], kind: int) -> str:
@@ -264,7 +265,7 @@ class ReferenceChoice(Stateful):
         if every_fit_visited(candidate.mixture, ended.coordinates, ended.positions):
             self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
         ladder.change_mixture(candidate.mixture)
-        ladder.change_schedule(np.linspace(0.0, 1.0, min(_FIRST_LEVELS, ladder.n_levels)))
+        ladder.change_schedule(np.linspace(0.0, 1.0, min(FIRST_LEVELS, ladder.n_levels)))
         return True
 
     @property

@@ -215,7 +215,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def _idle(
         self, point: dict[str, np.ndarray], totals: Totals, n_gradients: int = 0
     ) -> tuple[FloatArray, dict[str, Any]]:
-        """Make a draw without any scan, where gradients have run out: the position stays."""
+        """Make a draw without any scan: the position stays."""
         counts = counts_by_name(new_counts(1)) | {"n_gradients": n_gradients}
         values = self._recorder.blank() | self._recorder.counted(counts) | totals.statistics()
         return self._density.points.ravel(point), values

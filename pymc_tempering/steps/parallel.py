@@ -25,7 +25,7 @@ from pymc_tempering.options import (
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
+from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice, settled_rule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_necks
 from pymc_tempering.steps.ladder_run import LadderRun
@@ -96,7 +96,7 @@ class ParallelTempering(TemperedStep):
         most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw. By default tuning finds how many an error of log Z of 0.04
-        nats takes in each chain, 0.02 in four, between 4 and 50; or an error of up to 0.05, 0.025
+        nats takes in each chain, 0.02 in four, between 3 and 50; or an error of up to 0.05, 0.025
         in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
@@ -228,7 +228,7 @@ class ParallelTempering(TemperedStep):
         if self._given_base is None and len(modes) == 1:
             n_levels = _FEW_LEVELS
         if choice.mixture_at_start is not None:
-            path, n_levels = path.starting_from(choice.mixture_at_start), _FEW_LEVELS
+            path, n_levels = path.starting_from(choice.mixture_at_start), FIRST_LEVELS
         betas = self._fixed_betas
         if betas is None:
             betas = make_schedule("geometric", min(n_levels, self.n_levels))

@@ -50,7 +50,7 @@ class ScanPlan:
         return LEAST_SCANS * self.most_of_scan(max_levels) + 2 * BESIDE_SCANS
 
     def of_tuning(self, run: LadderRun, *, adapt: bool, max_levels: int) -> int:
-        """Scans of the next draw of tuning: none where gradients are not enough.
+        """Scans of the next draw of tuning: none after its last round, or without gradients.
 
         Parameters
         ----------
@@ -60,12 +60,10 @@ class ScanPlan:
         max_levels : int
             That tuning may come to.
         """
-        if adapt:
-            n_scans = block_within(self.scans_per_draw, _MANY_LEVELS, self.account.to_tune)
-        elif run.tuner.cut_short:
+        if not adapt:
+            # the last round was of the ladder as it is now, and no estimate takes draws of tuning
             return 0
-        else:
-            n_scans = 1 if self.adapts else self.scans_per_draw
+        n_scans = block_within(self.scans_per_draw, _MANY_LEVELS, self.account.to_tune)
         # what the end of a round and the first draw cannot do without
         reserve = self.most_of_scan(max_levels) + BESIDE_SCANS
         most = self.most_of_scan(run.ladder.n_levels)

@@ -120,13 +120,11 @@ class RoundTuner(Stateful):
         that ended last; nan before any did.
     scan_cost : float
         Gradients of a scan in that round, on the ladder that it left; nan before any ended.
-    cut_short : bool
-        Whether gradients ran out before tuning was done.
     """
 
     _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
                  "n_arrivals", "n_gradients", "swap_sums", "positions", "deltas", "barrier",
-                 "scan_variance", "scan_cost", "cut_short")  # fmt: skip
+                 "scan_variance", "scan_cost")  # fmt: skip
 
     choice: ReferenceChoice | None = None
 
@@ -143,7 +141,6 @@ class RoundTuner(Stateful):
     ) -> None:
         self.choice = choice
         self.barrier = self.scan_variance = self.scan_cost = np.nan
-        self.cut_short = False
         self.anchor = anchor
         self.n_modes = n_modes
         self.lengths = round_lengths(n_steps)
@@ -224,7 +221,6 @@ class RoundTuner(Stateful):
     def _end_with(self, length: int) -> None:
         """Have the round under way be the last one, of this length."""
         self.lengths = np.append(self.lengths[: self.round], length)
-        self.cut_short = True
 
     def _afford(self, left: float, block_cost: float) -> None:
         """Have the next round be the last one where there is not enough for one after it."""

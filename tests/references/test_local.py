@@ -9,7 +9,7 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import ascend
-from pymc_tempering.references.basins import MAX_DIP, MOST_RUNAWAYS, Basins
+from pymc_tempering.references.basins import MAX_DIP, MOST_RUNAWAYS, Basin, Basins
 from pymc_tempering.references.elbo import dip_between
 from pymc_tempering.references.local import (
     GAUSSIAN,
@@ -17,8 +17,9 @@ from pymc_tempering.references.local import (
     assess,
     combine_local_bases,
     merge,
+    peak_at,
 )
-from tests.references.conftest import two_gaussians
+from tests.references.conftest import GAUSS_CONSTANT, two_gaussians
 
 UNIT = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
 
@@ -162,3 +163,16 @@ def test_combination_needs_elbos():
     for fits in ([], [GaussianBase([0.0], [1.0])]):
         with pytest.raises(BaseError, match="must have a log_zeta"):
             combine_local_bases(fits)
+
+
+@pytest.mark.parametrize(("off", "is_there"), [(0.0, True), (0.3, True), (3.0, False)])
+def test_a_slope_has_no_peak(gaussian, off, is_there):
+    """An ascent that halted three standard deviations away; the curvature is that of the mode."""
+    root = np.linalg.cholesky(gaussian.cov)
+    end = gaussian.mean + off * root[:, 2]
+    basin = Basin(end, end, GAUSS_CONSTANT - 0.5 * off**2, converged=True)
+    peak, n_gradients = peak_at(gaussian, basin, np.ones(3))
+    assert n_gradients >= 7
+    assert (peak is not None) == is_there
+    if is_there:
+        assert peak.log_zeta == pytest.approx(gaussian.log_z - 0.5 * off**2, abs=0.05)

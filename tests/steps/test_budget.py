@@ -194,7 +194,7 @@ def test_gibbs_sweeps_are_counted_too(explorer):
 
 
 def test_a_budget_that_leaves_no_draw_is_said_so():
-    options = {"max_gradients": LITTLE, "draws": 600, "scans_per_draw": 20}
+    options = {"max_gradients": LITTLE, "draws": 600, "scans_per_draw": 400}
     with pytest.raises(OptionError, match="used up before the first draw"):
         pm_temper.sample(with_a_count(lambda _: None), explorer="hamiltonian", **(RUN | options))
 

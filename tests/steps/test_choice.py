@@ -20,7 +20,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.necks import DEEP
-from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.prepared import NEARLY_STRAIGHT, STRAIGHT, Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.choice import ReferenceChoice
@@ -154,7 +154,7 @@ def test_a_rule_is_kept_to(rule, fits, rng):
 
 def test_scans_follow_from_the_error():
     assert scans_for_error(np.nan, 100) == MOST_SCANS
-    assert scans_for_error(1e-9, 100) == LEAST_SCANS
+    assert scans_for_error(1e-9, 160) == scans_for_error(1e-9, 1000) == LEAST_SCANS
     assert scans_for_error(1e9, 100) == MOST_SCANS
     few, many = scans_for_error(3.0, 400), scans_for_error(3.0, 100)
     assert LEAST_SCANS < few < many < MOST_SCANS
@@ -179,7 +179,7 @@ def test_an_error_that_is_asked_for_is_dear_at_no_price():
         choice=SimpleNamespace(n_evaluations=0),
         tuner=SimpleNamespace(finished=True, scan_variance=1.0, scan_cost=100.0),
     )  # fmt: skip
-    for error, n_scans in ((None, LEAST_SCANS), (0.02, 21)):
+    for error, n_scans in ((None, 4), (0.02, 21)):
         ScanPlan(MOST_SCANS, True, error, 160, Account(), 66).settle(run)
         assert run.n_scans == run.n_scans_asked == n_scans
 
@@ -194,13 +194,14 @@ def step(model, fits):
 
 
 def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng):
+    """And with a third, where its fit is good and chains start from it."""
     levels = []
-    for known in (fits, fits[:1]):
+    for known, kind in ((fits, STRAIGHT), (fits[:1], NEARLY_STRAIGHT), (fits[:1], STRAIGHT)):
         searched = Search((1,) * len(known), 0, 0, 0, 0.0)
-        step._fits = Prepared(known[0], tuple(known), searched)
+        step._fits = Prepared(known[0], tuple(known), searched, kind=kind)
         step.setup_chain(rng, 40, 20)
         levels.append(step._start_chain(model.initial_point()).ladder.n_levels)
-    assert levels == [12, 6]
+    assert levels == [12, 6, 4]
 
 
 @pytest.mark.parametrize(

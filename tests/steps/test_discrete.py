@@ -202,6 +202,8 @@ def test_a_state_continues_where_it_was():
     def run(state, seed, n):
         step.setup_chain(np.random.default_rng(seed), 20, 20)
         step.chain = state
+        if state is not None:
+            step.stop_tuning()
         points = [step.step(point)[0]["up"] for _ in range(n)]
         return step.chain, np.array(points)
 

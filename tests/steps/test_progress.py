@@ -103,6 +103,21 @@ def test_nothing_is_counted_in_tuning(target, seed):
     assert spent["search"] == after["search_gradients"].values[0, 0] > 0
 
 
+def test_draws_of_tuning_after_its_last_round_take_nothing(target, seed):
+    """Rounds end early on an easy target; draws of the posterior are all made."""
+    run = sample(target, "pt", seed, tune=130, discard_tuned_samples=False)
+    before, after = (run[group] for group in ("warmup_sample_stats", "sample_stats"))
+    made = np.isfinite(before["delta"].values).any(axis=(2, 3))
+    ends = made.sum(axis=1)
+    assert (ends < 65).all()
+    for chain, end in enumerate(ends):
+        assert made[chain, :end].all()
+        assert not before["n_gradients"].values[chain, end:].any()
+        x = run["warmup_posterior"]["x"].values[chain, end - 1 :]
+        np.testing.assert_array_equal(x, np.broadcast_to(x[0], x.shape))
+    assert np.isfinite(after["delta"].values).any(axis=(2, 3)).all()
+
+
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("kind", ["file", "terminal"])
 def test_bar_shows_the_columns(name, kind, target, seed, screen):
