@@ -52,10 +52,6 @@ MOST_RISES = 2
 NEGLIGIBLE = 10.0
 """nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
 
-_ABSURD = 1e6
-"""nats below the best at which an ELBO is of no Gaussian that describes a mode: of a maximum where
-squares underflow, as in the neck of a horseshoe. Such a peak is looked at, and not started from."""
-
 
 # what is fitted far from any mode has squares beyond all numbers
 @np.errstate(over="ignore", invalid="ignore")
@@ -285,9 +281,8 @@ class _Searcher:
             fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
             spent += n_halos
         best = max(fit.elbo for fit in fits)
-        massive = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
-        kept = [fit for fit in massive if fit.elbo >= best - _ABSURD]
-        others = [fit.hits for fit in fits if all(fit is not one for one in kept)]
+        kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
+        others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
         others += [basin.hits for basin in self._without_fit]
         masses = softmax([fit.mass for fit in kept])
         bases = tuple(fit.base for fit in kept)
@@ -301,7 +296,7 @@ class _Searcher:
             n_images=sum(not fit.hits for fit in found if fit.most >= best - NEGLIGIBLE),
             rise=rise,
         )
-        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(massive))
+        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))
 
     @property
     def _n_looked(self) -> int:
