@@ -21,6 +21,7 @@ from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.references.bend import MOST_DIM, bent_fit
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
+from pymc_tempering.references.heavy import falls_like_a_power
 from pymc_tempering.references.local import combine_local_bases
 from pymc_tempering.references.mixture import n_independent
 from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
@@ -139,10 +140,12 @@ def bend_fits(
         report("shapes of modes", i, len(found.fits[:MOST_FITS]))
         if known.explains(fit):
             continue
-        n_gradients += _N_CHECKED
-        if evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
+        is_heavy, n_evaluations = falls_like_a_power(density, fit)
+        n_gradients += _N_CHECKED + n_evaluations
+        variance = evaluate_elbo(density, fit, rng, _N_CHECKED).variance
+        if variance <= MAX_VARIANCE and not is_heavy:
             continue
-        run = _bent_by_run(density, fit, rng, most - n_gradients)
+        run = _bent_by_run(density, fit, rng, most - n_gradients, is_heavy)
         n_gradients += run.n_gradients
         n_failures += run.kind == CURVED
         kind, necks = max(kind, run.kind), max(necks, run.necks)
@@ -193,7 +196,7 @@ class _Run(NamedTuple):
 
 
 def _bent_by_run(
-    density: Density, fit: GaussianBase, rng: np.random.Generator, left: float
+    density: Density, fit: GaussianBase, rng: np.random.Generator, left: float, is_heavy: bool
 ) -> _Run:
     around = GaussianBase(fit.mean, _WIDENING * fit.scale)
     path = TemperedPath.from_base(density, around)
@@ -207,12 +210,14 @@ def _bent_by_run(
     necks, wanted = 0.0, N_PLACES
     for n_scans in _ROUNDS:
         dear = n_gradients + n_scans * most_of_scan > left
-        if dear or n_gradients > _most(straight, lowest_seen, ladder.mixture is not None):
+        in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
+        # swaps succeed without a tail that few draws are in
+        rejects = max(straight, STRAIGHT_ENOUGH) if is_heavy else straight
+        if dear or n_gradients > _most(rejects, lowest_seen, in_use is not None):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
         n_gradients += record.counts["n_gradients"]
         rejection = 1.0 - float(record.swap_acceptance_rate[0])
-        in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
         if in_use is None:
             straight = rejection
         else:
