@@ -37,7 +37,7 @@ SCAN_GRADIENTS = {
 """Of a scan, from the least to the most on seven of eight small models (``benchmarks/spent.py``,
 2026-11-22); where a hard edge rejects many moves it was up to 40."""
 
-ADAPTED_SCANS = {"tuning": (2.0, 40.0), "draws": (3.0, 50.0)}
+ADAPTED_SCANS = {"tuning": (2.0, 40.0), "draws": (4.0, 50.0)}
 """Scans that adapted numbers of them come to on these, of the 50 that there is room for: of a draw
 of tuning, which ends early, and of one after it."""
 

@@ -23,7 +23,7 @@ CHEAP = 10_000
 """Gradients of a chain's draws: with four chains about what NUTS takes."""
 
 MOST_SCANS = 50
-LEAST_SCANS = 3
+LEAST_SCANS = 4
 
 # few scans have an error that is itself uncertain, however small it is
 _LEAST_OF_CHAIN = 400
@@ -77,7 +77,7 @@ def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERR
     Examples
     --------
     >>> scans_for_error(1.0, 160), scans_for_error(0.01, 160), scans_for_error(np.nan, 160)
-    (6, 3, 50)
+    (6, 4, 50)
     >>> scans_for_error(0.01, 20)
     20
     """

@@ -26,7 +26,7 @@ def test_plan_names_what_follows(model):
     first, stop = text.split("\n")
     assert first.startswith(f"Compiled in 1:05: {step.dim} unconstrained values, ")
     assert "for a gradient. In each of 4 chains: search for modes and fit them" in first
-    assert "tune (130 draws), sample (160 draws of up to 50 scans). This takes about 19" in first
+    assert "tune (130 draws), sample (160 draws of up to 50 scans). This takes about 22" in first
     assert re.search(r" about \d+k to \d+k gradients, 0:0\d to 0:0\d, and more where", first)
     assert "max_gradients" not in first
     assert "Ctrl-C stops" in stop
