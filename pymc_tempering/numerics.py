@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
@@ -21,6 +21,7 @@ __all__ = [
     "log_exprel",
     "log_mean_exp",
     "log_sum_exp",
+    "log_t_constant",
     "pareto_k",
     "systematic_indices",
     "truncated_exponential_icdf",
@@ -33,6 +34,31 @@ MAX_PARETO_K = 0.7
 """Tail index beyond which neither the mean of importance weights nor its error can be trusted."""
 
 _MIN_WEIGHTS_FOR_PARETO_K = 25
+
+
+def log_t_constant(dof: ArrayLike, dim: int = 1) -> FloatArray:
+    """Log density of a standard multivariate t at its centre, in nats.
+
+    Parameters
+    ----------
+    dof : array_like
+        Degrees of freedom, positive.
+    dim : int, default 1
+        Number of coordinates.
+
+    Returns
+    -------
+    ndarray of the shape of `dof`
+
+    Examples
+    --------
+    >>> np.exp(log_t_constant([1.0, 2.0])).round(4)  # 1 / pi and 1 / sqrt(8)
+    array([0.3183, 0.3536])
+    """
+    dof = np.asarray(dof, dtype=np.float64)
+    half = 0.5 * dof
+    constant = gammaln(half + 0.5 * dim) - gammaln(half) - 0.5 * dim * np.log(np.pi * dof)
+    return np.asarray(constant)
 
 
 @compiled

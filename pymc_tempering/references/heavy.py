@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.references.elbo import delta_at
 from pymc_tempering.types import FloatArray
 
@@ -75,8 +74,7 @@ def student_fits(y: FloatArray) -> StudentFits:
             location = (weights * y).sum(axis=0) / weights.sum(axis=0)
             scale = np.sqrt((weights * (y - location) ** 2).mean(axis=0)) + _TINY
         tails = np.log1p(((y - location) / scale) ** 2 / dof).mean(axis=0)
-        constant = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * np.log(np.pi * dof)
-        value = constant - np.log(scale) - 0.5 * (dof + 1.0) * tails
+        value = log_t_constant(dof) - np.log(scale) - 0.5 * (dof + 1.0) * tails
         better = value > best
         best = np.where(better, value, best)
         found = np.where(better, np.stack([np.full(y.shape[1], dof), location, scale]), found)

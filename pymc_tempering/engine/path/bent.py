@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
-from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "TAIL", "BentGaussian", "Terms", "log_bent",
@@ -231,8 +231,7 @@ class BentGaussian:
     def log_constant(self) -> float:
         """Log density of the coordinates' own distributions at their centres, in nats."""
         dof = self.dof[np.isfinite(self.dof)]
-        of_tails = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * np.log(np.pi * dof)
-        return float(of_tails.sum() - 0.5 * (self.dim - dof.size) * LOG_2PI)
+        return float(log_t_constant(dof).sum() - 0.5 * (self.dim - dof.size) * LOG_2PI)
 
     def _sums(self, x: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
         """Sums q and s of a coordinate, shape (n,) each."""

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.bent import NO_TERMS, BentGaussian, log_bent
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
-from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "LocalDensity",
@@ -238,7 +238,7 @@ class Mixture:
         normal = -0.5 * self.dim * LOG_2PI
         constants = [f.log_constant if isinstance(f, BentGaussian) else normal for f in self.fits]
         log_scales = np.log1p(-self.share) + np.log(self.weights) + np.linalg.slogdet(roots)[1]
-        defensive = np.log(self.share) + _log_t_constant(self.dof, self.dim)
+        defensive = np.log(self.share) + log_t_constant(self.dof, self.dim)
         terms = [fit.terms if isinstance(fit, BentGaussian) else NO_TERMS for fit in self.fits]
         return Components(
             np.concatenate([[defensive], log_scales + constants]),
@@ -263,7 +263,7 @@ class Mixture:
         In nats.
         """
         u = coordinates.to_base(z)
-        log_t = _log_t_constant(self.dof, self.dim) - 0.5 * (self.dof + self.dim) * np.log1p(
+        log_t = log_t_constant(self.dof, self.dim) - 0.5 * (self.dof + self.dim) * np.log1p(
             (u * u).sum(axis=-1) / self.dof
         )
         parts = [np.log(self.share) + log_t - coordinates.base.log_det_scale]
@@ -300,12 +300,6 @@ class Mixture:
             if rows.any():
                 z[rows] = fit.from_base(noise[rows])
         return z, component
-
-
-def _log_t_constant(dof: float, dim: int) -> float:
-    """Log density of a standard multivariate t at its centre, in nats."""
-    half = 0.5 * dof
-    return float(gammaln(half + 0.5 * dim) - gammaln(half) - 0.5 * dim * np.log(np.pi * dof))
 
 
 def _root_in(fit: LocalDensity, matrix: FloatArray) -> FloatArray:
