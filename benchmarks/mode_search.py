@@ -7,6 +7,7 @@ or, so that nothing can be divided out, a product of logistic densities.
     python benchmarks/mode_search.py --against out/mode_search_before.json
     python benchmarks/mode_search.py --efforts equal,default,thorough --searches 50
     python benchmarks/mode_search.py --efforts default --dimensions 2,3,4,6 --ratios 0.2,0.1
+    python benchmarks/mode_search.py --beside     # a narrow mode beside one that is not the first
 
 Shares of searches that find both modes go to ``--record``; one of another version, made by this
 script on that version's package, is printed and drawn beside it.
@@ -20,15 +21,21 @@ import time
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numba
 import numpy as np
 from figures import SHORT_FOLDER, console, pyplot, save, table
 
+from pymc_tempering.references import search
 from pymc_tempering.references.search import SEARCHES, Effort, find_modes
+from pymc_tempering.testing import compiled
 
 DIMENSIONS, RATIOS, DISTANCES = (4, 8, 16, 32), (0.6, 0.4, 0.2), (6.0,)
 KINDS = ("one coordinate", "random direction", "random direction, logistic")
+BESIDE = ((2, 4.0, 0.02), (4, 4.5, 0.25), (4, 4.0, 0.15), (4, 3.5, 0.12), (6, 4.5, 0.3),
+          (8, 5.0, 0.4))  # fmt: skip
+"""Dimensions, and distance and width of the narrow mode."""
 EQUAL = Effort(1_000_000, 20_000)
 """Gradients with which versions are compared."""
 
@@ -165,6 +172,34 @@ def draw(columns, full):
     save(figure, "mode_search", full)
 
 
+def beside(dim, distance, width):
+    """Three Gaussians: a broad one, one 14 away, and a narrow one beside that; and their places."""
+    places = np.zeros((3, dim))
+    places[1:, 0], places[2, 1] = 14.0, distance
+    sds, weights = np.array([2.5, 1.0, width]), np.array([0.4, 0.35, 0.25])
+    log_constants = np.log(weights) - dim * np.log(sds) - 0.5 * dim * math.log(2.0 * math.pi)
+    density = compiled.mixture(
+        tuple(log_constants.tolist()), tuple(map(tuple, places)),
+        tuple(tuple(map(tuple, np.eye(dim) / sd**2)) for sd in sds),
+    )  # fmt: skip
+    return SimpleNamespace(address=density.address, dim=dim), places
+
+
+def report_beside(n_searches):
+    """Print how many default searches find all of three modes, with and without starts there."""
+    rows = []
+    for dim, distance, width in BESIDE:
+        target, places = beside(dim, distance, width)
+        found = []
+        for one_in in (10**9, search.ONE_IN_NEAR):
+            with patch.object(search, "ONE_IN_NEAR", one_in):
+                share, *_ = searched(target, places, SEARCHES["default"], n_searches)
+            found.append(f"{100 * share:.0f}")
+        rows.append([dim, distance, width, *found])
+    names = ["dimensions", "distance", "width", "around the first alone", "around known modes too"]
+    table("percent of default searches that find all of three modes", names, rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--searches", type=int, default=20)
@@ -174,7 +209,11 @@ def main():
     parser.add_argument("--against", type=Path, help="record of another version")
     parser.add_argument("--ratios", default=",".join(map(str, RATIOS)))
     parser.add_argument("--dimensions", default=",".join(map(str, DIMENSIONS)))
+    parser.add_argument("--beside", action="store_true")
     args = parser.parse_args()
+    if args.beside:
+        report_beside(args.searches)
+        return
     axes = [float(r) for r in args.ratios.split(",")], [int(d) for d in args.dimensions.split(",")]
     args.record.parent.mkdir(parents=True, exist_ok=True)
     kinds = [KINDS[int(i)] for i in args.kinds.split(",")]

@@ -68,7 +68,7 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     modes = f"{n_modes} mode{'s' if n_modes != 1 else ''}"
     n_images = int(get.get("images", 0))
     times = f"{', '.join(hits)}{more} times{without}"
-    images = f" and images of these to {n_images} more" if n_images else ""
+    images = f" and images or surroundings of these to {n_images} more" if n_images else ""
     depth = float(get.get("necks", 0.0))
     necks = f"; necks {np.exp(depth):.1f} times narrower than the rest" if depth >= DEEP else ""
     return (

@@ -96,17 +96,27 @@ class Basins:
         self, i: int, starts: FloatArray, found: Ascents, coordinates: Coordinates
     ) -> None:
         """Take note of ascents from images of a mode: none of them is a hit."""
+        for j in self.add_uncounted(starts, found, coordinates):
+            self.link(i, j)
+
+    def add_uncounted(
+        self, starts: FloatArray, found: Ascents, coordinates: Coordinates
+    ) -> list[int]:
+        """Take note of ascents that are no hits of any place, nor lost starts.
+
+        Returns
+        -------
+        list of int
+            Numbers of the places that they led to, the new ones included.
+        """
         hits, n_lost = [basin.hits for basin in self.known], self.n_lost
         self.add(starts, found, coordinates)
         self.n_lost = n_lost
         reached = [j for j, n in enumerate(hits) if self.known[j].hits > n]
-        for basin, n in zip(self.known, hits, strict=False):
+        n_new = len(self.known) - len(hits)
+        for basin, n in zip(self.known, [*hits, *[0] * n_new], strict=True):
             basin.hits = n
-        for j in range(len(hits), len(self.known)):
-            self.known[j].hits = 0
-            reached.append(j)
-        for j in reached:
-            self.link(i, j)
+        return [*reached, *range(len(hits), len(self.known))]
 
     def link(self, i: int, j: int) -> None:
         """Count starts of two places together, if these are images of one another."""

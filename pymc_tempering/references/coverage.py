@@ -29,7 +29,8 @@ class Search:
     mass_once : float
         Share of the modes' mass, as their fits have it, in modes that one start alone led to.
     n_images : int
-        Modes more that no start led to: images of others under a symmetry of the target.
+        Modes more that no counted start led to: images of others under a symmetry of the target,
+        or around others.
     necks : float
         How deep the necks of the modes are that short runs were made in, in nats; see
         :func:`pymc_tempering.references.necks.depth_of_necks`.

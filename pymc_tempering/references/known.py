@@ -81,6 +81,11 @@ class KnownModes:
         """Means of the modes, shape (K, D)."""
         return np.array([fit.mean for fit in self._fits]).reshape(-1, self._density.dim)
 
+    @property
+    def units(self) -> FloatArray:
+        """Standard deviations of the modes, shape (K, D)."""
+        return np.array([fit.standard_deviation for fit in self._fits]).reshape(self.places.shape)
+
     def add(self, number: int, fit: GaussianBase, variance: float) -> None:
         """Take up a maximum.
 

@@ -24,7 +24,6 @@ from pymc_tempering.references.local import combine_local_bases, merge, unsure_m
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.starts import (
-    Starts,
     Surroundings,
     inside,
     jitter,
@@ -45,6 +44,10 @@ _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
 
 _FOLLOWED, _MOST_IN_VAIN = 2, 8
 """Starts of a batch whose rest is followed, and how many in a row may lead nowhere."""
+
+ONE_IN_NEAR = 5
+"""For so many starts there is one more around a known mode, as soon as there are two: a narrow mode
+next to another one is nearer to it in scales of that one than in those of the whole."""
 
 MOST_RISES = 2
 """Ascents that ran away of which the mass is looked at, the highest first."""
@@ -145,6 +148,7 @@ class _Searcher:
         most_gradients: int = MOST_GRADIENTS,
         *,
         first: tuple[FloatArray, FloatArray] | None = None,
+        counted: bool = True,
     ) -> None:
         known = None
         if self._coordinates_of_first:
@@ -155,7 +159,8 @@ class _Searcher:
             most_gradients=most_gradients, first=first, known=known,
         )  # fmt: skip
         self._n_ascents += found.n_gradients
-        self._basins.add(starts, found, self._coordinates)
+        add = self._basins.add if counted else self._basins.add_uncounted
+        add(starts, found, self._coordinates)
 
     def look_around(self, prior_points: FloatArray | None) -> None:
         """Start in batches, and ascend where a start belongs to no known mode."""
@@ -167,11 +172,14 @@ class _Searcher:
             # small batches while a start is dear, so that none goes far beyond what is left
             n = int((most - self._n_looked) * n_done / (4 * self._n_looked)) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
-            starts, n_gradients = pulled_inside(self._density, *around.draw(n, self._rng))
-            self._n_ascents += n_gradients
             n_done += n
-            if len(starts.points):
-                self._sort(starts)
+            n_near = n // ONE_IN_NEAR if len(self._known.numbers) > 1 else 0
+            self._sort(*around.draw(n, self._rng))
+            if n_near:
+                # what they lead to depends on what others found, so that none of them is a hit
+                places, units = self._known.places, self._known.units
+                near = Surroundings(places, units, None, own_units=True)
+                self._sort(*near.draw(n_near, self._rng), counted=False)
             # where all of them run away, where they began tells more than where they end
             if not any(basin.is_mode for basin in self._basins.known):
                 break
@@ -199,22 +207,28 @@ class _Searcher:
             units.append(first.base.standard_deviation)
         return Surroundings(np.array(places), np.array(units), prior_points)
 
-    def _sort(self, starts: Starts) -> None:
+    def _sort(self, centres: FloatArray, offsets: FloatArray, *, counted: bool = True) -> None:
         """Count starts for the known modes they belong to; ascend from the others."""
+        starts, n_gradients = pulled_inside(self._density, centres, offsets)
+        self._n_ascents += n_gradients
+        if not len(starts.points):
+            return
         known = self._basins.known
         owners = self._known.owners(starts)
-        for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
-            self._basins.hit(i, int(n))
+        if counted:
+            for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
+                self._basins.hit(i, int(n))
         climbing = starts.at(owners.number < 0)
         if len(climbing.points):
-            self._ascend(climbing.points, first=(climbing.values, climbing.grads))
+            first = climbing.values, climbing.grads
+            self._ascend(climbing.points, first=first, counted=counted)
         flanks = np.flatnonzero(np.isfinite(owners.rest))
         if len(flanks) and self._in_vain < _MOST_IN_VAIN:
             flanks = flanks[np.argsort(owners.rest[flanks])[-_FOLLOWED:]]
             n_known = len(known)
             beyond = self._known.beyond(starts.at(flanks))
             if len(beyond):
-                self._ascend(beyond)
+                self._ascend(beyond, counted=counted)
             self._in_vain = 0 if len(known) > n_known else self._in_vain + len(flanks)
         for i, basin in enumerate(known):
             if basin.converged and not basin.measured and self._shapes.may_measure:

@@ -141,18 +141,26 @@ class Surroundings:
     Parameters
     ----------
     places : ndarray of shape (K, D)
-        Fixed before the search, as every start is to be independent of what others find.
+        Fixed before the search, where starts are counted: each is to be independent of what others
+        find.
     units : ndarray of shape (K, D)
         Of the jitter; each place takes any of them.
     prior_points : ndarray of shape (m, D), optional
         Half of the starts: each once, and crossed with a place, of which a part of the coordinates
         is replaced, as often as there is need.
+    own_units : bool, default False
+        Whether each place takes the units of the same number.
     """
 
     def __init__(
-        self, places: FloatArray, units: FloatArray, prior_points: FloatArray | None
+        self,
+        places: FloatArray,
+        units: FloatArray,
+        prior_points: FloatArray | None,
+        *,
+        own_units: bool = False,
     ) -> None:
-        self._places, self._units = places, units
+        self._places, self._units, self._own_units = places, units, own_units
         self._prior = places[:0] if prior_points is None else prior_points
         self._n_taken = 0
 
@@ -161,7 +169,9 @@ class Surroundings:
         n_prior = n // 2 if len(self._prior) else 0
         # mirrored pairs have one centre
         pairs = rng.integers(len(self._places), size=(n - n_prior + 1) // 2)
-        units = rng.integers(len(self._units), size=pairs.size)
+        units = pairs
+        if not self._own_units:
+            units = rng.integers(len(self._units), size=pairs.size)
         centres = self._places[np.repeat(pairs, 2)[: n - n_prior]]
         offsets = jitter(rng, len(centres), self._units[np.repeat(units, 2)[: n - n_prior]])
         if not n_prior:

@@ -75,7 +75,7 @@ TEMPERING: dict[str, Entry] = {
     "n_unreached_modes": Entry(("chain",), "", "modes found from which no draw comes"),
     "search_starts": Entry(("chain",), "", "starts of the search for modes"),
     "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),
-    "search_images": Entry(("chain",), "", "places more, that images of these led to"),
+    "search_images": Entry(("chain",), "", "places more, from images or surroundings of these"),
     "search_left_out": Entry(("chain",), "", "of these, places without mass, or without a fit"),
     "search_unseen": Entry(("chain",), "", "share of starts whose mode is not known (Good-Turing)"),
     "search_unseen_upper": Entry(("chain",), "", "its upper bound, with probability 0.95"),

@@ -189,7 +189,7 @@ STATISTICS: dict[str, Statistic] = {
     "search_starts": _count("starts of the search for modes; the same for all draws"),
     "search_modes": _count("distinct places that these starts led to"),
     "search_left_out": _count("of these, places without mass, or without a fit"),
-    "search_images": _count("places more, that images of these under symmetries led to"),
+    "search_images": _count("places more, that images or surroundings of these led to"),
     "search_once": _count("of these, places that one start led to"),
     "search_twice": _count("of these, places that two starts led to"),
     "search_mass_once": Statistic("share of the fits' mass in modes that one start led to", _ALL),
