@@ -164,7 +164,8 @@ def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     target = SimpleNamespace(address=waves.address, dim=2)
     effort = Effort(400, 40_000)
     found = find_modes(target, np.zeros(2), rng, effort=effort)
-    assert found.search.n_starts == 400
+    # both sides of a saddle count, too
+    assert 400 <= found.search.n_starts < 410
     assert len(found.search.hits) > 60
     assert 0 < found.search.hits.count(1) < 200
     assert len(found.fits) > 30
@@ -172,8 +173,9 @@ def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     narrow = np.array([fit.mean for fit in found.fits if fit.standard_deviation.max() < 0.5])
     assert len(narrow) >= len(found.fits) - 2
     np.testing.assert_allclose(narrow, 1.5 * np.round(narrow / 1.5), atol=0.1)
-    # every mode has the same shape, so mass and rank follow from the distance alone
-    assert np.abs(found.modes[0]).max() < 0.1
+    # every mode has the same shape, so mass and rank follow from the distance alone: those next to
+    # the centre have 0.97 of its mass, which estimates may exchange, the next but one 0.88
+    assert np.linalg.norm(found.modes[0]) < 2.2
 
 
 def test_a_maximum_without_mass_is_passed_by(rng):
@@ -230,7 +232,7 @@ def test_prior_draws_lead_where_jitter_does_not(bimodal, rng):
     """From a start between far modes, with so few starts that jitter alone may miss one."""
     points = bimodal.modes[[1] * 8] + 0.2 * rng.standard_normal((8, 2))
     found = find_modes(bimodal, bimodal.modes[0], rng, prior_points=points, effort=Effort(9, 9000))
-    assert found.search.hits == (1, 8) or found.search.n_starts == 9
+    assert sum(found.search.hits) >= 9
     np.testing.assert_allclose(sorted(found.modes[:, 0]), sorted(bimodal.modes[:, 0]), atol=0.1)
 
 
