@@ -22,7 +22,7 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.references.bend import MOST_DIM, bent_fit
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
 from pymc_tempering.references.heavy import falls_like_a_power
-from pymc_tempering.references.local import combine_local_bases
+from pymc_tempering.references.local import assess, combine_local_bases
 from pymc_tempering.references.mixture import n_independent
 from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, Prepared, centre
@@ -69,6 +69,10 @@ BUDGETS = (
 """Gradients by the rejection rate of the fit as it is, up to this one. Where swaps succeed without
 a bend, it shows soon whether one helps; twice as many while it does. The first is for two or three
 rounds, which say how many succeed."""
+
+NEGLIGIBLE = 7.0
+"""nats of mass below a bent shape at which a straight fit goes: fits of pieces of a ridge were kept
+since they are as good as the one that was bent. A thousandth, which what is wide covers."""
 
 _N_CHECKED, _LEAST = 400, 10_000
 _MOST_FAILURES = 2
@@ -270,24 +274,32 @@ def _with_shapes(
     known: _Known,
     rng: np.random.Generator,
 ) -> tuple[Prepared, int]:
-    """Put bent shapes in place of fits, of the same moments, and of those inside of them.
+    """Put bent shapes in place of fits, of the same moments, and of those that they make needless.
 
     With the number of evaluations that it took.
     """
-    if not any(isinstance(shape, BentGaussian) for shape in shapes):
+    moments = {
+        i: _moments(density, shape, rng)
+        for i, shape in enumerate(shapes)
+        if isinstance(shape, BentGaussian)
+    }
+    if not moments:
         return found, 0
-    n_evaluations = 0
+    n_evaluations = _N_ELBO * len(moments)
+    best = max(fit.log_zeta or -np.inf for fit in moments.values())
     kept: list[LocalDensity] = []
     fits: list[GaussianBase] = []
-    for fit, shape in zip(found.fits, shapes, strict=True):
+    for i, (fit, shape) in enumerate(zip(found.fits, shapes, strict=True)):
         if isinstance(shape, BentGaussian):
-            fits.append(_moments(density, shape, rng))
+            fits.append(moments[i])
             kept.append(replace(shape, log_zeta=fits[-1].log_zeta))
-            n_evaluations += _N_ELBO
             continue
-        inside = known.explains(fit)
-        n_evaluations += _N_CHECKED if inside else 0
-        if not inside or evaluate_elbo(density, fit, rng, _N_CHECKED).variance <= MAX_VARIANCE:
+        assessed = assess(density, fit, 0, rng, _N_CHECKED)
+        n_evaluations += _N_CHECKED
+        if assessed is None:
+            continue
+        of_others = known.explains(fit)
+        if assessed.variance <= MAX_VARIANCE if of_others else assessed.mass >= best - NEGLIGIBLE:
             kept.append(shape)
             fits.append(fit)
     shaped = replace(found, anchor=combine_local_bases(fits), fits=tuple(fits), shapes=tuple(kept))

@@ -41,13 +41,12 @@ a third of the starts are around the first."""
 
 _LEAST_BATCH, _MOST_BATCH = 32, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
-
 _FOLLOWED, _MOST_IN_VAIN = 2, 8
 """Starts of a batch whose rest is followed, and how many in a row may lead nowhere."""
 
 ONE_IN_NEAR = 5
-"""For so many starts there is one more around a known mode, as soon as there are two: a narrow mode
-next to another one is nearer to it in scales of that one than in those of the whole."""
+"""For so many starts and gradients there is one more around a known mode as soon as there are two:
+a narrow mode next to another is nearer in scales of that one than in those of the first."""
 
 MOST_RISES = 2
 """Ascents that ran away of which the mass is looked at, the highest first."""
@@ -118,7 +117,7 @@ class _Searcher:
         # each of the two shares goes over by no more than the fit under way
         self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
         self._known = KnownModes(density)
-        self._n_ascents = self._in_vain = 0
+        self._n_ascents = self._n_near = self._in_vain = 0
         self._coordinates_of_first = False
         first_gradients = int(min(_FIRST_GRADIENTS, effort.most / 8))
         self._ascend(start[None], first_gradients)
@@ -159,33 +158,36 @@ class _Searcher:
             most_gradients=most_gradients, first=first, known=known,
         )  # fmt: skip
         self._n_ascents += found.n_gradients
-        add = self._basins.add if counted else self._basins.add_uncounted
-        add(starts, found, self._coordinates)
+        basins = self._basins
+        (basins.add if counted else basins.add_uncounted)(starts, found, self._coordinates)
 
     def look_around(self, prior_points: FloatArray | None) -> None:
         """Start in batches, and ascend where a start belongs to no known mode."""
         around = self._surroundings(prior_points)
-        n_done, total = 1, self._effort.n_starts
-        most = self._end
+        n_done, total, most = 1, self._effort.n_starts, self._end
         while n_done < total and self._n_looked < most:
             self._report("search for modes", self._n_looked, int(most))
-            # small batches while a start is dear, so that none goes far beyond what is left
+            # small batches while a start is dear: none goes far beyond what is left
             n = int((most - self._n_looked) * n_done / (4 * self._n_looked)) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
             n_done += n
-            n_near = n // ONE_IN_NEAR if len(self._known.numbers) > 1 else 0
             self._sort(*around.draw(n, self._rng))
-            if n_near:
-                # what they lead to depends on what others found, so that none of them is a hit
-                places, units = self._known.places, self._known.units
-                near = Surroundings(places, units, None, own_units=True)
-                self._sort(*near.draw(n_near, self._rng), counted=False)
+            self._start_near(n // ONE_IN_NEAR)
             # where all of them run away, where they began tells more than where they end
             if not any(basin.is_mode for basin in self._basins.known):
                 break
             self._look_at_images()
             most = self._end
         self._report("search for modes", int(most), int(most))
+
+    def _start_near(self, n: int) -> None:
+        """Start around known modes: what that finds depends on others, and no start is a hit."""
+        before, places = self._n_looked, self._known.places
+        n_modes = self._shapes.n_that_matter(self._basins.known, NEGLIGIBLE)
+        if min(n_modes, len(places)) > 1 and ONE_IN_NEAR * self._n_near <= before:
+            near = Surroundings(places, self._known.units, None, own_units=True)
+            self._sort(*near.draw(n, self._rng), counted=False)
+            self._n_near += self._n_looked - before
 
     @property
     def _end(self) -> float:

@@ -10,7 +10,7 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.bent import BentGaussian
+from pymc_tempering.engine.path.bent import MEAN, NOTHING, BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
@@ -19,6 +19,7 @@ from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.local_runs import bend_fits
 from pymc_tempering.references.necks import DEEP
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT, Prepared
+from tests.references.conftest import two_gaussians
 from tests.references.test_necks import FUNNELS
 
 BANANA = testing.banana()
@@ -124,6 +125,23 @@ def test_fits_inside_of_a_bent_one_are_dropped(rng):
     found = bend_fits(BANANA, prepared(PEAK, inside, nothing, unsure=(inside, nothing)), rng)
     assert len(found.fits) == len(found.shapes) == 1
     assert found.unsure == ()
+
+
+@pytest.mark.parametrize(("log_weight", "n_kept"), [(-9.0, 1), (-4.0, 2)])
+def test_straight_fits_without_mass_go_where_another_was_bent(log_weight, n_kept, rng):
+    """Whether a thousandth of the bent one's mass or more is in a place that it does not know."""
+    means = np.array([[0.0, 0.0], [30.0, 0.0]])
+    density = two_gaussians(np.array([0.0, log_weight]), means, np.ones((2, 2)))
+    target = SimpleNamespace(address=density.address, dim=2)
+    straight = GaussianBase(means[1], np.ones(2), log_weight)
+    bend = Terms(np.array([[1, MEAN, 0, NOTHING]]), np.array([1e-3]))
+    shape = BentGaussian(means[0], np.eye(2), bend)
+    known = local_runs._Known(target, rng)
+    known.add(shape)
+    fits = prepared(GaussianBase(means[0], np.ones(2), 0.0), straight)
+    found, n_evaluations = local_runs._with_shapes(target, fits, [shape, straight], known, rng)
+    assert len(found.fits) == len(found.shapes) == n_kept
+    assert n_evaluations > 400
 
 
 def test_few_gradients_bend_nothing(rng):
