@@ -75,6 +75,36 @@ def test_a_narrow_mode_beside_one_that_is_not_the_first(seed):
     assert n_found >= 9
 
 
+@numba.cfunc(SIGNATURE)
+def round_and_flat(z_pointer, grad_pointer):
+    """A wide Gaussian, and beside it a mode of 4 dimensions that is flat at the top."""
+    z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
+    wide = flat = 0.0
+    for i in range(DIM):
+        off = z[i] - 14.0 if i == 0 else z[i]
+        wide -= 0.5 * (z[i] / 2.5) ** 2
+        flat -= off**4
+    top = max(wide, flat)
+    total = top + math.log(math.exp(wide - top) + math.exp(flat - top))
+    share = math.exp(flat - total)
+    for i in range(DIM):
+        off = z[i] - 14.0 if i == 0 else z[i]
+        grad[i] = -(1.0 - share) * z[i] / 2.5**2 - share * 4.0 * off**3
+    return total
+
+
+def test_starts_around_modes_that_are_no_gaussians_take_a_fifth_at_most(rng, monkeypatch):
+    """Each takes an ascent, where most of the others take one gradient."""
+    target = SimpleNamespace(address=round_and_flat.address, dim=DIM)
+    starts = []
+    for one_in in (10**9, search.ONE_IN_NEAR):
+        monkeypatch.setattr(search, "ONE_IN_NEAR", one_in)
+        found = find_modes(target, np.zeros(DIM), rng)
+        assert len(found.fits) == 2
+        starts.append(found.search.n_starts)
+    assert 0.7 * starts[0] < starts[1] < 0.95 * starts[0]
+
+
 def test_a_search_goes_on_where_the_highest_modes_were_hardly_hit(rng, monkeypatch):
     """None is, however few are asked for; all are where a thousand hits are few."""
     target = SimpleNamespace(address=waves.address, dim=2)
