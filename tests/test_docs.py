@@ -226,6 +226,13 @@ def test_explorer_of_the_tutorial_is_one_file_and_its_registration(tmp_path):
     assert float(done.stdout) == pytest.approx(0.8, abs=0.15)
 
 
+def test_no_page_has_a_table_of_the_terminal():
+    """A benchmark prints one above the README's table; both were pasted once."""
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md", *PAGES]
+    framed = [str(p.relative_to(ROOT)) for p in pages if "┏" in p.read_text(encoding="utf-8")]
+    assert framed == []
+
+
 def test_pages_are_reachable():
     text = "\n".join(p.read_text() for p in PAGES)
     trees = re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL)
