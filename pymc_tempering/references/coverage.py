@@ -49,7 +49,7 @@ class Search:
 
     @property
     def n_starts(self) -> int:
-        """Number of starts."""
+        """Number of starts; one in a mode's flank that led to another mode counts for both."""
         return sum(self.hits) + self.n_unfinished
 
     def statistics(self) -> dict[str, Any]:

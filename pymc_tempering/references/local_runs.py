@@ -70,7 +70,7 @@ BUDGETS = (
 a bend, it shows soon whether one helps; twice as many while it does. The first is for two or three
 rounds, which say how many succeed."""
 
-NEGLIGIBLE = 7.0
+NEEDLESS = 7.0
 """nats of mass below a bent shape at which a straight fit goes: fits of pieces of a ridge were kept
 since they are as good as the one that was bent. A thousandth, which what is wide covers."""
 
@@ -298,8 +298,8 @@ def _with_shapes(
         n_evaluations += _N_CHECKED
         if assessed is None:
             continue
-        of_others = known.explains(fit)
-        if assessed.variance <= MAX_VARIANCE if of_others else assessed.mass >= best - NEGLIGIBLE:
+        is_known, heavy_enough = known.explains(fit), assessed.mass >= best - NEEDLESS
+        if assessed.variance <= MAX_VARIANCE if is_known else heavy_enough:
             kept.append(shape)
             fits.append(fit)
     shaped = replace(found, anchor=combine_local_bases(fits), fits=tuple(fits), shapes=tuple(kept))

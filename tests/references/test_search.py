@@ -194,7 +194,7 @@ def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     target = SimpleNamespace(address=waves.address, dim=2)
     effort = Effort(400, 40_000)
     found = find_modes(target, np.zeros(2), rng, effort=effort)
-    # both sides of a saddle count, too
+    # a start in a mode's flank counts for the mode, and again for what it led to beyond
     assert 400 <= found.search.n_starts < 410
     assert len(found.search.hits) > 60
     assert 0 < found.search.hits.count(1) < 200
@@ -262,6 +262,7 @@ def test_prior_draws_lead_where_jitter_does_not(bimodal, rng):
     """From a start between far modes, with so few starts that jitter alone may miss one."""
     points = bimodal.modes[[1] * 8] + 0.2 * rng.standard_normal((8, 2))
     found = find_modes(bimodal, bimodal.modes[0], rng, prior_points=points, effort=Effort(9, 9000))
+    # more where a start in a flank led beyond, which counts again
     assert sum(found.search.hits) >= 9
     np.testing.assert_allclose(sorted(found.modes[:, 0]), sorted(bimodal.modes[:, 0]), atol=0.1)
 
