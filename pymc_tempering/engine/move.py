@@ -1,7 +1,7 @@
 """What every explorer is told and what it answers."""
 
 from dataclasses import astuple, dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = [
     "Explorer",
     "ExplorerSettings",
     "Move",
+    "packed_within",
 ]
 
 ACCEPTED, REJECTED, DIVERGENT, ZERO_DENSITY = 0, 1, 2, 3
@@ -154,3 +155,9 @@ class ExplorerSettings:
         """
         del reach
         return self
+
+
+@lru_cache(maxsize=32)
+def packed_within(settings: ExplorerSettings, reach: float) -> Explorer:
+    """Hand :meth:`ExplorerSettings.within` to compiled code; kept, as every block of scans asks."""
+    return settings.within(reach).packed

@@ -49,13 +49,18 @@ class Recorder:
                 self._declared.items(), self._shapes.values(), strict=True
             )
         }
-
-    def blank(self) -> dict[str, Any]:
-        """Every statistic, none known; for draws that have only some of them."""
-        return {
+        # arrays that a draw may put others in place of, and may not write into
+        self._blank: dict[str, Any] = {
             name: np.full(shape, self._declared[name].fill, self._declared[name].dtype)[()]
             for name, shape in self._shapes.items()
         }
+        for value in self._blank.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def blank(self) -> dict[str, Any]:
+        """Every statistic, none known; for draws that have only some of them."""
+        return dict(self._blank)
 
     def counted(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Those of the counters of :mod:`pymc_tempering.engine.tally` that the method records."""

@@ -13,7 +13,7 @@ from pymc_tempering.engine.ensembles.ladder_scans import (
 from pymc_tempering.engine.ensembles.swap import SWEEP
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.move import ExplorerSettings
+from pymc_tempering.engine.move import ExplorerSettings, packed_within
 from pymc_tempering.engine.path.climb import climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
@@ -195,7 +195,7 @@ class Ladder(Ensemble):
         scheme = self.swap_scheme if n > 2 else SWEEP
         rungs = Rungs(self.betas, self.replica_at, self.last_end, self.origin, scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
-        explorer = self.settings.within(self.path.reach).packed
+        explorer = packed_within(self.settings, self.path.reach)
         ladder_scans_of_tuples(
             tuple(self.path.view), tuple(explorer), tuple(rungs),
             tuple(self.replicas), tuple(adaptation), tuple(record), rng,

@@ -14,6 +14,7 @@ as arrays.
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,12 +214,12 @@ class BentGaussian:
             h.update(array.tobytes())
         return h.hexdigest()[:16]
 
-    @property
+    @cached_property
     def log_det_root(self) -> float:
         """Log determinant of the map from z to x, without its sign."""
         return float(np.linalg.slogdet(self.root)[1])
 
-    @property
+    @cached_property
     def dof(self) -> FloatArray:
         """Degrees of freedom of the coordinates of the terms, shape (D,); infinite for normal."""
         what, coefficients = self.terms
@@ -233,22 +234,32 @@ class BentGaussian:
         dof = self.dof[np.isfinite(self.dof)]
         return float(log_t_constant(dof).sum() - 0.5 * (self.dim - dof.size) * LOG_2PI)
 
+    @cached_property
+    def _factors(self) -> list[list[tuple[IntArray, IntArray, FloatArray]]]:
+        """Of each coordinate's mean and log scale: both factors of its terms, coefficients."""
+        what, coefficients = self.terms
+        mine = [
+            [(what[:, 0] == i) & (what[:, 1] == kind) for kind in (MEAN, SCALE)]
+            for i in range(self.dim)
+        ]
+        return [[(what[m, 2], what[m, 3], coefficients[m]) for m in both] for both in mine]
+
     def _sums(self, x: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
         """Sums q and s of a coordinate, shape (n,) each."""
-        what, coefficients = self.terms
-        sums = []
-        for kind in (MEAN, SCALE):
-            mine = (what[:, 0] == i) & (what[:, 1] == kind)
-            sums.append(products(x, *what[mine, 2:].T) @ coefficients[mine])
-        return sums[0], np.clip(sums[1], -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
+        mean, log_scale = (
+            products(x, first, second) @ coefficients if coefficients.size else np.zeros(len(x))
+            for first, second, coefficients in self._factors[i]
+        )
+        return mean, np.clip(log_scale, -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
 
     def from_base(self, y: FloatArray) -> FloatArray:
         """Map standard normal ``y`` to ``z``: (n, D) to (n, D)."""
         x = np.array(y, dtype=np.float64)
         dof = self.dof
         tail = np.isfinite(dof)
-        # by the lower side, where probabilities are small and not nearly one
-        x[:, tail] = -np.sign(x[:, tail]) * stdtrit(dof[tail], ndtr(-np.abs(x[:, tail])))
+        if tail.any():
+            # by the lower side, where probabilities are small and not nearly one
+            x[:, tail] = -np.sign(x[:, tail]) * stdtrit(dof[tail], ndtr(-np.abs(x[:, tail])))
         for i in range(self.dim):
             mean, log_scale = self._sums(x, i)
             x[:, i] = mean + np.exp(log_scale) * x[:, i]
