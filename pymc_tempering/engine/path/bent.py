@@ -126,9 +126,13 @@ def products(x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     >>> products(x, np.array([-1, 0, 0]), np.array([-1, -1, 1])).tolist()
     [[1.0, 2.0, 6.0]]
     """
-    # the last column is what an index of -1 takes
-    padded = np.column_stack([x, np.ones(len(x))])
+    padded = _padded(x)
     return np.asarray(padded[:, first] * padded[:, second])
+
+
+def _padded(x: FloatArray) -> FloatArray:
+    """Copy of x with ones in a last column, which an index of `NOTHING` takes: (n, D + 1)."""
+    return np.column_stack([x, np.ones(len(x))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,44 +239,51 @@ class BentGaussian:
         return float(log_t_constant(dof).sum() - 0.5 * (self.dim - dof.size) * LOG_2PI)
 
     @cached_property
-    def _factors(self) -> list[list[tuple[IntArray, IntArray, FloatArray]]]:
-        """Of each coordinate's mean and log scale: both factors of its terms, coefficients."""
+    def _factors(self) -> dict[tuple[int, int], tuple[IntArray, IntArray, FloatArray]]:
+        """By coordinate and kind, of those that have terms: both factors, and coefficients."""
         what, coefficients = self.terms
-        mine = [
-            [(what[:, 0] == i) & (what[:, 1] == kind) for kind in (MEAN, SCALE)]
-            for i in range(self.dim)
-        ]
-        return [[(what[m, 2], what[m, 3], coefficients[m]) for m in both] for both in mine]
+        factors = {}
+        for i, kind in np.unique(what[:, :2], axis=0).tolist():
+            mine = (what[:, 0] == i) & (what[:, 1] == kind)
+            factors[i, kind] = what[mine, 2], what[mine, 3], coefficients[mine]
+        return factors
 
-    def _sums(self, x: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
-        """Sums q and s of a coordinate, shape (n,) each."""
-        mean, log_scale = (
-            products(x, first, second) @ coefficients if coefficients.size else np.zeros(len(x))
-            for first, second, coefficients in self._factors[i]
-        )
-        return mean, np.clip(log_scale, -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
+    def _sum(self, padded: FloatArray, i: int, kind: int) -> FloatArray | None:
+        """Sum of a coordinate's terms of a kind, shape (n,); None where it has none."""
+        if (factors := self._factors.get((i, kind))) is None:
+            return None
+        first, second, coefficients = factors
+        total = (padded[:, first] * padded[:, second]) @ coefficients
+        return total if kind == MEAN else np.clip(total, -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
 
     def from_base(self, y: FloatArray) -> FloatArray:
         """Map standard normal ``y`` to ``z``: (n, D) to (n, D)."""
-        x = np.array(y, dtype=np.float64)
+        padded = _padded(y)
+        x = padded[:, :-1]
         dof = self.dof
         tail = np.isfinite(dof)
         if tail.any():
             # by the lower side, where probabilities are small and not nearly one
             x[:, tail] = -np.sign(x[:, tail]) * stdtrit(dof[tail], ndtr(-np.abs(x[:, tail])))
         for i in range(self.dim):
-            mean, log_scale = self._sums(x, i)
-            x[:, i] = mean + np.exp(log_scale) * x[:, i]
+            mean, log_scale = (self._sum(padded, i, kind) for kind in (MEAN, SCALE))
+            if log_scale is not None:
+                x[:, i] *= np.exp(log_scale)
+            if mean is not None:
+                x[:, i] += mean
         return np.asarray(self.mean + np.linalg.solve(self.root, x.T).T)
 
     def _residuals(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Independent ``r`` of ``z`` (n, D), and the log determinant of the map, shape (n,)."""
-        x = (z - self.mean) @ self.root.T
-        r, log_det = np.empty_like(x), np.full(len(x), self.log_det_root)
+        padded = _padded((z - self.mean) @ self.root.T)
+        r, log_det = padded[:, :-1].copy(), np.full(len(padded), self.log_det_root)
         for i in range(self.dim):
-            mean, log_scale = self._sums(x, i)
-            r[:, i] = (x[:, i] - mean) * np.exp(-log_scale)
-            log_det -= log_scale
+            mean, log_scale = (self._sum(padded, i, kind) for kind in (MEAN, SCALE))
+            if mean is not None:
+                r[:, i] -= mean
+            if log_scale is not None:
+                r[:, i] *= np.exp(-log_scale)
+                log_det -= log_scale
         return r, log_det
 
     def to_base(self, z: FloatArray) -> FloatArray:

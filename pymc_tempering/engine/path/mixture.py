@@ -283,6 +283,12 @@ class Mixture:
         parts = self.log_parts(z, coordinates)
         return np.exp(parts - logsumexp(parts, axis=-1, keepdims=True))
 
+    @cached_property
+    def _up_to(self) -> FloatArray:
+        """Probabilities of the components and those before them, the defensive one first."""
+        up_to = np.cumsum([self.share, *(1.0 - self.share) * self.weights])
+        return np.asarray(up_to / up_to[-1])
+
     def draw(
         self, n: int, coordinates: Coordinates, rng: np.random.Generator
     ) -> tuple[FloatArray, IntArray]:
@@ -290,8 +296,7 @@ class Mixture:
 
         The defensive component is 0.
         """
-        shares = np.concatenate([[self.share], (1.0 - self.share) * self.weights])
-        component = rng.choice(shares.size, n, p=shares / shares.sum())
+        component = self._up_to.searchsorted(rng.random(n), side="right")
         noise = rng.standard_normal((n, self.dim))
         stretch = np.sqrt(self.dof / rng.chisquare(self.dof, n))
         z = coordinates.from_base(stretch[:, None] * noise)
