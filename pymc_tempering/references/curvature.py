@@ -13,7 +13,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Curvature", "curvature_at"]
+__all__ = ["MOST_DIM", "WORTH_ALL", "Curvature", "curvature_at"]
 
 # nats by which the density falls over a step: far above rounding, and no further than the mode
 _FALL = 0.05
@@ -26,6 +26,13 @@ _LONGEST = 100.0
 # least curvature in units of the steps, of which it is about 0.1 where nothing is flat
 _LEAST_CURVATURE = 1e-4
 _SADDLE = 1e-2
+
+MOST_DIM = 1000
+"""Beyond it a fit is diagonal: a dense one takes 8 MB, and an evaluation a millisecond."""
+
+WORTH_ALL = 1.0
+"""nats of Kullback-Leibler divergence from the Gaussian that a diagonal fit leaves, above which one
+in more than 200 dimensions is dense, too."""
 
 
 @compiled(borrows=True, inside=True)
@@ -94,14 +101,28 @@ def _second_differences(
     return n_gradients
 
 
+def _wants_all(precision: FloatArray) -> bool:
+    """Whether all entries of a precision are worth a dense map, or those of its diagonal do."""
+    dim = len(precision)
+    if not MAX_FULL_RANK_DIM < dim <= MOST_DIM:
+        return 1 < dim <= MAX_FULL_RANK_DIM
+    eigenvalues = np.linalg.eigvalsh(precision)
+    # at a saddle they say where down is
+    if eigenvalues[0] <= 0.0:
+        return True
+    loss = 0.5 * (np.log(np.diagonal(precision)).sum() - np.log(eigenvalues).sum())
+    return bool(loss > WORTH_ALL)
+
+
 class Curvature(NamedTuple):
     """What differences of gradients say about a point.
 
     Attributes
     ----------
     base : GaussianBase
-        With the point as mean. Diagonal above 200 dimensions, with the precisions of a mean-field
-        fit. Directions of negative curvature, as at a saddle, have the absolute value.
+        With the point as mean. Above 200 dimensions diagonal where that is nearly as good, with
+        the precisions of a mean-field fit, and above 1000 always. Directions of negative curvature,
+        as at a saddle, have the absolute value.
     is_maximum : bool
         Whether there is no direction of negative curvature.
     gain : float
@@ -149,13 +170,14 @@ def curvature_at(
     )  # fmt: skip
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
-    if not 1 < z.size <= MAX_FULL_RANK_DIM:
-        eigenvalues = np.diagonal(precision) * steps**2
+    scaled = precision * np.outer(steps, steps)
+    scaled = 0.5 * (scaled + scaled.T)
+    if not _wants_all(scaled):
+        eigenvalues = np.diagonal(scaled)
         sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
         base, along = GaussianBase(z, steps / np.sqrt(sizes)), slope
     else:
-        scaled = precision * np.outer(steps, steps)
-        eigenvalues, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
+        eigenvalues, vectors = np.linalg.eigh(scaled)
         sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
         root = steps[:, None] * (vectors / np.sqrt(sizes))
         # the triangular factor of root root' without squaring its condition number

@@ -20,7 +20,8 @@ from pymc_tempering.types import BoolArray, FloatArray
 __all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
 
 MAX_FULL_RANK_DIM = 200
-"""Above this dimension a dense map costs more than the density it serves."""
+"""Above this dimension a dense map may cost more than the density it serves, and so many draws as a
+regression takes are dear."""
 
 MOST_ITERATIONS = 60
 """Of the first phase, which ends when the ELBO no longer rises."""
@@ -55,7 +56,7 @@ def fit_gaussian(
     density : Density
         The target's compiled log density and gradient.
     start : GaussianBase
-        Near a mode, and not too wide.
+        Near a mode, and not too wide; of a dense one above 200 dimensions the diagonal.
     rng : numpy.random.Generator
     most : float
         Gradients, after which the fit stays as it is.
@@ -72,6 +73,8 @@ def fit_gaussian(
     mean, scale = np.array(start.mean), np.array(start.scale)
     if full and start.is_diagonal:
         scale = np.diag(scale)
+    elif not full and not start.is_diagonal:
+        scale = start.standard_deviation
     elbos: list[float] = []
     n_gradients = n_settled = 0
     while n_settled < _N_AVERAGED:

@@ -1,9 +1,41 @@
 """A Gaussian from curvature: exact for Gaussians of any scales, and at edges and saddles."""
 
+import math
+from types import SimpleNamespace
+
+import numba
 import numpy as np
 import pytest
 
 from pymc_tempering.references.curvature import curvature_at
+from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
+from tests.references.conftest import SIGNATURE
+
+MANY = MAX_FULL_RANK_DIM + 20
+
+
+def chain_of(correlation):
+    """Density of a chain of many normals of unequal scale whose neighbours are correlated."""
+    left = 1.0 - correlation**2
+
+    @numba.cfunc(SIGNATURE)
+    def density(z_pointer, grad_pointer):
+        z, grad = numba.carray(z_pointer, MANY), numba.carray(grad_pointer, MANY)
+        total, before = 0.0, 0.0
+        for i in range(MANY):
+            grad[i] = 0.0
+        for i in range(MANY):
+            sd = 1.0 + 0.1 * i
+            x = z[i] / sd
+            step, variance = (x - correlation * before, left) if i else (x, 1.0)
+            total -= 0.5 * step * step / variance + math.log(sd)
+            grad[i] -= step / variance / sd
+            if i:
+                grad[i - 1] += correlation * step / variance / (1.0 + 0.1 * (i - 1))
+            before = x
+        return total
+
+    return density
 
 
 @pytest.mark.parametrize("units", [1e-3, 1.0, 1e4])
@@ -54,3 +86,20 @@ def test_gain_is_how_far_below_the_maximum_a_slope_is(gaussian):
     beside = gaussian.mean + np.array([0.4, -1.0, 3.0])
     below = 0.5 * (beside - gaussian.mean) @ np.linalg.solve(gaussian.cov, beside - gaussian.mean)
     assert np.isclose(curvature_at(gaussian, beside, np.ones(3)).gain, below, rtol=1e-4)
+
+
+@pytest.mark.parametrize("correlation", [0.6, 0.05])
+def test_in_many_dimensions_dense_where_much_is_gained(correlation):
+    """A diagonal fit leaves (D - 1) log(1 + r^2) / 2 nats or so: 34, and a quarter of one."""
+    density = chain_of(correlation)
+    base, is_maximum, *_ = curvature_at(
+        SimpleNamespace(address=density.address, dim=MANY), np.zeros(MANY), np.ones(MANY)
+    )
+    i, sd = np.arange(MANY), 1.0 + 0.1 * np.arange(MANY)
+    cov = np.outer(sd, sd) * correlation ** np.abs(i[:, None] - i)
+    assert is_maximum
+    assert base.is_diagonal == (correlation < 0.1)
+    if base.is_diagonal:
+        np.testing.assert_allclose(base.scale, np.linalg.inv(cov).diagonal() ** -0.5, rtol=1e-3)
+    else:
+        np.testing.assert_allclose(base.covariance, cov, rtol=1e-3, atol=1e-3)

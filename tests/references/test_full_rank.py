@@ -91,6 +91,14 @@ def test_diagonal_in_high_dimension(rng):
     assert -2.0 < evaluate_elbo(wide, base, rng).value < 0.0
 
 
+def test_a_dense_start_in_high_dimension_is_taken_by_its_diagonal():
+    wide = SimpleNamespace(address=wide_density.address, dim=WIDE_DIM)
+    dense = GaussianBase(np.zeros(WIDE_DIM), 0.5 * np.eye(WIDE_DIM))
+    diagonal = GaussianBase(dense.mean, dense.standard_deviation)
+    fits = [fit_gaussian(wide, start, np.random.default_rng(0)) for start in (dense, diagonal)]
+    assert fits[0] == fits[1]
+
+
 def test_draws_outside_the_support_push_back_into_it(edge, rng):
     """Half of the first draws are beyond the edge. The bound is near tight for all bases between
     N(0, I), two thirds of which is outside, and one well inside.
