@@ -28,7 +28,7 @@ from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "LocalDensity",
-           "Mixture", "log_mixture", "no_components"]  # fmt: skip
+           "Mixture", "log_mixture", "no_components", "widest"]  # fmt: skip
 
 type LocalDensity = GaussianBase | BentGaussian
 """What a mixture knows of a mode."""
@@ -55,6 +55,8 @@ class Components(NamedTuple):
     roots : ndarray of shape (K, D, D)
         To coordinates in which a component is N(0, I), or bent. Lower triangular for those that
         are not: inverses of the Cholesky factors of the covariances.
+    begins : ndarray of int, shape (K, D)
+        Column of the first entry of each row of the roots that is not zero, at most the diagonal.
     what : ndarray of int, shape (T, 4)
     coefficients : ndarray of shape (T,)
         See :class:`pymc_tempering.engine.path.bent.Terms`; of all components, one after the other.
@@ -67,6 +69,7 @@ class Components(NamedTuple):
     log_scales: FloatArray
     means: FloatArray
     roots: FloatArray
+    begins: IntArray
     what: IntArray
     coefficients: FloatArray
     ends: IntArray
@@ -76,9 +79,20 @@ class Components(NamedTuple):
 def no_components(dim: int) -> Components:
     """Of a path whose reference is no mixture."""
     return Components(
-        np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), *NO_TERMS, np.zeros(1, np.int64),
-        np.inf,
+        np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), np.empty((0, dim), np.int64),
+        *NO_TERMS, np.zeros(1, np.int64), np.inf,
     )  # fmt: skip
+
+
+def widest(components: Components) -> float:
+    """Largest standard deviation of a local fit in the coordinates, at most 1."""
+    least = [
+        np.abs(np.diagonal(root)).min()
+        if _is_diagonal(root)
+        else np.linalg.svd(root, compute_uv=False)[-1]
+        for root in components.roots
+    ]
+    return float(min(1.0, 1.0 / min(least)))
 
 
 @compiled
@@ -100,7 +114,7 @@ def _log_component(
         return log_density if log_density >= floor else -np.inf
     for i in range(u.shape[0]):
         total = 0.0
-        for j in range(i + 1):
+        for j in range(components.begins[k, i], i + 1):
             total += components.roots[k, i, j] * (u[j] - components.means[k, j])
         pull[i] = -total
         log_density -= 0.5 * total * total
@@ -151,7 +165,7 @@ def log_mixture(
         for i in range(dim):
             residual[i] += weight * u[i]
             force = weight * pull[i]
-            for j in range(dim if bent else i + 1):
+            for j in range(components.begins[k, i], dim if bent else i + 1):
                 residual[j] += components.roots[k, i, j] * force
     for i in range(dim):
         residual[i] /= total
@@ -244,18 +258,12 @@ class Mixture:
             np.concatenate([[defensive], log_scales + constants]),
             np.ascontiguousarray(means),
             roots,
+            np.minimum((roots != 0.0).argmax(axis=2), np.arange(self.dim)),
             np.concatenate([each.what for each in terms]),
             np.concatenate([each.coefficients for each in terms]),
             np.cumsum([0, *(len(each.what) for each in terms)]),
             self.dof,
         )
-
-    def reach(self, coordinates: Coordinates) -> float:
-        """Largest standard deviation of a local fit in the coordinates, at most 1."""
-        least = [
-            np.linalg.svd(r, compute_uv=False)[-1] for r in self.in_coordinates(coordinates).roots
-        ]
-        return float(min(1.0, 1.0 / min(least)))
 
     def log_parts(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
         """Log densities of the weighted components, the defensive one first: (n, D) to (n, K + 1).
@@ -307,10 +315,16 @@ class Mixture:
         return z, component
 
 
+def _is_diagonal(matrix: FloatArray) -> bool:
+    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
+
+
 def _root_in(fit: LocalDensity, matrix: FloatArray) -> FloatArray:
     """Return a fit's root in the coordinates of a matrix."""
     if isinstance(fit, BentGaussian):
         return fit.root @ matrix
+    if fit.is_diagonal and _is_diagonal(matrix):
+        return np.asarray(matrix / fit.scale[:, None])
     if fit.is_diagonal:
         return _lower_root(matrix / fit.scale[:, None])
     return _lower_root(solve_triangular(fit.scale, matrix, lower=True, check_finite=False))

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.mixture import Mixture, no_components
+from pymc_tempering.engine.path.mixture import Mixture, no_components, widest
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -107,7 +107,7 @@ class TemperedPath:
     @cached_property
     def reach(self) -> float:
         """Largest standard deviation of what is known of a mode, in the coordinates; at most 1."""
-        return 1.0 if self.mixture is None else self.mixture.reach(self.coordinates)
+        return 1.0 if self.mixture is None else widest(self.view.components)
 
     @property
     def base(self) -> GaussianBase:

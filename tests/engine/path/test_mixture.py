@@ -12,9 +12,10 @@ from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.bent import MEAN, BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.mixture import Mixture, log_mixture
+from pymc_tempering.engine.path.mixture import Mixture, log_mixture, widest
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -90,6 +91,40 @@ def test_density_in_low_rank_coordinates(rng):
     replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
     expected = target.log_density(z) - mixture.log_density(z, coordinates)
     np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_rows_of_roots_begin_where_they_are_not_zero(rng):
+    """Two blocks of three coordinates, six on their own, and a bend between blocks."""
+    blocks = np.kron(np.eye(2), np.array([[0.7, 0.0, 0.0], [-0.4, 1.2, 0.0], [0.9, 0.3, 0.5]]))
+    upper = np.kron(np.eye(2), np.array([[1.5, 0.3, -0.2], [0.0, 0.8, 0.6], [0.0, 0.0, 1.1]]))
+    bend = Terms(np.array([[4, MEAN, 0, 1]]), np.array([0.4]))
+    mean = rng.normal(size=6)
+    fits = (
+        GaussianBase(mean, blocks),
+        GaussianBase(mean + 0.5, np.exp(0.5 * rng.normal(size=6))),
+        BentGaussian(mean - 0.5, upper, bend),
+    )
+    mixture = Mixture(fits, np.array([0.3, 0.5, 0.2]))
+    coordinates = Coordinates.of(GaussianBase(mean, np.linspace(0.8, 2.5, 6)))
+    components = mixture.in_coordinates(coordinates)
+    assert components.begins.tolist() == [[0, 0, 0, 3, 3, 3], [*range(6)], [0, 1, 2, 3, 4, 5]]
+    exact = [fit.root if isinstance(fit, BentGaussian) else np.linalg.inv(fit.scale)
+             if not fit.is_diagonal else np.diag(1.0 / fit.scale) for fit in fits]  # fmt: skip
+    least = [np.linalg.svd(root @ coordinates.matrix, compute_uv=False)[-1] for root in exact]
+    assert np.isclose(widest(components), min(1.0, 1.0 / min(least)))
+    target = testing.scaled_normal(dim=6, sd=0.7)
+    z, _ = mixture.draw(40, coordinates, rng)
+    u = coordinates.to_base(z)
+    replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, u)
+    expected = target.log_density(z) - mixture.log_density(z, coordinates)
+    np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
+    for i in range(6):
+        h = 1e-5 * np.eye(6)[i]
+        up, down = (mixture.log_density(coordinates.from_base(u + s * h), coordinates)
+                    for s in (1, -1))  # fmt: skip
+        np.testing.assert_allclose(
+            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-5, atol=1e-5
+        )
 
 
 def test_it_covers_what_lies_many_standard_deviations_out(rng):
