@@ -1,10 +1,17 @@
-"""Mass around a mode that is far wider than its fit: a slab about a spike, at the same place.
+"""Mass that is far wider than a mode's fit, and has no maximum of its own.
+
+A slab about a spike is at the same place.
 
 Ascents end at the spike from wherever they start, and its Gaussian fits it perfectly. But under
 Gaussians of the same shape and growing width the mean log density falls by half the dimension for
 each unit of the squared width where that is all there is, and far less where there is more: there
 the ELBO has a second maximum. Being a mean of logs, it has none of the variance that importance
 weights of such draws have in many dimensions.
+
+In many dimensions a wide mode may be hidden at a distance, too: a narrower one, of `r` times its
+scale and `d` of its scales away, has the higher density at its centre where ``D log(1 / r)``
+exceeds ``d^2 / (2 r^2)``, and then all ascents leave it. What no fit explains is seen where starts
+are drawn, and it has an ELBO.
 """
 
 from collections.abc import Sequence
@@ -26,6 +33,13 @@ WIDTHS = 2.0 ** np.arange(9)
 MOST_FITS = 4
 """Fits that are looked around, those of most mass."""
 
+LEAST_DIM = 25
+"""Below it nothing is hidden three of its scales away: at the worst ratio of scales that takes 2.7
+dimensions (``e``) for each squared one."""
+
+NEARBY = 2.0 ** np.arange(-3, 3)
+"""Multiples of the scales of starts at which hidden mass is looked for."""
+
 UNEXPLAINED = 1.0
 """nats by which the log density exceeds that of all fits, in the middle of the new fit's draws."""
 
@@ -39,8 +53,9 @@ def find_halos(
     negligible: float,
     rng: np.random.Generator,
     most: float = np.inf,
+    starts: GaussianBase | None = None,
 ) -> tuple[list[LocalFit], int]:
-    """Look for wide mass around the best fits.
+    """Look for wide mass around the best fits, and where starts are drawn.
 
     Parameters
     ----------
@@ -53,6 +68,8 @@ def find_halos(
     rng : numpy.random.Generator
     most : float
         Gradients; with too few it is not looked any further.
+    starts : GaussianBase, optional
+        Starts that depend on nothing, around the first.
 
     Returns
     -------
@@ -72,16 +89,24 @@ def find_halos(
     halos: list[LocalFit] = []
     n_gradients = 0
     best = max(fit.mass for fit in fits)
-    for fit in fits[:MOST_FITS]:
-        left = most - n_gradients - _N_DRAWS_EACH * WIDTHS.size - N_DRAWS - _N_LOOKED_AT
+    looks = [(fit.base, WIDTHS, False) for fit in fits[:MOST_FITS]]
+    if starts is not None and starts.dim >= LEAST_DIM:
+        looks.append((starts, NEARBY, True))
+    for around, widths, of_starts in looks:
+        left = most - n_gradients - _N_DRAWS_EACH * widths.size - N_DRAWS - 2 * _N_LOOKED_AT
         if left < 0:
             break
-        elbos = [_elbo(density, fit.base, width, rng) for width in WIDTHS]
-        n_gradients += _N_DRAWS_EACH * WIDTHS.size
-        top = _second_maximum(elbos)
-        if top is None or elbos[top] < best - negligible - fit.base.dim:
+        elbos = [_elbo(density, around, width, rng) for width in widths]
+        n_gradients += _N_DRAWS_EACH * widths.size
+        top = int(np.argmax(elbos)) if of_starts else _second_maximum(elbos)
+        if top is None or elbos[top] < best - negligible - around.dim:
             continue
-        base, n_fit = fit_gaussian(density, _widened(fit.base, WIDTHS[top]), rng, left)
+        first = _widened(around, widths[top])
+        if of_starts:
+            n_gradients += _N_LOOKED_AT
+            if _unexplained(density, first, [*fits, *halos], rng) <= UNEXPLAINED:
+                continue
+        base, n_fit = fit_gaussian(density, first, rng, left)
         halo = assess(density, base, 0, rng)
         n_gradients += n_fit + N_DRAWS
         if halo is None or halo.mass < best - negligible:

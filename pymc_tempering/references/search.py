@@ -34,7 +34,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
 
-
 SELDOM = 10
 """Starts that led to a mode, below which one as likely may have none; more than chance says, since
 a third of the starts are around the first."""
@@ -293,7 +292,8 @@ class _Searcher:
         spent = self._n_looked + self._n_images + self._shapes.n_gradients
         if self._effort.n_starts > 1:
             left = self._effort.most - spent
-            halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng, left)
+            starts = GaussianBase(self._start, self._units)
+            halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng, left, starts)
             fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
             spent += n_halos
         best = max(fit.elbo for fit in fits)

@@ -25,6 +25,15 @@ spike_and_slab = two_gaussians(
 TARGET = SimpleNamespace(dim=DIM, address=spike_and_slab.address)
 CENTRE = np.eye(1, DIM)[0] * OFFSET
 
+MANY, AWAY = 40, 3.5
+# 0.3 N(0, I) + 0.7 N((3.5, 0, ...), 0.6^2 I)
+hidden = two_gaussians(
+    np.log([0.3, 0.7]),
+    np.array([[0.0] * MANY, [AWAY] + [0.0] * (MANY - 1)]),
+    np.array([[1.0] * MANY, [0.6] * MANY]),
+)
+HIDDEN = SimpleNamespace(dim=MANY, address=hidden.address)
+
 
 def test_a_search_fits_the_slab_as_well(rng):
     """Every start ends in the spike; an ELBO of the slab is log 0.2 but for what the spike adds."""
@@ -36,6 +45,34 @@ def test_a_search_fits_the_slab_as_well(rng):
     assert slab.log_zeta == pytest.approx(math.log(LIGHT), abs=0.05)
     np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.1)
     np.testing.assert_allclose(slab.mean, 0.0, atol=0.2)
+
+
+def test_a_wide_mode_without_a_maximum_is_found_beside_a_narrow_one(rng):
+    """Where it is highest the narrow one is higher by 4 nats, and each start ends in that."""
+    search = find_modes(HIDDEN, np.full(MANY, 0.2), rng)
+    narrow, wide = sorted(search.fits, key=lambda fit: fit.mean[0], reverse=True)
+    assert len(search.search.hits) == 1
+    np.testing.assert_allclose(narrow.mean[0], AWAY, atol=0.1)
+    assert narrow.log_zeta == pytest.approx(math.log(0.7), abs=0.02)
+    # what the wide one's draws have of the narrow one's density raises its ELBO a little
+    assert wide.log_zeta == pytest.approx(math.log(0.3), abs=0.1)
+    np.testing.assert_allclose(wide.mean, 0.0, atol=0.3)
+    np.testing.assert_allclose(wide.standard_deviation, 1.0, rtol=0.15)
+
+
+def test_what_is_explained_where_starts_are_is_no_mode(rng):
+    """Neither fit is made again, and next to the narrow one alone there is nothing."""
+    fits = [
+        assess(HIDDEN, GaussianBase(AWAY * np.eye(1, MANY)[0], np.full(MANY, 0.6)), 1, rng),
+        assess(HIDDEN, GaussianBase(np.zeros(MANY), np.ones(MANY)), 1, rng),
+    ]
+    starts = GaussianBase(np.full(MANY, 0.2), np.ones(MANY))
+    assert find_halos(HIDDEN, fits, NEGLIGIBLE, rng, starts=starts)[0] == []
+    [found], _ = find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=starts)
+    assert abs(found.base.mean[0]) < 0.3
+    assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng)[0] == []
+    far = GaussianBase(np.full(MANY, 9.0), np.ones(MANY))
+    assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=far)[0] == []
 
 
 def test_a_halo_without_mass_is_left_out(rng):
