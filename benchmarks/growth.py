@@ -42,11 +42,16 @@ def target(name, dim):
     return model
 
 
+def correlated(x, dim, correlation):
+    """Normalised log density of a Gaussian whose neighbours are correlated."""
+    left = 1.0 - correlation**2
+    steps = ((x[1:] - correlation * x[:-1]) ** 2).sum() / left
+    return -0.5 * (x[0] ** 2 + steps + (dim - 1) * np.log(left) + dim * LOG_2PI)
+
+
 def _log_density(name, x, dim):
     if name == "correlated":
-        left = 1.0 - CORRELATION**2
-        steps = ((x[1:] - CORRELATION * x[:-1]) ** 2).sum() / left
-        return -0.5 * (x[0] ** 2 + steps + (dim - 1) * np.log(left) + dim * LOG_2PI)
+        return correlated(x, dim, CORRELATION)
     rest = (x[1:] ** 2).sum()
     modes = [
         -0.5 * (((x[0] - centre) ** 2 + rest) / sd**2 + dim * (LOG_2PI + 2.0 * np.log(sd)))
