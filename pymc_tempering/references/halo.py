@@ -25,7 +25,7 @@ from pymc_tempering.references.elbo import delta_at, evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.local import N_DRAWS, LocalFit, assess
 
-__all__ = ["WIDTHS", "find_halos", "one_place"]
+__all__ = ["LEAST_DIM", "NEARBY", "WIDTHS", "find_halos", "hides_one", "one_place"]
 
 WIDTHS = 2.0 ** np.arange(9)
 """Multiples of the fit's scale that are looked at."""
@@ -129,6 +129,26 @@ def one_place(fits: Sequence[GaussianBase]) -> bool:
     widest = max(fits, key=lambda fit: fit.log_det_scale)
     means = np.array([fit.mean for fit in fits])
     return bool((np.abs(means - widest.mean) <= widest.standard_deviation).all())
+
+
+def hides_one(fits: Sequence[GaussianBase]) -> bool:
+    """Tell whether a fit has no maximum of its own, as another is higher at its centre.
+
+    Only in many dimensions, where a place says nothing of a mass. Bends are not looked at.
+
+    Examples
+    --------
+    >>> wide = GaussianBase(np.zeros(300), np.ones(300), -0.7)
+    >>> beside = [GaussianBase(3.5 * np.eye(300)[0], np.full(300, sd), -0.7) for sd in (0.9, 1.0)]
+    >>> hides_one([wide, beside[0]]), hides_one([wide, beside[1]])
+    (True, False)
+    """
+    if fits[0].dim < LEAST_DIM:
+        return False
+    means = np.array([fit.mean for fit in fits])
+    # one row for each centre
+    log_density = np.stack([(fit.log_zeta or 0.0) + fit.log_density(means) for fit in fits], axis=1)
+    return bool((log_density.argmax(axis=1) != np.arange(len(fits))).any())
 
 
 def _widened(base: GaussianBase, width: float) -> GaussianBase:

@@ -18,7 +18,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.references.halo import one_place
+from pymc_tempering.references.halo import hides_one, one_place
 from pymc_tempering.references.local_runs import MAX_BENT_VARIANCE
 from pymc_tempering.references.mixture import (
     first_mixture,
@@ -158,11 +158,14 @@ class ReferenceChoice(Stateful):
 
     @property
     def mixture_at_start(self) -> Mixture | None:
-        """What the chain starts from: one place is all that a wide Gaussian knows, too."""
+        """What the chain starts from: one place is all that a wide Gaussian knows, too.
+
+        Between it and modes of which one hides another there is a transition of first order.
+        """
         if self.first is None or self.rule == "mixture":
             return self.first
         good = self.first.is_bent if self.rule == "bent" else self.rule == "measured"
-        return self.first if good and one_place(self.fits) else None
+        return self.first if good and (one_place(self.fits) or hides_one(self.fits)) else None
 
     def statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Statistics of a draw, by name."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.halo import find_halos, one_place
+from pymc_tempering.references.halo import find_halos, hides_one, one_place
 from pymc_tempering.references.local import assess
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT
 from pymc_tempering.references.search import NEGLIGIBLE, find_modes
@@ -112,3 +112,16 @@ def test_fits_of_one_place_start_from_their_mixture():
     assert settled_rule("measured", [spike, beside], CURVED) == "measured"
     assert settled_rule("mixture", [spike], CURVED) == "mixture"
     assert ReferenceChoice("bent", [spike]).mixture_at_start is None
+
+
+def test_a_hidden_mode_and_what_hides_it_start_from_their_mixture():
+    """A wide Gaussian around both meets a transition of first order between them."""
+    wide = GaussianBase(np.zeros(MANY), np.ones(MANY), math.log(0.3))
+    for away, hidden in ((AWAY, True), (2.0 * AWAY, False)):
+        narrow = GaussianBase(away * np.eye(1, MANY)[0], np.full(MANY, 0.6), math.log(0.7))
+        choice = ReferenceChoice("measured", [wide, narrow])
+        assert hides_one([wide, narrow]) == hides_one([narrow, wide]) == hidden
+        assert (choice.mixture_at_start is not None) == hidden
+    few = [GaussianBase(fit.mean[:9], fit.scale[:9], fit.log_zeta) for fit in (wide, narrow)]
+    assert not hides_one(few)
+    assert not hides_one([wide])
