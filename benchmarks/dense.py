@@ -39,7 +39,7 @@ def loss(dim, correlation):
 
 
 def row(made, seed):
-    """Error, reported error, gradients of tuning and draws in thousands, CPU seconds."""
+    """Error, reported error, gradients in thousands with those of the search, CPU seconds."""
     started = time.process_time()
     estimate = pm_temper.estimate_logz(made, random_seed=seed, **QUIET)
     seconds = time.process_time() - started

@@ -23,7 +23,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.local import N_DRAWS, LocalFit, assess
+from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess
 
 __all__ = ["LEAST_DIM", "NEARBY", "WIDTHS", "find_halos", "hides_one", "one_place"]
 
@@ -69,7 +69,7 @@ def find_halos(
     most : float
         Gradients; with too few it is not looked any further.
     starts : GaussianBase, optional
-        Starts that depend on nothing, around the first.
+        Starts that depend on nothing, around the first; looked at where the best fits are good.
 
     Returns
     -------
@@ -90,7 +90,9 @@ def find_halos(
     n_gradients = 0
     best = max(fit.mass for fit in fits)
     looks = [(fit.base, WIDTHS, False) for fit in fits[:MOST_FITS]]
-    if starts is not None and starts.dim >= LEAST_DIM:
+    # what a poor fit leaves unexplained is of its own mode, as a funnel's
+    are_good = all(fit.variance <= GAUSSIAN for fit in fits[:MOST_FITS])
+    if starts is not None and starts.dim >= LEAST_DIM and are_good:
         looks.append((starts, NEARBY, True))
     for around, widths, of_starts in looks:
         left = most - n_gradients - _N_DRAWS_EACH * widths.size - N_DRAWS - 2 * _N_LOOKED_AT

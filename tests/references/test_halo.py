@@ -71,6 +71,9 @@ def test_what_is_explained_where_starts_are_is_no_mode(rng):
     [found], _ = find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=starts)
     assert abs(found.base.mean[0]) < 0.3
     assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng)[0] == []
+    # a poor fit leaves some of its own mode unexplained
+    poor = fits[0]._replace(variance=1.0)
+    assert find_halos(HIDDEN, [poor], NEGLIGIBLE, rng, starts=starts)[0] == []
     far = GaussianBase(np.full(MANY, 9.0), np.ones(MANY))
     assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=far)[0] == []
 
