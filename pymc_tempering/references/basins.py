@@ -92,6 +92,10 @@ class Basins:
         self.n_gradients = 0
         self.n_lost = 0
 
+    def heights(self) -> FloatArray:
+        """Log densities at the modes, in nats."""
+        return np.array([basin.value for basin in self.known if basin.is_mode])
+
     def add_images(
         self, i: int, starts: FloatArray, found: Ascents, coordinates: Coordinates
     ) -> None:

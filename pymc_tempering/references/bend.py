@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import kurtosis
 
 from pymc_tempering.engine.path.bent import (
     MEAN,
@@ -40,6 +41,7 @@ _TOGETHER = 4
 _DRAWS_PER_TERM = 10.0
 _NEWTON_STEPS = 12
 _HALVINGS = 8
+_CONVERGED = 1e-6
 _MOST_LOG_RATIO = 12.0
 _TINY = 1e-12
 
@@ -124,11 +126,15 @@ def _sorted(rows: Sequence[_Row]) -> Terms:
 
 
 def _tails(y: FloatArray, n_independent: float) -> dict[int, tuple[float, float, float]]:
-    """Degrees of freedom, location and log scale, by coordinate, where y (n, D) has heavy tails."""
-    found = student_fits(y)
+    """Degrees of freedom, location and log scale, by coordinate, where y (n, D) has heavy tails.
+
+    A t that is so much more likely has about `_SIGMAS` standard errors of excess kurtosis.
+    """
+    able = np.flatnonzero(kurtosis(y) > np.sqrt(24.0 / n_independent))
+    found = student_fits(y[:, able])
     heavy = found.gain * n_independent > 0.5 * _SIGMAS**2
     return {
-        int(i): (float(found.dof[i]), float(found.location[i]), float(np.log(found.scale[i])))
+        int(able[i]): (float(found.dof[i]), float(found.location[i]), float(np.log(found.scale[i])))
         for i in np.flatnonzero(heavy)
     }
 
@@ -279,6 +285,8 @@ def _log_scale_coefficients(
 ) -> FloatArray:
     """Most likely coefficients of the logarithm of a normal's scale, by damped Fisher scoring."""
     squares = residual**2
+    if design.shape[1] == 1:
+        return np.array([0.5 * np.log(squares.mean() + _TINY)])
     information = 2.0 * design.T @ design + 1e-3 * np.eye(design.shape[1])
 
     def loss(coefficients: FloatArray) -> float:
@@ -290,7 +298,10 @@ def _log_scale_coefficients(
         log_scale = np.clip(design @ coefficients, -50.0, 50.0)
         score = design.T @ (squares * np.exp(-2.0 * log_scale) - 1.0)
         step = np.linalg.solve(information, score)
-        step *= min(1.0, 1.5 / max(np.abs(design @ step).max(), _TINY))
+        largest = np.abs(design @ step).max()
+        if largest < _CONVERGED:
+            return coefficients
+        step *= min(1.0, 1.5 / largest)
         for _ in range(_HALVINGS):
             if (value := loss(coefficients + step)) <= lowest:
                 coefficients, lowest = coefficients + step, value

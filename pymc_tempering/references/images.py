@@ -63,14 +63,15 @@ def add_images(
         Evaluations.
     """
     n_gradients = 0
+    heights = basins.heights()
     for i, basin in enumerate(basins.known):
-        heights = np.array([each.value for each in basins.known if each.is_mode])
-        highest = heights >= heights.max(initial=-np.inf) - negligible
-        if basin.imaged or not basin.is_mode or basin.value < heights[highest].min():
+        highest = heights.max(initial=-np.inf) - negligible
+        if basin.imaged or not basin.is_mode or basin.value < highest:
             continue
         basin.imaged = True
         points = images(basin.end)
-        if highest.sum() > MOST_IMAGED or n_gradients + len(points) > most or not len(points):
+        too_many = (heights >= highest).sum() > MOST_IMAGED
+        if too_many or n_gradients + len(points) > most or not len(points):
             continue
         n_gradients += len(points)
         starts = evaluated(density, points)
@@ -83,4 +84,5 @@ def add_images(
             found = ascend(density, starts.points, coordinates, first=(starts.values, starts.grads))
             n_gradients += found.n_gradients
             basins.add_images(i, starts.points, found, coordinates)
+            heights = basins.heights()
     return n_gradients

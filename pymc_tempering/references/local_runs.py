@@ -22,8 +22,8 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.references.bend import MOST_DIM, bent_fit
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
 from pymc_tempering.references.heavy import falls_like_a_power
+from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.local import assess, combine_local_bases
-from pymc_tempering.references.mixture import n_independent
 from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, Prepared, centre
 from pymc_tempering.references.watch import Report, unwatched

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from arviz_stats.base import array_stats
 from scipy.special import softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
@@ -12,12 +11,12 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.expand import expand_to_draws
+from pymc_tempering.references.independent import n_independent
 from pymc_tempering.types import FloatArray
 
 __all__ = [
     "bent_mixture",
     "first_mixture",
-    "n_independent",
     "refined_mixture",
     "swap_rejection",
     "with_fit_of_strays",
@@ -34,9 +33,6 @@ _FLOOR = 0.1
 
 _DRAWS_PER_DIMENSION = 10
 """Draws of one component below which its shape is left alone."""
-
-_LEAST_TO_COUNT = 4
-"""Draws without which no autocorrelation is known."""
 
 _LEAST_STRAYS = 10
 _LEAST_SHARE_OF_STRAYS = 0.05
@@ -108,24 +104,6 @@ def refined_mixture(
             fits.append(fit)
     weights = _with_floor(weights / weights.sum(), _FLOOR)
     return replace(mixture, fits=tuple(fits), weights=weights)
-
-
-def n_independent(positions: FloatArray) -> float:
-    """Number of draws (n, D) of a chain that count as independent: of coordinates and squares.
-
-    The least of the two, in the median over coordinates. Long before a chain has seen all of a
-    target it has seen enough to tell its shape where it was.
-    """
-    n = len(positions)
-    if n < _LEAST_TO_COUNT:
-        return 0.0
-    centred = positions - positions.mean(axis=0)
-    sizes = [
-        min(float(array_stats.ess(c[None], method="mean")) for c in (column, column**2))
-        for column in centred.T
-    ]
-    # of constant columns there are none
-    return float(np.nan_to_num(np.median(sizes)))
 
 
 def bent_mixture(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> Mixture:

@@ -12,7 +12,8 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.references.bend import bent_fit
-from pymc_tempering.references.mixture import bent_mixture, n_independent
+from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.mixture import bent_mixture
 from pymc_tempering.references.prepared import centre
 from pymc_tempering.steps.covering import uncovered_share
 from pymc_tempering.types import FloatArray

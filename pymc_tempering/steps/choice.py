@@ -19,10 +19,10 @@ from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.halo import hides_one, one_place
+from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.local_runs import MAX_BENT_VARIANCE
 from pymc_tempering.references.mixture import (
     first_mixture,
-    n_independent,
     refined_mixture,
     with_fit_of_strays,
 )
