@@ -230,6 +230,7 @@ class BentGaussian:
         tail = what[:, 1] == TAIL
         dof = np.full(self.dim, np.inf)
         dof[what[tail, 0]] = coefficients[tail]
+        dof.flags.writeable = False
         return dof
 
     @property

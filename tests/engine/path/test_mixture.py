@@ -51,6 +51,18 @@ def density(z, coordinates, weights=WEIGHTS, share=0.15, dof=1.0):
     )
 
 
+def check_gradient(replicas, mixture, coordinates):
+    """Compare the mixture's gradient, which residuals contain, with central differences."""
+    u = replicas.u
+    for i in range(u.shape[1]):
+        h = 1e-5 * np.eye(u.shape[1])[i]
+        up, down = (mixture.log_density(coordinates.from_base(u + s * h), coordinates)
+                    for s in (1, -1))  # fmt: skip
+        np.testing.assert_allclose(
+            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-5, atol=1e-5
+        )
+
+
 @pytest.mark.parametrize("dof", [1.0, 6.0])
 @pytest.mark.parametrize("form", COORDINATES)
 def test_density_and_gradient_against_scipy(form, dof, rng):
@@ -61,16 +73,9 @@ def test_density_and_gradient_against_scipy(form, dof, rng):
     z = np.vstack([mixture.draw(20, coordinates, rng)[0], TARGET.mean + far])
     expected = np.log(density(z, coordinates, dof=dof))
     np.testing.assert_allclose(mixture.log_density(z, coordinates), expected, rtol=1e-10)
-    u = coordinates.to_base(z)
-    replicas = new_replicas(path(coordinates, dof=dof).view, u)
+    replicas = new_replicas(path(coordinates, dof=dof).view, coordinates.to_base(z))
     np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - expected, rtol=1e-9)
-    for i in range(2):
-        h = 1e-5 * np.eye(2)[i]
-        up, down = (mixture.log_density(coordinates.from_base(u + s * h), coordinates)
-                    for s in (1, -1))  # fmt: skip
-        np.testing.assert_allclose(
-            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-5, atol=1e-5
-        )
+    check_gradient(replicas, mixture, coordinates)
 
 
 def test_density_in_low_rank_coordinates(rng):
@@ -114,17 +119,10 @@ def test_rows_of_roots_begin_where_they_are_not_zero(rng):
     assert np.isclose(widest(components), min(1.0, 1.0 / min(least)))
     target = testing.scaled_normal(dim=6, sd=0.7)
     z, _ = mixture.draw(40, coordinates, rng)
-    u = coordinates.to_base(z)
-    replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, u)
+    replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
     expected = target.log_density(z) - mixture.log_density(z, coordinates)
     np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
-    for i in range(6):
-        h = 1e-5 * np.eye(6)[i]
-        up, down = (mixture.log_density(coordinates.from_base(u + s * h), coordinates)
-                    for s in (1, -1))  # fmt: skip
-        np.testing.assert_allclose(
-            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-5, atol=1e-5
-        )
+    check_gradient(replicas, mixture, coordinates)
 
 
 def test_it_covers_what_lies_many_standard_deviations_out(rng):
