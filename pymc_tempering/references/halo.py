@@ -166,8 +166,10 @@ def _second_maximum(elbos: Sequence[float]) -> int | None:
     fall = next((i for i in range(1, len(elbos)) if elbos[i] < elbos[i - 1] - 1.0), None)
     if fall is None:
         return None
-    top = fall + int(np.argmax(elbos[fall:]))
-    return top if elbos[top] > elbos[fall] + 1.0 else None
+    after = np.array(elbos[fall:])
+    # above the lowest on the way: it may fall on before it rises
+    rises = after - np.minimum.accumulate(after)
+    return fall + int(rises.argmax()) if rises.max() > 1.0 else None
 
 
 def _unexplained(

@@ -239,7 +239,9 @@ class ReferenceChoice(Stateful):
         if ladder.mixture is not None:
             return self._keep_or_leave(ladder, candidate, ended)
         per_fit = ended.n_restarts / len(candidate.mixture.fits)
-        enough = candidate.is_whole or per_fit >= _RESTARTS_PER_FIT
+        # a path that lets nothing through says nothing of the modes, ever
+        blocked = ended.is_blocked
+        enough = candidate.is_whole or per_fit >= _RESTARTS_PER_FIT or blocked
         if self.rule == "bent":
             # enough draws to have shown a bend, or too few levels to be worth one
             tried = n_independent(ended.positions) >= _ENOUGH_TO_BEND
@@ -265,7 +267,8 @@ class ReferenceChoice(Stateful):
         self.earlier = []
         self.old_betas, self.old_cost, self.old_barrier = ladder.betas, ended.cost, ended.barrier
         # draws that lack a mode which the search knows have no second opinion to give
-        if every_fit_visited(candidate.mixture, ended.coordinates, ended.positions):
+        visited = every_fit_visited(candidate.mixture, ended.coordinates, ended.positions)
+        if visited and not blocked:
             self.log_z_before, self.log_z_se_before = ended.log_z, ended.se
         ladder.change_mixture(candidate.mixture)
         ladder.change_schedule(np.linspace(0.0, 1.0, min(FIRST_LEVELS, ladder.n_levels)))
@@ -302,9 +305,11 @@ class ReferenceChoice(Stateful):
         """Whether the last trial says that the mixture pays."""
         if self.rejection < min(MAX_REJECTION, ended.barrier):
             return True
-        return candidate.is_whole and (
-            barrier_of_rejection(self.rejection) <= BENT_BARRIER * ended.barrier
-        )
+        barrier = barrier_of_rejection(self.rejection)
+        # where the draws are of one mode, weights may be all that is wrong with it
+        if ended.is_blocked and barrier <= MAX_BARRIER:
+            return True
+        return candidate.is_whole and barrier <= BENT_BARRIER * ended.barrier
 
     def _keep_or_leave(self, ladder: Ladder, candidate: Candidate, ended: Round) -> bool:
         """Refine the mixture in use, or return to the Gaussian."""

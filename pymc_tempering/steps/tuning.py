@@ -304,7 +304,7 @@ class RoundTuner(Stateful):
             if base is not None:
                 ladder.change_base(base)
             # a fit is bent by draws, however many of them came from the reference
-            ready = base is not None or choice.rule == "bent"
+            ready = base is not None or choice.rule == "bent" or ended.is_blocked
             if ready and choice.end_of_round(ladder, ended, rng):
                 # another path wants short rounds first, as at the start
                 done, left = np.split(self.lengths, [self.round + 1])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references import halo
 from pymc_tempering.references.halo import find_halos, hides_one, one_place
 from pymc_tempering.references.local import assess
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT
@@ -76,6 +77,13 @@ def test_what_is_explained_where_starts_are_is_no_mode(rng):
     assert find_halos(HIDDEN, [poor], NEGLIGIBLE, rng, starts=starts)[0] == []
     far = GaussianBase(np.full(MANY, 9.0), np.ones(MANY))
     assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=far)[0] == []
+
+
+def test_a_second_maximum_may_follow_a_fall_in_two_steps():
+    assert halo._second_maximum([-21.0, -25.1, -27.6, -24.2, -24.7, -43.4]) == 3
+    assert halo._second_maximum([-21.0, -24.0, -28.5, -23.3, -24.2, -43.4]) == 3
+    assert halo._second_maximum([-21.0, -25.1, -27.6, -27.0, -43.4]) is None
+    assert halo._second_maximum([-21.0, -20.5, -20.1]) is None
 
 
 def test_a_halo_without_mass_is_left_out(rng):

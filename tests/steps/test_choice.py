@@ -122,12 +122,36 @@ def test_arrivals_of_all_rounds_count_until_the_mixture_takes_over(fits, rng):
     assert choice.together(ladder, some_round(z[:5], 1)).n_restarts == 1
 
 
+def test_the_mixture_takes_over_where_the_gaussian_lets_nothing_through(fits, rng):
+    """Draws of one mode: three arrivals of some 67 say that no more will come, and seven do not."""
+    positions = fits[0].draw(rng, 400)
+    target = TARGET.log_density(positions)
+    for n_restarts, taken in ((7, False), (3, True)):
+        ladder, _, choice = ladder_and_tuner("measured", fits, rng)
+        ended = some_round(positions, n_restarts)._replace(log_target=target)
+        assert choice.end_of_round(ladder, ended, rng) == taken
+        assert (ladder.mixture is not None) == taken
+    # nothing that such a path says is a second opinion, of whichever modes its draws are
+    both = TARGET.draw(rng, 400)
+    ended = some_round(both, 3)._replace(log_target=TARGET.log_density(both))
+    ladder, _, choice = ladder_and_tuner("measured", fits, rng)
+    assert choice.end_of_round(ladder, ended, rng)
+    assert np.isnan(choice.log_z_before)
+    # where fits do not cover the draws it stays
+    ladder, _, choice = ladder_and_tuner("measured", fits, rng)
+    beside = positions + 30.0 * fits[0].standard_deviation
+    ended = some_round(beside, 3)._replace(log_target=target)
+    assert not choice.end_of_round(ladder, ended, rng)
+
+
 def test_tuning_may_end_where_fits_clearly_do_not_cover(rng):
     """Ten arrivals are enough for it, of the forty that two fits ask for otherwise."""
     elsewhere = [GaussianBase.from_moments(TARGET.mean + d, 0.1 * TARGET.cov) for d in (8.0, 16.0)]
+    whole = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
     for n_restarts, settled in ((9, False), (10, True)):
         ladder, _, choice = ladder_and_tuner("measured", elsewhere, rng)
-        ended = choice.together(ladder, some_round(TARGET.draw(rng, 200), n_restarts))
+        # of a Gaussian, which no bent fit covers either
+        ended = choice.together(ladder, some_round(whole.draw(rng, 200), n_restarts))
         assert not choice.end_of_round(ladder, ended, rng)
         assert choice.uncovered > 0.9
         assert choice.settled == settled

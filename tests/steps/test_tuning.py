@@ -227,7 +227,7 @@ def test_a_replica_that_came_from_the_reference_is_no_stray(arrives, rng, monkey
     _, ladder = chain("asymmetric_bimodal", rng)
     asked = []
     monkeypatch.setattr(Ladder, "rescue_target", lambda self: asked.append(self))
-    tuner = RoundTuner(3, 8, None, 1, adapt_schedule=True, adapt_base=True)
+    tuner = RoundTuner(3, 8, None, 1, adapt_schedule=False, adapt_base=True)
     record = ladder.run(5, rng, adapt=True, keep_positions=True)
     record.counts["n_tempered_restarts"] = 2 * arrives
     for _ in range(2):
