@@ -288,11 +288,11 @@ class _Searcher:
                 "None of the local fits succeeded: the density may be improper. Give a base "
                 "explicitly."
             )
-        found = fits = merge(self._density, list(self._shapes.fits.values()))
-        spent = self._n_looked + self._n_images + self._shapes.n_gradients
+        found, n_merge = merge(self._density, list(self._shapes.fits.values()), self._rng)
+        spent = self._n_looked + self._n_images + self._shapes.n_gradients + n_merge
+        fits = found
         if self._effort.n_starts > 1:
-            left = self._effort.most - spent
-            starts = GaussianBase(self._start, self._units)
+            starts, left = GaussianBase(self._start, self._units), self._effort.most - spent
             halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng, left, starts)
             fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
             spent += n_halos

@@ -74,7 +74,7 @@ def test_starts_without_density_and_too_many_runaways_are_lost(bimodal, edge):
     assert sum(basin.hits for basin in basins.known) + basins.n_lost == 9
 
 
-def test_a_spike_in_a_flank_is_a_basin_of_its_own():
+def test_a_spike_in_a_flank_is_a_basin_of_its_own(rng):
     """Between the modes nothing dips: the spike begins where the wide one has lost 0.7 nats."""
     dim = len(CENTRES[0])
     target = SimpleNamespace(address=flank.address, dim=dim)
@@ -90,9 +90,11 @@ def test_a_spike_in_a_flank_is_a_basin_of_its_own():
         for c, sd in zip(CENTRES, (1.0, SPIKE), strict=True)
     ]
     assert max(fit.variance for fit in fits) < GAUSSIAN
-    assert len(merge(target, fits)) == 2
-    # of a poor fit it is not known that its mode ends where it does
-    assert len(merge(target, [fits[0], fits[1]._replace(variance=1.0)])) == 1
+    assert merge(target, fits, rng) == (fits[::-1] if fits[1].elbo > fits[0].elbo else fits, 0)
+    # poor fits would be of one mode, did not the mass fall between them
+    poor = [fits[0], fits[1]._replace(variance=1.0)]
+    kept, n_evaluations = merge(target, poor, rng)
+    assert (len(kept), n_evaluations) == (2, 19 + 5 * 16)
 
 
 CENTRES = np.zeros((2, 30))
@@ -108,15 +110,28 @@ def fit(mean, sd, elbo, hits=1):
     return LocalFit(GaussianBase(mean, sd, elbo), 1.0, hits)
 
 
-def test_fits_of_one_mode_are_put_together(gaussian, bimodal):
+def test_fits_of_one_mode_are_put_together(gaussian, bimodal, rng):
     """Narrow fits many of their own standard deviations apart on one slope are one mode."""
     slope = [fit(gaussian.mean + s, np.full(3, 0.01), -s, 2) for s in (0.5, 0.0, 1.0)]
-    (kept,) = merge(gaussian, slope)
+    (kept,), _ = merge(gaussian, slope, rng)
     assert kept == slope[1]._replace(hits=6)
     modes = [fit(m, [1.0, 1.0], -i) for i, m in enumerate(bimodal.modes)]
-    assert merge(bimodal, modes[::-1]) == modes
+    assert merge(bimodal, modes[::-1], rng)[0] == modes
     near = fit(bimodal.modes[1] + 0.4, [1.0, 1.0], 3.0)
-    assert merge(bimodal, [*modes, near])[0] == near._replace(hits=2)
+    assert merge(bimodal, [*modes, near], rng)[0][0] == near._replace(hits=2)
+
+
+def test_parts_of_one_mode_are_put_together(gaussian, rng):
+    """Poor fits of its ends, of unlike shapes, ten of their scales apart."""
+    root = np.linalg.cholesky(gaussian.cov)
+    away = 1.5 * root[:, 0]
+    parts = [
+        LocalFit(GaussianBase(gaussian.mean - away, 0.3 * root, -3.0), 1.0, 1),
+        LocalFit(GaussianBase(gaussian.mean + away, 0.2 * np.diagonal(root), -4.0), 1.0, 1),
+    ]
+    (kept,), n_evaluations = merge(gaussian, parts, rng)
+    assert kept == parts[0]._replace(hits=2)
+    assert n_evaluations == 19 + 5 * 16
 
 
 def test_mass_adds_what_an_elbo_misses(gaussian, rng):
