@@ -160,11 +160,12 @@ class Shapes:
             if self._n_measured < most and not basins[i].measured:
                 self.measure(i, basins[i], units)
             tally.add(self.n_gradients)
-        best = sorted(self.fits, key=lambda i: self.fits[i].mass, reverse=True)
+        # what a curvature has under it says nothing of the mass where it fits as poorly as most do
+        best = sorted(self.fits, key=lambda i: self._mass(i, basins[i]), reverse=True)
         runaways = [i for i in rest if not basins[i].converged]
         poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
         if best:
-            least = self._lowest(self.fits[best[0]], negligible)
+            least = self._lowest(max(self.fits.values(), key=lambda fit: fit.mass), negligible)
             poor = [i for i in poor if basins[i].value >= least]
         tally = Tally(report, "local fits", len(poor[:MOST_REFINED]))
         for i in poor[:MOST_REFINED]:

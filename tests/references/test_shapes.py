@@ -65,3 +65,19 @@ def test_no_fit_of_a_place_that_is_too_low_to_hold_anything(bimodal, fall, is_fi
     shapes.complete(basins, UNIT, UNITS, NEGLIGIBLE, unwatched)
     assert (1 in shapes.fits) == is_fitted
     assert (shapes.n_gradients > 0) == is_fitted
+
+
+def test_the_mode_of_most_mass_by_its_height_is_fitted_first(bimodal, monkeypatch):
+    """Under the curvature of a poor one, a mirror image of the first, there was next to nothing."""
+    modes = [(x, log_mass, 5, 1.0) for x, log_mass in ((0.0, 0.0), (4.0, -6.0), (8.0, -1.0))]
+    shapes, basins = known(bimodal, *modes)
+    under_curvature = {1: -30.0, 2: -90.0}
+    for i, elbo in under_curvature.items():
+        base = GaussianBase(shapes.fits[i].base.mean, UNITS, elbo)
+        shapes.fits[i] = LocalFit(base, 1e4, 5)
+    for basin in basins:
+        basin.measured = True
+    improved = []
+    monkeypatch.setattr(shapes, "improve", lambda i, *_: improved.append(i))
+    shapes.complete(basins, UNIT, UNITS, NEGLIGIBLE, unwatched)
+    assert improved == [2, 1]
