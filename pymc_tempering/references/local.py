@@ -190,12 +190,12 @@ def merge(
     """Put fits of the same mode together: the best ELBO stays, with the hits of all.
 
     Two fits are of one mode if no coordinate of their means differs by more than a pooled standard
-    deviation, or if one of them at least is poor, the log density has no dip of more than one nat
-    on the straight line between their means, and the ELBO of Gaussians between them has none of
-    more than three: the mouth of a funnel may be as far from its neck as from another mode, and
-    between two widths of a scale's prior the density rises while the mass falls. The latter is
-    looked at for the three nearest. A narrow mode in the flank of a wide one has no dip before it,
-    and both have good fits.
+    deviation, nor one in which their covariances are unit; or if one of them at least is poor, the
+    log density has no dip of more than one nat on the straight line between their means, and the
+    ELBO of Gaussians between them has none of more than three: the mouth of a funnel may be as far
+    from its neck as from another mode, and between two widths of a scale's prior the density rises
+    while the mass falls. The latter is looked at for the three nearest. A narrow mode in the flank
+    of a wide one has no dip before it, and both have good fits.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def _joined(
 
 
 def _between(a: GaussianBase, b: GaussianBase, shares: FloatArray) -> Iterator[GaussianBase]:
-    """Gaussians on the way from one to another, whose log covariances are on a straight line."""
+    """Gaussians on the way from one to another, whose log scales are on a straight line."""
     means = [(1.0 - t) * a.mean + t * b.mean for t in shares]
     if a.is_diagonal and b.is_diagonal:
         logs = [(1.0 - t) * np.log(a.scale) + t * np.log(b.scale) for t in shares]
@@ -284,17 +284,25 @@ def _between(a: GaussianBase, b: GaussianBase, shares: FloatArray) -> Iterator[G
         return
     ends = []
     for base in (a, b):
-        values, vectors = np.linalg.eigh(base.covariance)
+        scale = np.diag(base.scale) if base.is_diagonal else base.scale
+        vectors, values, _ = np.linalg.svd(scale)
         ends.append((vectors * np.log(np.maximum(values, _LEAST_VALUE))) @ vectors.T)
     for t, mean in zip(shares, means, strict=True):
         values, vectors = np.linalg.eigh((1.0 - t) * ends[0] + t * ends[1])
-        covariance = (vectors * np.exp(values)) @ vectors.T
-        yield GaussianBase(mean, np.linalg.cholesky(0.5 * (covariance + covariance.T)))
+        # no square of it, which would lose what is narrow beside what is wide
+        root = np.linalg.qr((vectors * np.exp(values)).T, mode="r").T
+        yield GaussianBase(mean, root * np.sign(np.diagonal(root)))
 
 
 def _distance(a: GaussianBase, b: GaussianBase) -> float:
+    """Largest of the differences of two means: by pooled deviations, and where both are whitened.
+
+    Two ridges side by side are apart in no coordinate, and in that which lies across them.
+    """
     pooled = np.sqrt(0.5 * (a.standard_deviation**2 + b.standard_deviation**2))
-    return float(np.max(np.abs(a.mean - b.mean) / pooled))
+    across = min(np.abs(base.to_base(mean[None])).max()
+                 for base, mean in ((a, b.mean), (b, a.mean)))  # fmt: skip
+    return float(max(np.max(np.abs(a.mean - b.mean) / pooled), across))
 
 
 def combine_local_bases(

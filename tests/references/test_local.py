@@ -8,6 +8,7 @@ import pytest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
+from pymc_tempering.references import local
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MAX_DIP, MOST_RUNAWAYS, Basin, Basins
 from pymc_tempering.references.elbo import dip_between
@@ -17,6 +18,7 @@ from pymc_tempering.references.local import (
     assess,
     combine_local_bases,
     merge,
+    n_places,
     peak_at,
 )
 from tests.references.conftest import GAUSS_CONSTANT, two_gaussians
@@ -121,6 +123,23 @@ def test_fits_of_one_mode_are_put_together(gaussian, bimodal, rng):
     assert merge(bimodal, [*modes, near], rng)[0][0] == near._replace(hits=2)
 
 
+@pytest.mark.parametrize("turned", [1.0, -1.0])
+def test_two_ridges_side_by_side_are_two_modes(turned, gaussian, rng):
+    """|x + y| is known to be 2: in x and in y their centres are half of a deviation apart."""
+    across = np.array([1.0, turned]) / np.sqrt(2.0)
+    along = np.array([turned, -1.0]) / np.sqrt(2.0)
+    covariance = 3.0**2 * np.outer(along, along) + 0.07**2 * np.outer(across, across)
+    root = np.linalg.cholesky(covariance)
+    ridges = [
+        LocalFit(GaussianBase(side * across * np.sqrt(2.0), root, -1.0), 1e-20, hits)
+        for side, hits in ((1.0, 4), (-1.0, 3))
+    ]
+    assert merge(gaussian, ridges, rng) == (ridges, 0)
+    assert n_places(ridges) == 2
+    beside = ridges[0]._replace(base=GaussianBase(ridges[0].base.mean + 2.0 * along, root, -1.1))
+    assert merge(gaussian, [ridges[0], beside], rng)[0] == [ridges[0]._replace(hits=8)]
+
+
 def test_parts_of_one_mode_are_put_together(gaussian, rng):
     """Poor fits of its ends, of unlike shapes, ten of their scales apart."""
     root = np.linalg.cholesky(gaussian.cov)
@@ -132,6 +151,25 @@ def test_parts_of_one_mode_are_put_together(gaussian, rng):
     (kept,), n_evaluations = merge(gaussian, parts, rng)
     assert kept == parts[0]._replace(hits=2)
     assert n_evaluations == 19 + 5 * 16
+
+
+@pytest.mark.parametrize("spread", [1.0, 15.0])
+def test_gaussians_between_two_have_scales_in_between(spread, rng):
+    """Also where one coordinate is a million times as wide as another."""
+    dim = 5
+    dense = GaussianBase(np.zeros(dim), np.linalg.cholesky(np.cov(rng.normal(size=(dim, 50)))))
+    unlike = GaussianBase(np.ones(dim), np.exp(np.linspace(-spread, spread, dim)))
+    for a, b in (
+        (dense, unlike),
+        (unlike, dense),
+        (unlike, GaussianBase(-unlike.mean, np.ones(5))),
+    ):
+        first, *inside, last = local._between(a, b, np.linspace(0.0, 1.0, 5))
+        for end, given in ((first, a), (last, b)):
+            one = np.linalg.solve(given.covariance, end.covariance)
+            np.testing.assert_allclose(one, np.eye(dim), atol=1e-6)
+        log_dets = [base.log_det_scale for base in (first, *inside, last)]
+        np.testing.assert_allclose(np.diff(log_dets, 2), 0.0, atol=1e-8)
 
 
 def test_mass_adds_what_an_elbo_misses(gaussian, rng):
