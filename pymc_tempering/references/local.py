@@ -1,6 +1,6 @@
-"""Local fits: from what an ascent found to a Gaussian, and which of them are of the same mode."""
+"""Local fits: from what an ascent found to a Gaussian, and how well that fits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,15 +12,15 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
-from pymc_tempering.references.basins import MAX_DIP, Basin
+from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.curvature import curvature_at
-from pymc_tempering.references.elbo import dip_between, evaluate_elbo
+from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.moments import match_moments, widen
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "merge", "n_places",
-           "peak_at", "refine", "unsure_modes"]  # fmt: skip
+__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "peak_at",
+           "refine", "unsure_modes"]  # fmt: skip
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
@@ -37,12 +37,6 @@ _AT_PEAK = 1e-3
 _MOST_GAIN = 1.0
 
 _MOST_HALF_VARIANCE = 10.0
-_N_NEAREST = 3
-
-# nats that an ELBO may fall between two fits of one mode: 16 draws of poor fits are off by one
-_MAX_FALL = 3.0
-_N_ON_LINE, _N_BETWEEN = 17, 3
-_LEAST_VALUE = 1e-300
 
 # Laplace's approximation of a mode is wrong by factors: of 80 modes of two sinusoids two or three
 # were given a tenth, and hold nothing, where the bent mode that was missed has nine tenths
@@ -184,64 +178,6 @@ def refine(
     return fit, n_gradients + n_fit + _N_REFINED_DRAWS
 
 
-def merge(
-    density: Density, fits: Sequence[LocalFit], rng: np.random.Generator
-) -> tuple[list[LocalFit], int]:
-    """Put fits of the same mode together: the best ELBO stays, with the hits of all.
-
-    Two fits are of one mode if no coordinate of their means differs by more than a pooled standard
-    deviation, nor one in which their covariances are unit; or if one of them at least is poor, the
-    log density has no dip of more than one nat on the straight line between their means, and the
-    ELBO of Gaussians between them has none of more than three: the mouth of a funnel may be as far
-    from its neck as from another mode, and between two widths of a scale's prior the density rises
-    while the mass falls. The latter is looked at for the three nearest. A narrow mode in the flank
-    of a wide one has no dip before it, and both have good fits.
-
-    Parameters
-    ----------
-    density : Density
-    fits : sequence of LocalFit
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    kept : list of LocalFit
-        The best ELBO first.
-    n_evaluations : int
-    """
-    kept: list[LocalFit] = []
-    n_evaluations = 0
-    for fit in sorted(fits, key=lambda fit: fit.elbo, reverse=True):
-        distances = [_distance(fit.base, other.base) for other in kept]
-        for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            joined, n = distances[i] <= 1.0, 0
-            if not joined:
-                joined, n = _joined(density, fit, kept[i], rng)
-            n_evaluations += n
-            if joined:
-                kept[i] = kept[i]._replace(hits=kept[i].hits + fit.hits)
-                break
-        else:
-            kept.append(fit)
-    return kept, n_evaluations
-
-
-def n_places(fits: Sequence[LocalFit]) -> int:
-    """Count fits of distinct places, a pooled standard deviation apart in some coordinate.
-
-    Examples
-    --------
-    >>> at = [LocalFit(GaussianBase([x], [1.0], -1.0), 0.1, 1) for x in (0.0, 0.7, 3.0)]
-    >>> n_places(at)
-    2
-    """
-    kept: list[LocalFit] = []
-    for fit in fits:
-        if all(_distance(fit.base, other.base) > 1.0 for other in kept):
-            kept.append(fit)
-    return len(kept)
-
-
 def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """Peaks of the modes with poor fits that may have a third of the mass or more.
 
@@ -256,53 +192,6 @@ def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     least = logsumexp([fit.most for fit in fits]) + np.log(_MUCH)
     others = [fit for fit in fits if fit is not first and fit.most >= least]
     return tuple(fit.peak for fit in others if fit.peak is not None)
-
-
-def _joined(
-    density: Density, a: LocalFit, b: LocalFit, rng: np.random.Generator
-) -> tuple[bool, int]:
-    """Whether two fits are of one mode, and the evaluations that it took to say so."""
-    if max(a.variance, b.variance) <= GAUSSIAN:
-        return False, 0
-    n = _N_ON_LINE + 2
-    if dip_between(density, a.base.mean, b.base.mean, _N_ON_LINE) > MAX_DIP:
-        return False, n
-    first, *inside, last = (
-        evaluate_elbo(density, between, rng, _N_CANDIDATE_DRAWS).value
-        for between in _between(a.base, b.base, np.linspace(0.0, 1.0, _N_BETWEEN + 2))
-    )
-    n += (_N_BETWEEN + 2) * _N_CANDIDATE_DRAWS
-    return bool(min(inside) >= min(first, last) - _MAX_FALL), n
-
-
-def _between(a: GaussianBase, b: GaussianBase, shares: FloatArray) -> Iterator[GaussianBase]:
-    """Gaussians on the way from one to another, whose log scales are on a straight line."""
-    means = [(1.0 - t) * a.mean + t * b.mean for t in shares]
-    if a.is_diagonal and b.is_diagonal:
-        logs = [(1.0 - t) * np.log(a.scale) + t * np.log(b.scale) for t in shares]
-        yield from (GaussianBase(mean, np.exp(log)) for mean, log in zip(means, logs, strict=True))
-        return
-    ends = []
-    for base in (a, b):
-        scale = np.diag(base.scale) if base.is_diagonal else base.scale
-        vectors, values, _ = np.linalg.svd(scale)
-        ends.append((vectors * np.log(np.maximum(values, _LEAST_VALUE))) @ vectors.T)
-    for t, mean in zip(shares, means, strict=True):
-        values, vectors = np.linalg.eigh((1.0 - t) * ends[0] + t * ends[1])
-        # no square of it, which would lose what is narrow beside what is wide
-        root = np.linalg.qr((vectors * np.exp(values)).T, mode="r").T
-        yield GaussianBase(mean, root * np.sign(np.diagonal(root)))
-
-
-def _distance(a: GaussianBase, b: GaussianBase) -> float:
-    """Largest of the differences of two means: by pooled deviations, and where both are whitened.
-
-    Two ridges side by side are apart in no coordinate, and in that which lies across them.
-    """
-    pooled = np.sqrt(0.5 * (a.standard_deviation**2 + b.standard_deviation**2))
-    across = min(np.abs(base.to_base(mean[None])).max()
-                 for base, mean in ((a, b.mean), (b, a.mean)))  # fmt: skip
-    return float(max(np.max(np.abs(a.mean - b.mean) / pooled), across))
 
 
 def combine_local_bases(

@@ -20,7 +20,8 @@ from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.images import Images, add_images, no_images
 from pymc_tempering.references.known import KnownModes
-from pymc_tempering.references.local import combine_local_bases, merge, unsure_modes
+from pymc_tempering.references.local import combine_local_bases, unsure_modes
+from pymc_tempering.references.merge import merge
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.starts import (
@@ -112,10 +113,9 @@ class _Searcher:
         self._effort, self._report = effort, report
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
-        self._basins = Basins(density)
+        self._basins, self._known = Basins(density), KnownModes(density)
         # each of the two shares goes over by no more than the fit under way
         self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
-        self._known = KnownModes(density)
         self._n_ascents = self._n_near = self._in_vain = 0
         self._coordinates_of_first = False
         first_gradients = int(min(_FIRST_GRADIENTS, effort.most / 8))

@@ -15,10 +15,10 @@ from pymc_tempering.references.local import (
     N_DRAWS,
     LocalFit,
     assess,
-    n_places,
     peak_at,
     refine,
 )
+from pymc_tempering.references.merge import n_places
 from pymc_tempering.references.watch import Report, Tally
 from pymc_tempering.types import FloatArray
 
