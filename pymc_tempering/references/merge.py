@@ -16,7 +16,8 @@ __all__ = ["merge", "n_places"]
 
 _N_NEAREST = 3
 
-# nats that an ELBO may fall between two fits of one mode: 16 draws of poor fits are off by one
+# nats that an ELBO may fall between two fits of one mode, of which 16 draws are off by one if poor,
+# or that one fit may know more than another
 _MAX_FALL = 3.0
 _N_ON_LINE, _N_BETWEEN, _N_DRAWS = 17, 3, 16
 _LEAST_SCALE = 1e-300
@@ -32,8 +33,11 @@ def merge(
     log density has no dip of more than one nat on the straight line between their means, and the
     ELBO of Gaussians between them has none of more than three: the mouth of a funnel may be as far
     from its neck as from another mode, and between two widths of a scale's prior the density rises
-    while the mass falls. The latter is looked at for the three nearest. A narrow mode in the flank
-    of a wide one has no dip before it, and both have good fits.
+    while the mass falls. The latter is looked at for the three nearest.
+
+    Good fits of two modes stay apart: of a narrow mode in the flank of a wide one, before which
+    there is no dip, and of one in the middle of it, where either has three nats more density than
+    the other on its own draws.
 
     Parameters
     ----------
@@ -52,7 +56,7 @@ def merge(
     for fit in sorted(fits, key=lambda fit: fit.elbo, reverse=True):
         distances = [_distance(fit.base, other.base) for other in kept]
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            joined, n = distances[i] <= 1.0, 0
+            joined, n = distances[i] <= 1.0 and not _are_unlike(fit, kept[i]), 0
             if not joined:
                 joined, n = _joined(density, fit, kept[i], rng)
             n_evaluations += n
@@ -78,6 +82,23 @@ def n_places(fits: Sequence[LocalFit]) -> int:
         if all(_distance(fit.base, other.base) > 1.0 for other in kept):
             kept.append(fit)
     return len(kept)
+
+
+def _are_unlike(a: LocalFit, b: LocalFit) -> bool:
+    """Whether good fits of one place, as of a spike inside a slab, say nothing of one another."""
+    if max(a.variance, b.variance) > GAUSSIAN:
+        return False
+    return max(_unexplained(a, b), _unexplained(b, a)) > _MAX_FALL
+
+
+def _unexplained(a: LocalFit, b: LocalFit) -> float:
+    """Nats by which one fit has more density than another, on average over its draws."""
+    root, other = (np.diag(fit.base.scale) if fit.base.is_diagonal else fit.base.scale
+                   for fit in (a, b))  # fmt: skip
+    traces = (solve_triangular(other, root, lower=True) ** 2).sum()
+    away = (b.base.to_base(a.base.mean[None]) ** 2).sum()
+    log_ratio = b.base.log_det_scale - a.base.log_det_scale
+    return float(a.mass - b.mass + log_ratio + 0.5 * (traces + away - a.base.dim))
 
 
 def _joined(

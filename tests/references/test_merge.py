@@ -132,6 +132,18 @@ def test_two_ridges_side_by_side_are_two_modes(turned, gaussian, rng):
     assert merge(gaussian, [ridges[0], beside], rng)[0] == [ridges[0]._replace(hits=8)]
 
 
+@pytest.mark.parametrize("full", [True, False])
+def test_a_spike_in_the_middle_of_a_slab_is_a_mode_of_its_own(full, gaussian, rng):
+    slab = GaussianBase(np.zeros(3), np.linalg.cholesky(gaussian.cov) if full else np.ones(3), -0.5)
+    mean = 0.1 * slab.standard_deviation
+    spike, wider = (GaussianBase(mean, ratio * slab.scale, -1.0) for ratio in (0.05, 1.1))
+    fits = [LocalFit(base, 1e-6, hits) for base, hits in ((slab, 5), (spike, 2), (wider, 3))]
+    assert merge(gaussian, fits, rng) == ([fits[0]._replace(hits=8), fits[1]], 0)
+    # of a poor fit it is not known that its mode has its shape
+    poor = fits[1]._replace(variance=1.0)
+    assert merge(gaussian, [fits[0], poor], rng) == ([fits[0]._replace(hits=7)], 0)
+
+
 def test_parts_of_one_mode_are_put_together(gaussian, rng):
     """Poor fits of its ends, of unlike shapes, ten of their scales apart."""
     root = np.linalg.cholesky(gaussian.cov)
