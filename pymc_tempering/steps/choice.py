@@ -335,7 +335,9 @@ class ReferenceChoice(Stateful):
         if is_bent:
             # costs and tails of so few draws, out of the Gaussian or in it, say less than swaps
             return ended.barrier > max(MAX_BARRIER, BENT_BARRIER * self.old_barrier)
-        disappointing = ended.barrier > MAX_BARRIER or ended.cost > self.old_cost
+        # nor do they of a Gaussian that has not seen all modes, where swaps say that this is better
+        dear = ended.cost > self.old_cost and ended.barrier > BENT_BARRIER * self.old_barrier
+        disappointing = ended.barrier > MAX_BARRIER or dear
         return bool(disappointing or self.uncovered > MAX_UNCOVERED)
 
 

@@ -167,6 +167,22 @@ def test_the_gaussian_comes_back_where_the_mixture_promised_too_much(rng):
     assert choice.settled
 
 
+@pytest.mark.parametrize(("barrier", "stays"), [(0.45, True), (0.55, False)])
+def test_a_gaussian_that_seemed_cheap_does_not_come_back_with_twice_the_barrier(
+    barrier, stays, fits, rng
+):
+    """Its cost is low as well where it has not seen all modes."""
+    ladder, _, choice = ladder_and_tuner("measured", fits, rng)
+    choice.old_cost, choice.old_barrier = 1e-6, 1.0
+    ladder.change_mixture(choice.first)
+    positions = TARGET.draw(rng, 200)
+    ended = some_round(positions, 60)._replace(
+        log_target=TARGET.log_density(positions), barrier=barrier, cost=1.0
+    )
+    assert choice.end_of_round(ladder, ended, rng) != stays
+    assert (ladder.mixture is not None) == stays
+
+
 @pytest.mark.parametrize("rule", ["gaussian", "mixture"])
 def test_a_rule_is_kept_to(rule, fits, rng):
     ladder, tuner, choice = ladder_and_tuner(rule, fits, rng)
