@@ -109,14 +109,13 @@ class _Searcher:
         report: Report,
     ) -> None:
         self._density, self._start, self._rng = density, start, rng
-        self._images, self._n_images = images, 0
-        self._effort, self._report = effort, report
+        self._images, self._effort, self._report = images, effort, report
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins, self._known = Basins(density), KnownModes(density)
         # each of the two shares goes over by no more than the fit under way
         self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
-        self._n_ascents = self._n_near = self._in_vain = 0
+        self._n_ascents = self._n_near = self._n_images = self._in_vain = 0
         self._coordinates_of_first = False
         first_gradients = int(min(_FIRST_GRADIENTS, effort.most / 8))
         self._ascend(start[None], first_gradients)
@@ -300,7 +299,8 @@ class _Searcher:
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
         others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
         others += [basin.hits for basin in self._without_fit]
-        masses = softmax([fit.mass for fit in kept])
+        # what is wide and unexplained may be modes that no start led to: it is nothing seen
+        seen = [fit for fit in found if fit.most >= best - NEGLIGIBLE] or found
         bases = tuple(fit.base for fit in kept)
         rise = self._rise(bases[0], self._effort.most - spent)
         search = Search(
@@ -308,8 +308,8 @@ class _Searcher:
             n_left_out=sum(hits > 0 for hits in others),
             n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
             n_gradients=spent + self._known.n_gradients + rise.n_gradients,
-            mass_once=float(sum(masses[i] for i, fit in enumerate(kept) if fit.hits == 1)),
-            n_images=sum(not fit.hits for fit in found if fit.most >= best - NEGLIGIBLE),
+            mass_once=float(softmax([fit.mass for fit in seen]) @ [fit.hits == 1 for fit in seen]),
+            n_images=sum(not fit.hits for fit in seen),
             rise=rise,
         )
         return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))

@@ -66,6 +66,8 @@ class Round(NamedTuple):
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from pymc_tempering.engine.path.gaussian import GaussianBase
         >>> path = Coordinates.of(GaussianBase([0.0], [1.0]))
         >>> ended = Round(path, np.zeros((400, 1)), np.zeros(400), 3.0, 1.0, 2, 0.0, 0.1)
         >>> ended.is_blocked, ended._replace(n_restarts=15).is_blocked
