@@ -131,6 +131,8 @@ def _tails(y: FloatArray, n_independent: float) -> dict[int, tuple[float, float,
     A t that is so much more likely has about `_SIGMAS` standard errors of excess kurtosis.
     """
     able = np.flatnonzero(kurtosis(y) > np.sqrt(24.0 / n_independent))
+    if not able.size:
+        return {}
     found = student_fits(y[:, able])
     heavy = found.gain * n_independent > 0.5 * _SIGMAS**2
     return {

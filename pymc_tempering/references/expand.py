@@ -56,7 +56,6 @@ def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -
     along = vectors[:, wide]
     covariance = np.eye(base.dim) + (along * (eigenvalues[wide] - 1.0)) @ along.T
     factor = np.linalg.cholesky(covariance)
-    scale = np.diag(base.scale) if base.is_diagonal else base.scale
     return GaussianBase(
-        base.from_base(along @ (along.T @ mean)), np.tril(scale @ factor), base.log_zeta
+        base.from_base(along @ (along.T @ mean)), np.tril(base.matrix @ factor), base.log_zeta
     )

@@ -93,9 +93,7 @@ def _are_unlike(a: LocalFit, b: LocalFit) -> bool:
 
 def _unexplained(a: LocalFit, b: LocalFit) -> float:
     """Nats by which one fit has more density than another, on average over its draws."""
-    root, other = (np.diag(fit.base.scale) if fit.base.is_diagonal else fit.base.scale
-                   for fit in (a, b))  # fmt: skip
-    traces = (solve_triangular(other, root, lower=True) ** 2).sum()
+    traces = (solve_triangular(b.base.matrix, a.base.matrix, lower=True) ** 2).sum()
     away = (b.base.to_base(a.base.mean[None]) ** 2).sum()
     log_ratio = b.base.log_det_scale - a.base.log_det_scale
     return float(a.mass - b.mass + log_ratio + 0.5 * (traces + away - a.base.dim))
@@ -130,11 +128,10 @@ def _between(a: GaussianBase, b: GaussianBase, shares: FloatArray) -> Iterator[G
             GaussianBase(mean, a.scale * ratio**t) for mean, t in zip(means, shares, strict=True)
         )
         return
-    first, last = (np.diag(base.scale) if base.is_diagonal else base.scale for base in (a, b))
-    axes, ratios, _ = np.linalg.svd(solve_triangular(first, last, lower=True))
+    axes, ratios, _ = np.linalg.svd(solve_triangular(a.matrix, b.matrix, lower=True))
     for t, mean in zip(shares, means, strict=True):
         # no square of it, which would lose what is narrow beside what is wide
-        root = np.linalg.qr((first @ axes * ratios**t).T, mode="r").T
+        root = np.linalg.qr((a.matrix @ axes * ratios**t).T, mode="r").T
         diagonal = np.diagonal(root)
         root = root * np.where(diagonal < 0.0, -1.0, 1.0)
         np.fill_diagonal(root, np.maximum(np.abs(diagonal), _LEAST_SCALE))

@@ -8,10 +8,10 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Round", "log_reference"]
 
-_ENOUGH_EXPECTED = 30.0
+_ENOUGH_EXPECTED = 20.0
 """Arrivals that have to be expected before their absence means anything."""
 
-_MOST_OF_EXPECTED = 0.1
+_MOST_OF_EXPECTED = 0.15
 """Share of the expected arrivals below which a path is blocked. Schedules and step sizes that are
 not yet tuned have a third."""
 
@@ -40,6 +40,9 @@ class Round(NamedTuple):
     n_restarts : int
     log_z, se : float
         From the round alone, in nats.
+    round_trip_rate : float
+        Arrivals from the reference that the round's swap rates promise for one scan, if levels mix
+        by themselves (:func:`pymc_tempering.schedule.adapt.round_trip_rate`).
     """
 
     coordinates: Coordinates
@@ -50,28 +53,23 @@ class Round(NamedTuple):
     n_restarts: int
     log_z: float
     se: float
+    round_trip_rate: float
 
     @property
     def is_blocked(self) -> bool:
         """Whether far fewer replicas arrive than swap rates promise.
 
-        Of paths whose levels mix by themselves one scan in ``2 + 2 * barrier`` has an arrival [1]_.
         Where a part of the target is met on the other side of a transition of first order, pairs
         of levels swap, and no replica gets through.
-
-        References
-        ----------
-        .. [1] S. Syed, A. Bouchard-Côté, G. Deligiannidis, A. Doucet (2021). Non-reversible
-           parallel tempering. Journal of the Royal Statistical Society B 84, 321-350 (theorem 3).
 
         Examples
         --------
         >>> import numpy as np
         >>> from pymc_tempering.engine.path.gaussian import GaussianBase
         >>> path = Coordinates.of(GaussianBase([0.0], [1.0]))
-        >>> ended = Round(path, np.zeros((400, 1)), np.zeros(400), 3.0, 1.0, 2, 0.0, 0.1)
+        >>> ended = Round(path, np.zeros((400, 1)), np.zeros(400), 3.0, 1.0, 2, 0.0, 0.1, 0.1)
         >>> ended.is_blocked, ended._replace(n_restarts=15).is_blocked
         (True, False)
         """
-        expected = len(self.positions) / (2.0 + 2.0 * self.barrier)
+        expected = len(self.positions) * self.round_trip_rate
         return expected >= _ENOUGH_EXPECTED and self.n_restarts < _MOST_OF_EXPECTED * expected

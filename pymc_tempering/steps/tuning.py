@@ -18,7 +18,11 @@ from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import not_covered
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
+from pymc_tempering.schedule.adapt import (
+    equal_barrier_schedule,
+    n_levels_for,
+    round_trip_rate,
+)
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.round import Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
@@ -248,7 +252,7 @@ class RoundTuner(Stateful):
         if self.base_may_change:
             if self.choice is not None and isinstance(ladder, Ladder):
                 self.choice.look(ladder.path.target, np.concatenate(self.positions), left)
-            self._refine(ladder, delta[:, -1], (barrier, log_z, se), rng)
+            self._refine(ladder, delta[:, -1], rejection_rates, (log_z, se), rng)
         self.barrier = barrier
         n_moved = max(delta.shape[1] - 1, 1)
         self.scan_cost = self.n_gradients / self.n_scans * (ladder.n_levels - 1) / n_moved
@@ -282,10 +286,10 @@ class RoundTuner(Stateful):
         self,
         ladder: LadderLike,
         delta: FloatArray,
-        found: tuple[float, float, float],
+        rejection_rates: FloatArray,
+        log_z_and_se: tuple[float, float],
         rng: np.random.Generator,
     ) -> None:
-        barrier, log_z, se = found
         positions = np.concatenate(self.positions)
         base = self._next_base(positions)
         choice = self.choice
@@ -298,8 +302,8 @@ class RoundTuner(Stateful):
             cost = self.scan_variance * self.n_gradients / self.n_scans
             ended = choice.together(
                 ladder,
-                Round(ladder.coordinates, positions, log_target, barrier, cost, self.n_restarts,
-                      log_z, se),
+                Round(ladder.coordinates, positions, log_target, float(rejection_rates.sum()), cost,
+                      self.n_restarts, *log_z_and_se, round_trip_rate(rejection_rates)),
             )  # fmt: skip
             if base is not None:
                 ladder.change_base(base)

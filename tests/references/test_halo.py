@@ -28,6 +28,11 @@ concentric = two_gaussians(
     np.log([LIGHT, 1.0 - LIGHT]), np.zeros((2, DIM)), np.array([[SLAB] * DIM, [SPIKE] * DIM])
 )
 CONCENTRIC = SimpleNamespace(dim=DIM, address=concentric.address)
+WIDE_SPIKE = 0.1
+steeper = two_gaussians(
+    np.log([LIGHT, 1.0 - LIGHT]), np.zeros((2, DIM)), np.array([[SLAB] * DIM, [WIDE_SPIKE] * DIM])
+)
+STEEPER = SimpleNamespace(dim=DIM, address=steeper.address)
 CENTRE = np.eye(1, DIM)[0] * OFFSET
 
 MANY, AWAY = 40, 3.5
@@ -42,14 +47,25 @@ HIDDEN = SimpleNamespace(dim=MANY, address=hidden.address)
 
 @pytest.mark.parametrize("target", [TARGET, CONCENTRIC])
 def test_a_search_fits_the_slab_as_well(target, rng):
-    """With a top of its own or without; an ELBO of it is log 0.2 but for what the spike adds."""
+    """Starts halt in the flat middle of it; its ELBO is log 0.2 but for what the spike adds."""
     found = find_modes(target, np.full(DIM, 0.5), rng)
     slab, spike = sorted(found.fits, key=lambda fit: fit.log_zeta)
+    assert len(found.search.hits) == 2
     assert found.search.n_starts == sum(found.search.hits)
     assert spike.log_zeta == pytest.approx(math.log(1.0 - LIGHT), abs=0.02)
     assert slab.log_zeta == pytest.approx(math.log(LIGHT), abs=0.05)
     np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.1)
     np.testing.assert_allclose(slab.mean, 0.0, atol=0.2)
+
+
+def test_a_search_fits_a_slab_in_which_no_start_ends(rng):
+    """Between the two the density falls, so that every start ends in the spike."""
+    found = find_modes(STEEPER, np.full(DIM, 0.5), rng)
+    slab, spike = sorted(found.fits, key=lambda fit: fit.log_zeta)
+    assert len(found.search.hits) == 1
+    assert found.search.n_starts == found.search.hits[0]
+    np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.15)
+    np.testing.assert_allclose(spike.standard_deviation, WIDE_SPIKE, rtol=0.15)
 
 
 def test_a_wide_mode_without_a_maximum_is_found_beside_a_narrow_one(rng):

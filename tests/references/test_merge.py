@@ -170,9 +170,8 @@ def test_gaussians_between_two_have_scales_in_between(spread, rng):
     ):
         first, *inside, last = merging._between(a, b, np.linspace(0.0, 1.0, 5))
         for end, given in ((first, a), (last, b)):
-            roots = [np.diag(base.scale) if base.is_diagonal else base.scale
-                     for base in (given, end)]  # fmt: skip
-            np.testing.assert_allclose(np.linalg.solve(*roots), np.eye(dim), atol=1e-6)
+            one = np.linalg.solve(given.matrix, end.matrix)
+            np.testing.assert_allclose(one, np.eye(dim), atol=1e-6)
         log_dets = [base.log_det_scale for base in (first, *inside, last)]
         np.testing.assert_allclose(np.diff(log_dets, 2), 0.0, atol=1e-8)
 

@@ -237,7 +237,7 @@ def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     assert len(found.search.hits) > 60
     assert 0 < found.search.hits.count(1) < 200
     assert len(found.fits) > 30
-    # the others are variational fits, wide ones of what is left over
+    # no more than these are fitted variationally, and some of those cover many modes
     narrow = np.array([fit.mean for fit in found.fits if fit.standard_deviation.max() < 0.5])
     assert len(narrow) >= len(found.fits) - MOST_REFINED
     np.testing.assert_allclose(narrow, 1.5 * np.round(narrow / 1.5), atol=0.1)

@@ -103,7 +103,7 @@ def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
 def some_round(positions, n_restarts):
     n = len(positions)
     wide = Coordinates.of(GaussianBase.from_moments(TARGET.mean, 1.7 * TARGET.cov))
-    return Round(wide, positions, np.arange(n, dtype=float), 2.0, 1.0, n_restarts, 0.0, 1.0)
+    return Round(wide, positions, np.arange(n, dtype=float), 2.0, 1.0, n_restarts, 0.0, 1.0, 0.1)
 
 
 def test_arrivals_of_all_rounds_count_until_the_mixture_takes_over(fits, rng):
@@ -123,7 +123,7 @@ def test_arrivals_of_all_rounds_count_until_the_mixture_takes_over(fits, rng):
 
 
 def test_the_mixture_takes_over_where_the_gaussian_lets_nothing_through(fits, rng):
-    """Draws of one mode: three arrivals of some 67 say that no more will come, and seven do not."""
+    """Draws of one mode: three arrivals of some 40 say that no more will come, and seven do not."""
     positions = fits[0].draw(rng, 400)
     target = TARGET.log_density(positions)
     for n_restarts, taken in ((7, False), (3, True)):

@@ -213,6 +213,11 @@ class GaussianBase:
         return self.scale.ndim == 1
 
     @property
+    def matrix(self) -> FloatArray:
+        """Map from base coordinates to ``z - mean``, a (D, D) matrix also for diagonal bases."""
+        return np.diag(self.scale) if self.is_diagonal else self.scale
+
+    @property
     def covariance(self) -> FloatArray:
         """Covariance, a (D, D) matrix also for diagonal bases."""
         return np.diag(self.scale**2) if self.is_diagonal else self.scale @ self.scale.T
