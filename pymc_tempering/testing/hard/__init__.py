@@ -6,6 +6,12 @@
 from collections.abc import Callable
 from functools import partial
 
+from pymc_tempering.testing.hard.disguised import (
+    effects_together,
+    groups_alike,
+    ridges,
+    two_scales,
+)
 from pymc_tempering.testing.hard.edges import (
     circular,
     identical_data,
@@ -68,4 +74,8 @@ HARD: dict[str, Callable[[], HardTarget]] = {
     "identical_data": identical_data,
     "tied_mixture": tied_mixture,
     "random_walk_250": random_walk,
+    "ridges_10": ridges,
+    "two_scales_10": two_scales,
+    "groups_alike_12": groups_alike,
+    "effects_together_8": effects_together,
 }
