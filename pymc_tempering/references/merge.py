@@ -12,7 +12,7 @@ from pymc_tempering.references.elbo import dip_between, evaluate_elbo
 from pymc_tempering.references.local import GAUSSIAN, LocalFit
 from pymc_tempering.types import FloatArray
 
-__all__ = ["merge", "n_places"]
+__all__ = ["merge", "n_places", "same_mode"]
 
 _N_NEAREST = 3
 
@@ -54,18 +54,35 @@ def merge(
     kept: list[LocalFit] = []
     n_evaluations = 0
     for fit in sorted(fits, key=lambda fit: fit.elbo, reverse=True):
-        distances = [_distance(fit.base, other.base) for other in kept]
-        for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            joined, n = distances[i] <= 1.0 and not _are_unlike(fit, kept[i]), 0
-            if not joined:
-                joined, n = _joined(density, fit, kept[i], rng)
-            n_evaluations += n
-            if joined:
-                kept[i] = kept[i]._replace(hits=kept[i].hits + fit.hits)
-                break
-        else:
+        same, n = same_mode(density, fit, kept, rng)
+        n_evaluations += n
+        if same is None:
             kept.append(fit)
+        else:
+            kept[same] = kept[same]._replace(hits=kept[same].hits + fit.hits)
     return kept, n_evaluations
+
+
+def same_mode(
+    density: Density, fit: LocalFit, known: Sequence[LocalFit], rng: np.random.Generator
+) -> tuple[int | None, int]:
+    """Look for a fit of the same mode, as :func:`merge` does, among the three nearest.
+
+    Returns
+    -------
+    number : int or None
+    n_evaluations : int
+    """
+    distances = [_distance(fit.base, other.base) for other in known]
+    n_evaluations = 0
+    for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
+        if distances[i] <= 1.0 and not _are_unlike(fit, known[i]):
+            return int(i), n_evaluations
+        joined, n = _joined(density, fit, known[i], rng)
+        n_evaluations += n
+        if joined:
+            return int(i), n_evaluations
+    return None, n_evaluations
 
 
 def n_places(fits: Sequence[LocalFit]) -> int:

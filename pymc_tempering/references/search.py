@@ -24,12 +24,7 @@ from pymc_tempering.references.local import combine_local_bases, unsure_modes
 from pymc_tempering.references.merge import merge
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.shapes import Shapes
-from pymc_tempering.references.starts import (
-    Surroundings,
-    inside,
-    jitter,
-    pulled_inside,
-)
+from pymc_tempering.references.starts import Surroundings, inside, jitter, pulled_inside
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
@@ -113,6 +108,7 @@ class _Searcher:
         self._units = np.ones(density.dim)
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins, self._known = Basins(density), KnownModes(density)
+        self._around: Surroundings | None = None
         # each of the two shares goes over by no more than the fit under way
         self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
         self._n_ascents = self._n_near = self._n_images = self._in_vain = 0
@@ -161,7 +157,7 @@ class _Searcher:
 
     def look_around(self, prior_points: FloatArray | None) -> None:
         """Start in batches, and ascend where a start belongs to no known mode."""
-        around = self._surroundings(prior_points)
+        around = self._around = self._surroundings(prior_points)
         n_done, total, most = 1, self._effort.n_starts, self._end
         while n_done < total and self._n_looked < most:
             self._report("search for modes", self._n_looked, int(most))
@@ -281,13 +277,16 @@ class _Searcher:
             If no fit succeeded.
         """
         known = self._basins.known
-        self._shapes.complete(known, self._coordinates, self._units, NEGLIGIBLE, self._report)
+        settled = self._coordinates, self._units, NEGLIGIBLE
+        self._shapes.complete(known, *settled, self._report)
+        if self._around is not None:
+            self._shapes.look_on_ways(known, self._around, *settled)
         if not self._shapes.fits:
             raise BaseError(
                 "None of the local fits succeeded: the density may be improper. Give a base "
                 "explicitly."
             )
-        found, n_merge = merge(self._density, list(self._shapes.fits.values()), self._rng)
+        found, n_merge = merge(self._density, self._shapes.every, self._rng)
         spent = self._n_looked + self._n_images + self._shapes.n_gradients + n_merge
         fits = found
         if self._effort.n_starts > 1:

@@ -19,7 +19,9 @@ from pymc_tempering.references.local import (
     refine,
 )
 from pymc_tempering.references.merge import n_places
+from pymc_tempering.references.starts import Surroundings, pulled_inside
 from pymc_tempering.references.watch import Report, Tally
+from pymc_tempering.references.ways import N_WAYS, masses_on_ways
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_FITS", "MOST_REFINED", "Shapes"]
@@ -33,9 +35,18 @@ _FEW_STARTS = 1 / 3
 """Share of the starts that may lead to modes which hold nothing, before they say that the density
 is rugged, so that what holds most may have been missed."""
 
+_OUTSIDE = 2.0
+"""Standard deviations of a fit beyond which the highest place is outside. That of one mode is at
+most the square root of three of them from the mean, on a line."""
+
 _WIDER = 1000.0
 """A place that held nothing even if it were so much wider, each way, than the fit with most mass is
 not worth a variational fit."""
+
+
+_FAIR = 1.0
+"""Variance below which a fit on the way to another stands for itself: modes of a group scale have
+0.1 to 0.9, pieces of a ridge, of which there is no end, 2 and more."""
 
 
 class Shapes:
@@ -65,12 +76,18 @@ class Shapes:
         self._density, self._rng, self._share, self._most = density, rng, share, most
         self.fits: dict[int, LocalFit] = {}
         self.curvatures: dict[int, tuple[GaussianBase, float]] = {}
+        self._passed: list[LocalFit] = []
         self._n_measured = self._n_refined = 0
 
     @property
     def n_gradients(self) -> int:
         """Gradients of all fits."""
         return self._n_measured + self._n_refined
+
+    @property
+    def every(self) -> list[LocalFit]:
+        """All fits, with those of masses that all ascents to a place went by."""
+        return [*self.fits.values(), *self._passed]
 
     @property
     def may_measure(self) -> bool:
@@ -118,6 +135,12 @@ class Shapes:
         shape, _ = self.curvatures[i]
         by_curvature = basin.value + shape.log_det_scale + 0.5 * shape.dim * LOG_2PI
         return max(self.fits[i].mass, by_curvature)
+
+    def _ends_outside(self, i: int, basin: Basin) -> bool:
+        """Whether ascents end away from the mass, so that they may go by some."""
+        if i in self.curvatures and self.curvatures[i][1] <= GAUSSIAN:
+            return False
+        return bool(np.abs(self.fits[i].base.to_base(basin.end[None])).max() > _OUTSIDE)
 
     def _lowest(self, best: LocalFit, negligible: float) -> float:
         """Log density below which no place can hold mass that matters, in nats."""
@@ -178,3 +201,42 @@ class Shapes:
                 peak, n_gradients = peak_at(self._density, basins[i], units)
                 self._n_refined += n_gradients
             self.fits[i] = fit._replace(hits=basins[i].hits, peak=peak)
+
+    def look_on_ways(
+        self,
+        basins: Sequence[Basin],
+        around: Surroundings,
+        coordinates: Coordinates,
+        units: FloatArray,
+        negligible: float,
+    ) -> None:
+        """Fit what starts go by where ascents end outside of the mass; see :mod:`.ways`.
+
+        Parameters
+        ----------
+        basins : sequence of Basin
+        around : Surroundings
+            Where the search started.
+        coordinates, units, negligible
+            As for :meth:`complete`, after which this comes.
+        """
+        best = max((fit.mass for fit in self.fits.values()), default=0.0)
+        odd = [i for i, fit in self.fits.items()
+               if fit.most >= best - negligible and self._ends_outside(i, basins[i])]  # fmt: skip
+        # on a line no ascent goes by a mode
+        if not odd or self._density.dim == 1:
+            return
+        i = max(odd, key=lambda i: basins[i].hits)
+        starts, n_pulled = pulled_inside(self._density, *around.fresh(N_WAYS, self._rng))
+        self._passed, n_by, n_gradients = masses_on_ways(
+            self._density, self.every, starts.points, basins[i], coordinates, units, self._rng,
+            min(2 * self._share, self._most - self._n_refined),
+        )  # fmt: skip
+        self._n_refined += n_pulled + n_gradients
+        # of all starts that led to the place, as large a part goes by
+        share = self.fits[i].hits // (N_WAYS + 1)
+        n_by[list(self.fits).index(i)] -= sum(n_by)
+        hits = [fit.hits + n * share for fit, n in zip(self.every, n_by, strict=True)]
+        every = [fit._replace(hits=n) for fit, n in zip(self.every, hits, strict=True)]
+        self._passed = every[len(self.fits) :]
+        self.fits = dict(zip(self.fits, every, strict=False))

@@ -164,6 +164,14 @@ class Surroundings:
         self._prior = places[:0] if prior_points is None else prior_points
         self._n_taken = 0
 
+    def fresh(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Centres and offsets of n draws of the prior; without one, of n starts."""
+        if not len(self._prior):
+            return self.draw(n, rng)
+        points = self._prior[rng.integers(len(self._prior), size=n)]
+        centres = np.repeat(self._places[:1], n, axis=0)
+        return centres, points - centres
+
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Centres and offsets of n starts, both of shape (n, D)."""
         n_prior = n // 2 if len(self._prior) else 0

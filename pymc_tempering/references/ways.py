@@ -1,0 +1,78 @@
+"""Masses on the ways of ascents, which none of them ends in.
+
+Where the density rises from one mode into another, as from a wide group scale into the neck of a
+narrow one, all ascents end in one place. The way there leads through what holds the mass.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.basins import Basin
+from pymc_tempering.references.local import LocalFit, refine
+from pymc_tempering.references.merge import same_mode
+from pymc_tempering.types import FloatArray
+
+__all__ = ["N_WAYS", "masses_on_ways"]
+
+N_WAYS = 6
+"""Starts of which the way is looked at. What each second one goes by is missed in two of a hundred
+searches."""
+
+_FAIR = 1.0
+"""Variance below which a fit on a way stands for itself: modes of a group scale have 0.1 to 0.9,
+pieces of a ridge, of which there is no end, 2 and more."""
+
+
+def masses_on_ways(
+    density: Density,
+    known: Sequence[LocalFit],
+    starts: FloatArray,
+    basin: Basin,
+    coordinates: Coordinates,
+    units: FloatArray,
+    rng: np.random.Generator,
+    most: float,
+) -> tuple[list[LocalFit], list[int], int]:
+    """Fit what a few starts go by.
+
+    Parameters
+    ----------
+    density : Density
+    known : sequence of LocalFit
+    starts : ndarray of shape (n, D)
+    basin : Basin
+        Where they lead.
+    coordinates, units
+        As for :func:`.local.refine`.
+    rng : numpy.random.Generator
+    most : float
+        Gradients; with too few left no further start is looked at.
+
+    Returns
+    -------
+    passed : list of LocalFit
+        Of other modes than those of known fits.
+    n_by : list of int
+        How many starts go by each of the known fits, and of these.
+    n_gradients : int
+    """
+    fits, n_by = list(known), [0] * len(known)
+    n_gradients = 0
+    for start in starts:
+        way = replace(basin, start=start, hits=0)
+        fit, n_fit = refine(density, way, None, coordinates, units, rng, most - n_gradients)
+        n_gradients += n_fit
+        if fit is None or fit.variance > _FAIR:
+            continue
+        same, n_compared = same_mode(density, fit, fits, rng)
+        n_gradients += n_compared
+        if same is None:
+            fits.append(fit)
+            n_by.append(1)
+        else:
+            n_by[same] += 1
+    return fits[len(known) :], n_by, n_gradients
