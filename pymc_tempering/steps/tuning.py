@@ -24,6 +24,7 @@ from pymc_tempering.schedule.adapt import (
     round_trip_rate,
 )
 from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.necks import NeckWatch
 from pymc_tempering.steps.round import Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -116,6 +117,8 @@ class RoundTuner(Stateful):
     choice : ReferenceChoice, optional
         Which reference the chain starts from. With it, tuning stops when it is good enough; by
         default the chain keeps its reference, and tuning takes all its steps.
+    necks : NeckWatch, optional
+        Shown the draws of each round but the last.
 
     Attributes
     ----------
@@ -142,8 +145,9 @@ class RoundTuner(Stateful):
         adapt_schedule: bool,
         adapt_base: bool,
         choice: ReferenceChoice | None = None,
+        necks: NeckWatch | None = None,
     ) -> None:
-        self.choice = choice
+        self.choice, self._necks = choice, necks
         self.barrier = self.scan_variance = self.scan_cost = np.nan
         self.anchor = anchor
         self.n_modes = n_modes
@@ -252,6 +256,8 @@ class RoundTuner(Stateful):
         if self.base_may_change:
             if self.choice is not None and isinstance(ladder, Ladder):
                 self.choice.look(ladder.path.target, np.concatenate(self.positions), left)
+            if self._necks is not None:
+                self._necks.look(ladder, np.concatenate(self.positions), rng)
             self._refine(ladder, delta[:, -1], rejection_rates, (log_z, se), rng)
         self.barrier = barrier
         n_moved = max(delta.shape[1] - 1, 1)
