@@ -134,6 +134,7 @@ class RoundTuner(Stateful):
                  "scan_variance", "scan_cost")  # fmt: skip
 
     choice: ReferenceChoice | None = None
+    necks: NeckWatch | None = None
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class RoundTuner(Stateful):
         choice: ReferenceChoice | None = None,
         necks: NeckWatch | None = None,
     ) -> None:
-        self.choice, self._necks = choice, necks
+        self.choice, self.necks = choice, necks
         self.barrier = self.scan_variance = self.scan_cost = np.nan
         self.anchor = anchor
         self.n_modes = n_modes
@@ -256,8 +257,8 @@ class RoundTuner(Stateful):
         if self.base_may_change:
             if self.choice is not None and isinstance(ladder, Ladder):
                 self.choice.look(ladder.path.target, np.concatenate(self.positions), left)
-            if self._necks is not None:
-                self._necks.look(ladder, np.concatenate(self.positions), rng)
+            if self.necks is not None:
+                self.necks.look(ladder, np.concatenate(self.positions), rng)
             self._refine(ladder, delta[:, -1], rejection_rates, (log_z, se), rng)
         self.barrier = barrier
         n_moved = max(delta.shape[1] - 1, 1)
