@@ -37,6 +37,9 @@ _MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0
 # squared nats: a Gaussian from which the log density differs by less is the target itself
 _EXACT = 1e-6
 
+# gradient beyond which a draw counts as outside: its products are no numbers
+_LARGEST = 1e150
+
 
 @density_guard()
 def fit_gaussian(
@@ -87,7 +90,7 @@ def fit_gaussian(
         values, grad = np.empty(len(z)), np.empty_like(z)
         call_density_at(density.address, z, values, grad)
         n_gradients += len(z)
-        inside = np.isfinite(values) & np.isfinite(grad).all(axis=1)
+        inside = np.isfinite(values) & (np.abs(grad) < _LARGEST).all(axis=1)
         if inside.sum() < dim + 2 if full else not inside.any():
             if not inside.any():
                 return start, n_gradients

@@ -9,6 +9,8 @@ import pytest
 from scipy import integrate, stats
 
 from pymc_tempering import testing
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.search import Effort, find_modes
 from tests.references.conftest import LOG_2PI, SIGNATURE
 
@@ -97,3 +99,19 @@ def test_pieces_of_a_ridge_are_no_modes_on_a_way(rng):
     target = testing.banana()
     found = find_modes(target, target.start, rng)
     assert len(found.fits) == 1
+
+
+@numba.cfunc(SIGNATURE)
+def pole(z_pointer, grad_pointer):
+    numba.carray(grad_pointer, 2)[:] = -1e305
+    return 0.0
+
+
+def test_a_fit_at_a_pole_stays_where_it_was(rng):
+    """As of data that are all the same: gradients are finite, and no product of them is."""
+    start = GaussianBase(np.zeros(2), np.full(2, 1e4))
+    target = SimpleNamespace(address=pole.address, dim=2)
+    with np.errstate(over="ignore"):
+        base, n_gradients = fit_gaussian(target, start, rng)
+    assert base is start
+    assert n_gradients > 0
