@@ -180,9 +180,7 @@ def curvature_at(
         eigenvalues, vectors = np.linalg.eigh(scaled)
         sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
         root = steps[:, None] * (vectors / np.sqrt(sizes))
-        # the triangular factor of root root' without squaring its condition number
-        factor = np.linalg.qr(root.T, mode="r").T
-        base = GaussianBase(z, np.tril(factor * np.sign(np.diagonal(factor))))
+        base = GaussianBase.from_root(z, root)
         along = vectors.T @ slope
     gain = float(0.5 * (along**2 / sizes).sum())
     return Curvature(base, bool(eigenvalues.min() > -_SADDLE), gain, n_gradients)

@@ -20,7 +20,6 @@ _N_NEAREST = 3
 # or that one fit may know more than another
 _MAX_FALL = 3.0
 _N_ON_LINE, _N_BETWEEN, _N_DRAWS = 17, 3, 16
-_LEAST_SCALE = 1e-300
 
 
 def merge(
@@ -145,14 +144,10 @@ def _between(a: GaussianBase, b: GaussianBase, shares: FloatArray) -> Iterator[G
             GaussianBase(mean, a.scale * ratio**t) for mean, t in zip(means, shares, strict=True)
         )
         return
-    axes, ratios, _ = np.linalg.svd(solve_triangular(a.matrix, b.matrix, lower=True))
+    first = a.matrix
+    axes, ratios, _ = np.linalg.svd(solve_triangular(first, b.matrix, lower=True))
     for t, mean in zip(shares, means, strict=True):
-        # no square of it, which would lose what is narrow beside what is wide
-        root = np.linalg.qr((a.matrix @ axes * ratios**t).T, mode="r").T
-        diagonal = np.diagonal(root)
-        root = root * np.where(diagonal < 0.0, -1.0, 1.0)
-        np.fill_diagonal(root, np.maximum(np.abs(diagonal), _LEAST_SCALE))
-        yield GaussianBase(mean, root)
+        yield GaussianBase.from_root(mean, first @ axes * ratios**t)
 
 
 def _distance(a: GaussianBase, b: GaussianBase) -> float:

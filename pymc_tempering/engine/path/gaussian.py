@@ -14,6 +14,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["GaussianBase", "base_id"]
 
+_LEAST_SHARE, _LEAST_SCALE = float(np.finfo(float).eps), 1e-300
+"""Of a standard deviation, what rounding leaves of it when the other coordinates are known."""
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianBase:
@@ -175,6 +178,32 @@ class GaussianBase:
                 "which regularises."
             ) from error
         return cls(mean, scale, log_zeta)
+
+    @classmethod
+    def from_root(cls, mean: FloatArray, root: FloatArray) -> Self:
+        """Build a base from a root of its covariance, ``root @ root.T``, which is never formed.
+
+        Squares would lose what is narrow beside what is wide. Of a root that is singular, as far
+        as rounding tells, what is missing is as narrow as a number can say.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (D,)
+        root : ndarray of shape (D, D)
+
+        Examples
+        --------
+        >>> root = np.array([[0.0, 2.0], [2.0, 1.0]])
+        >>> GaussianBase.from_root([0.0, 0.0], root).covariance
+        array([[4., 2.],
+               [2., 5.]])
+        """
+        scale = np.linalg.qr(root.T, mode="r").T
+        diagonal = np.diagonal(scale)
+        scale = scale * np.where(diagonal < 0.0, -1.0, 1.0)
+        least = np.maximum(_LEAST_SHARE * np.abs(root).max(axis=1), _LEAST_SCALE)
+        np.fill_diagonal(scale, np.maximum(np.abs(diagonal), least))
+        return cls(mean, scale)
 
     @classmethod
     def from_draws(

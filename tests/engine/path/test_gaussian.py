@@ -57,6 +57,25 @@ def test_pickle_equality_and_identity(base):
     assert not copy.scale.flags.writeable
 
 
+def test_a_root_gives_the_covariance_that_it_is_a_root_of(rng):
+    """In any units, and in those in which its square has no digits left."""
+    for units in (np.ones(3), np.array([1e-70, 1.0, 1e90]), np.array([1e120, 1e-100, 1e-100])):
+        root = rng.normal(size=(3, 3))
+        base = GaussianBase.from_root(MEAN, units[:, None] * root)
+        standard = base.scale / units[:, None]
+        np.testing.assert_allclose(standard @ standard.T, root @ root.T, rtol=1e-12)
+        assert (np.diagonal(base.scale) > 0.0).all()
+        np.testing.assert_array_equal(base.mean, MEAN)
+
+
+@pytest.mark.parametrize("rows", [[1.0, 2.0, 3.0], [0.0, 2.0, 3.0], [1e-44, 0.0, 7.0]])
+def test_a_singular_root_has_a_density(rows):
+    """As of second differences at a spike, of which one direction is all that is left."""
+    base = GaussianBase.from_root(MEAN, np.outer(rows, [1.0, -1.0, 0.5]))
+    np.testing.assert_allclose(base.standard_deviation, 1.5 * np.abs(rows), atol=1e-14)
+    assert np.isfinite(base.log_density(MEAN))
+
+
 def test_digest_tells_densities_apart_and_ignores_log_zeta():
     base = BASES["diagonal"]
     assert GaussianBase(MEAN, SD, 5.0).digest == base.digest
