@@ -131,7 +131,7 @@ def peak_at(density: Density, basin: Basin, units: FloatArray) -> tuple[Gaussian
 
 def refine(
     density: Density,
-    basin: Basin,
+    start: FloatArray,
     shape: GaussianBase | None,
     coordinates: Coordinates,
     units: FloatArray,
@@ -147,7 +147,8 @@ def refine(
     Parameters
     ----------
     density : Density
-    basin : Basin
+    start : ndarray of shape (D,)
+        From which an ascent leads to it.
     shape : GaussianBase, optional
         From the curvature at its end.
     coordinates : Coordinates
@@ -161,20 +162,21 @@ def refine(
     Returns
     -------
     fit : LocalFit or None
+        Without hits.
     n_gradients : int
     """
     # an ascent, the candidates, and what tells how good the fit is
     beside = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * _N_CANDIDATE_DRAWS + _N_REFINED_DRAWS
     if most < beside:
         return None, 0
-    path = ascend(density, basin.start[None], coordinates, n_path=_N_PATH)
+    path = ascend(density, start[None], coordinates, n_path=_N_PATH)
     candidates = [GaussianBase(path.path[i], _FIRST_SCALE * units) for i in _CANDIDATES]
     if shape is not None:
         candidates.append(shape)
     elbos = [evaluate_elbo(density, base, rng, _N_CANDIDATE_DRAWS).value for base in candidates]
     n_gradients = path.n_gradients + len(candidates) * _N_CANDIDATE_DRAWS
     base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - beside)
-    fit = assess(density, base, basin.hits, rng, _N_REFINED_DRAWS)
+    fit = assess(density, base, 0, rng, _N_REFINED_DRAWS)
     return fit, n_gradients + n_fit + _N_REFINED_DRAWS
 
 

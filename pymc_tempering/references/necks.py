@@ -57,14 +57,15 @@ def depth_of_necks(density: Density, z: FloatArray, rng: np.random.Generator) ->
     True
     """
     moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))
+    root = moments.matrix
     places = np.ascontiguousarray(z[rng.permutation(len(z))[:N_PLACES]])
     directions = rng.standard_normal(places.shape)
-    beside = np.ascontiguousarray(places + DISPLACEMENT * directions @ moments.matrix.T)
+    beside = np.ascontiguousarray(places + DISPLACEMENT * directions @ root.T)
     gradients = []
     for points in (places, beside):
         values, grads = np.empty(len(points)), np.empty(points.shape)
         call_density_at(density.address, points, values, grads)
-        gradients.append(grads @ moments.matrix)
+        gradients.append(grads @ root)
     change = np.linalg.norm(gradients[1] - gradients[0], axis=1) / DISPLACEMENT
     curvature = FLAT + change / np.linalg.norm(directions, axis=1)
     log_scales = -0.5 * np.log(curvature[np.isfinite(curvature)])

@@ -141,8 +141,9 @@ def fit_base(
        without an ascent, and so does an ascent that comes inside the first one. Images of the
        highest modes, with labels exchanged or signs turned, where the density is nearly as high.
     2. Gaussians from the curvature at the distinct ends; where the density is no Gaussian,
-       variational fits (ADVI) of full rank, from the best place on the way to the end, and on the
-       ways of six draws of the prior: a density may rise from one mode into another.
+       variational fits (ADVI) of full rank, from the best place on the way to the end; where the
+       end is outside of the fit also on the ways of six draws of the prior, since a density may
+       rise from one mode into another.
     3. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no
        mode.
 

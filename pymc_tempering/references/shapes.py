@@ -44,11 +44,6 @@ _WIDER = 1000.0
 not worth a variational fit."""
 
 
-_FAIR = 1.0
-"""Variance below which a fit on the way to another stands for itself: modes of a group scale have
-0.1 to 0.9, pieces of a ridge, of which there is no end, 2 and more."""
-
-
 class Shapes:
     """Fits of basins, by their number.
 
@@ -138,9 +133,8 @@ class Shapes:
 
     def _ends_outside(self, i: int, basin: Basin) -> bool:
         """Whether ascents end away from the mass, so that they may go by some."""
-        if i in self.curvatures and self.curvatures[i][1] <= GAUSSIAN:
-            return False
-        return bool(np.abs(self.fits[i].base.to_base(basin.end[None])).max() > _OUTSIDE)
+        end = self.fits[i].base.to_base(basin.end[None])
+        return not basin.is_gaussian and bool(np.abs(end).max() > _OUTSIDE)
 
     def _lowest(self, best: LocalFit, negligible: float) -> float:
         """Log density below which no place can hold mass that matters, in nats."""
@@ -160,11 +154,11 @@ class Shapes:
         shape, _ = self.curvatures.get(i, (None, 0.0))
         left = self._most - self._n_refined
         better, n_gradients = refine(
-            self._density, basin, shape, coordinates, units, self._rng, left
+            self._density, basin.start, shape, coordinates, units, self._rng, left
         )
         self._n_refined += n_gradients
         if better is not None and (fit is None or better.elbo > fit.elbo):
-            self.fits[i] = better
+            self.fits[i] = better._replace(hits=basin.hits)
 
     def complete(
         self,
@@ -229,7 +223,7 @@ class Shapes:
         i = max(odd, key=lambda i: basins[i].hits)
         starts, n_pulled = pulled_inside(self._density, *around.fresh(N_WAYS, self._rng))
         self._passed, n_by, n_gradients = masses_on_ways(
-            self._density, self.every, starts.points, basins[i], coordinates, units, self._rng,
+            self._density, self.every, starts.points, coordinates, units, self._rng,
             min(2 * self._share, self._most - self._n_refined),
         )  # fmt: skip
         self._n_refined += n_pulled + n_gradients

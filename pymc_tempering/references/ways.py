@@ -5,13 +5,11 @@ narrow one, all ascents end in one place. The way there leads through what holds
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.local import LocalFit, refine
 from pymc_tempering.references.merge import same_mode
 from pymc_tempering.types import FloatArray
@@ -23,15 +21,14 @@ N_WAYS = 6
 searches."""
 
 _FAIR = 1.0
-"""Variance below which a fit on a way stands for itself: modes of a group scale have 0.1 to 0.9,
-pieces of a ridge, of which there is no end, 2 and more."""
+"""Variance below which a fit on a way stands for itself: modes of a group scale have 0.2 to 0.9,
+pieces of a horseshoe's necks, of which there is no end, 1e60 and more (``benchmarks/ways.py``)."""
 
 
 def masses_on_ways(
     density: Density,
     known: Sequence[LocalFit],
     starts: FloatArray,
-    basin: Basin,
     coordinates: Coordinates,
     units: FloatArray,
     rng: np.random.Generator,
@@ -44,8 +41,6 @@ def masses_on_ways(
     density : Density
     known : sequence of LocalFit
     starts : ndarray of shape (n, D)
-    basin : Basin
-        Where they lead.
     coordinates, units
         As for :func:`.local.refine`.
     rng : numpy.random.Generator
@@ -63,8 +58,7 @@ def masses_on_ways(
     fits, n_by = list(known), [0] * len(known)
     n_gradients = 0
     for start in starts:
-        way = replace(basin, start=start, hits=0)
-        fit, n_fit = refine(density, way, None, coordinates, units, rng, most - n_gradients)
+        fit, n_fit = refine(density, start, None, coordinates, units, rng, most - n_gradients)
         n_gradients += n_fit
         if fit is None or fit.variance > _FAIR:
             continue
