@@ -8,7 +8,7 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
+from pymc_tempering.references.necks import N_EVALUATIONS, N_PLACES, depth_of_necks
 from pymc_tempering.references.prepared import CURVED, NEARLY_STRAIGHT, Prepared
 from pymc_tempering.types import FloatArray
 
@@ -55,9 +55,8 @@ class NeckWatch(Stateful):
     def look(self, ladder: LadderLike, positions: FloatArray, rng: np.random.Generator) -> None:
         """Look for necks among the draws of a round; where they are deep, moves change."""
         enough = self._may_look and len(positions) >= N_PLACES
-        if not enough or self.depth >= DEEP or not isinstance(ladder, Ladder):
-            return
-        if self.settings == self._suited(np.inf):
+        known = self.settings == self._suited(np.inf)
+        if known or not enough or not isinstance(ladder, Ladder):
             return
         ladder.n_beside += N_EVALUATIONS
         self.depth = max(self.depth, depth_of_necks(ladder.path.target, positions, rng))

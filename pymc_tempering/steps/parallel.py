@@ -299,6 +299,7 @@ class ParallelTempering(TemperedStep):
         if adapt:
             left = self._account.left_to_tune - record.counts["n_gradients"]
             run.tuner.update(run.ladder, record, self.rng, left=left)
+            self.searched = self.searched | {"search_necks": self._necks.depth}
         self._charge_beside(run.ladder)
         return target, statistics
 

@@ -127,6 +127,21 @@ def test_a_chain_that_met_necks_while_it_was_tuned_is_restored_with_its_moves(fu
         assert each._scans.most_of_move == Gist().most_evaluations(6)
 
 
+def test_every_draw_records_the_necks_known_by_then(funnel_model, rng, monkeypatch):
+    monkeypatch.setattr("pymc_tempering.steps.necks.depth_of_necks", lambda *args: 1.5)
+    step = ParallelTempering(model=funnel_model)
+    search = Search((1,), 0, 0, 0, 0.0, necks=0.3)
+    step._fits = Prepared(BASE, (BASE,), search, kind=CURVED)
+    # each chain of a process starts from what short runs found
+    for _ in range(2):
+        step.setup_chain(rng, 60, 20)
+        point, depths = funnel_model.initial_point(), []
+        for _ in range(60):
+            point, [statistics] = step.step(point)
+            depths.append(statistics["search_necks"])
+        assert (depths[0], depths[-1]) == (0.3, 1.5)
+
+
 @pytest.fixture
 def funnel_model():
     with pm.Model() as model:
