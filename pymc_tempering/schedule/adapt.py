@@ -123,7 +123,7 @@ def round_trip_rate(rejection_rates: FloatArray) -> float:
     """
     rates = _checked(rejection_rates)
     with np.errstate(divide="ignore"):
-        return 1.0 / (2.0 + 2.0 * np.sum(rates / (1.0 - rates)))
+        return float(1.0 / (2.0 + 2.0 * np.sum(rates / (1.0 - rates))))
 
 
 def _checked(rejection_rates: ArrayLike) -> FloatArray:

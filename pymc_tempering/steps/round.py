@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.schedule.adapt import round_trip_rate
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Round", "log_reference"]
@@ -34,26 +35,28 @@ class Round(NamedTuple):
         At beta = 1.
     log_target : ndarray of shape (n,)
         There, in nats.
-    barrier : float
+    rejection_rates : ndarray of shape (n_levels - 1,)
+        Of swaps.
     cost : float
         Variance of log Z times the number of gradients, in nats squared; nan where not known.
     n_restarts : int
     log_z, se : float
         From the round alone, in nats.
-    round_trip_rate : float
-        Arrivals from the reference that the round's swap rates promise for one scan, if levels mix
-        by themselves (:func:`pymc_tempering.schedule.adapt.round_trip_rate`).
     """
 
     coordinates: Coordinates
     positions: FloatArray
     log_target: FloatArray
-    barrier: float
+    rejection_rates: FloatArray
     cost: float
     n_restarts: int
     log_z: float
     se: float
-    round_trip_rate: float
+
+    @property
+    def barrier(self) -> float:
+        """Communication barrier."""
+        return float(self.rejection_rates.sum())
 
     @property
     def is_blocked(self) -> bool:
@@ -67,9 +70,10 @@ class Round(NamedTuple):
         >>> import numpy as np
         >>> from pymc_tempering.engine.path.gaussian import GaussianBase
         >>> path = Coordinates.of(GaussianBase([0.0], [1.0]))
-        >>> ended = Round(path, np.zeros((400, 1)), np.zeros(400), 3.0, 1.0, 2, 0.0, 0.1, 0.1)
+        >>> rates = np.full(6, 0.5)
+        >>> ended = Round(path, np.zeros((400, 1)), np.zeros(400), rates, 1.0, 2, 0.0, 0.1)
         >>> ended.is_blocked, ended._replace(n_restarts=15).is_blocked
         (True, False)
         """
-        expected = len(self.positions) * self.round_trip_rate
+        expected = len(self.positions) * round_trip_rate(self.rejection_rates)
         return expected >= _ENOUGH_EXPECTED and self.n_restarts < _MOST_OF_EXPECTED * expected

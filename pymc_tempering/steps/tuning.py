@@ -18,11 +18,7 @@ from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import not_covered
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.schedule.adapt import (
-    equal_barrier_schedule,
-    n_levels_for,
-    round_trip_rate,
-)
+from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.necks import NeckWatch
 from pymc_tempering.steps.round import Round, log_reference
@@ -255,11 +251,12 @@ class RoundTuner(Stateful):
             n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
             ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
         if self.base_may_change:
+            positions = np.concatenate(self.positions)
             if self.choice is not None and isinstance(ladder, Ladder):
-                self.choice.look(ladder.path.target, np.concatenate(self.positions), left)
+                self.choice.look(ladder.path.target, positions, left)
             if self.necks is not None:
-                self.necks.look(ladder, np.concatenate(self.positions), rng)
-            self._refine(ladder, delta[:, -1], rejection_rates, (log_z, se), rng)
+                self.necks.look(ladder, positions, rng)
+            self._refine(ladder, positions, delta[:, -1], rejection_rates, (log_z, se), rng)
         self.barrier = barrier
         n_moved = max(delta.shape[1] - 1, 1)
         self.scan_cost = self.n_gradients / self.n_scans * (ladder.n_levels - 1) / n_moved
@@ -292,12 +289,12 @@ class RoundTuner(Stateful):
     def _refine(
         self,
         ladder: LadderLike,
+        positions: FloatArray,
         delta: FloatArray,
         rejection_rates: FloatArray,
         log_z_and_se: tuple[float, float],
         rng: np.random.Generator,
     ) -> None:
-        positions = np.concatenate(self.positions)
         base = self._next_base(positions)
         choice = self.choice
         # a mixture stands in for a Gaussian, which other ladders do not start from
@@ -309,8 +306,8 @@ class RoundTuner(Stateful):
             cost = self.scan_variance * self.n_gradients / self.n_scans
             ended = choice.together(
                 ladder,
-                Round(ladder.coordinates, positions, log_target, float(rejection_rates.sum()), cost,
-                      self.n_restarts, *log_z_and_se, round_trip_rate(rejection_rates)),
+                Round(ladder.coordinates, positions, log_target, rejection_rates, cost,
+                      self.n_restarts, *log_z_and_se),
             )  # fmt: skip
             if base is not None:
                 ladder.change_base(base)

@@ -43,9 +43,8 @@ def chain(rng, fits=(FIT,), shapes=(), rule="bent"):
 
 def ended(rng, n=400, barrier=2.0, n_restarts=40, draws=None):
     z = TARGET.draw(rng, n) if draws is None else draws
-    return Round(
-        WIDE, z, TARGET.log_density(z), barrier, 1.0, n_restarts, TARGET.log_z, 0.01, 0.1
-    )  # fmt: skip
+    rates = np.full(4, barrier / 4)
+    return Round(WIDE, z, TARGET.log_density(z), rates, 1.0, n_restarts, TARGET.log_z, 0.01)
 
 
 @pytest.mark.statistical

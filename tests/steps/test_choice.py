@@ -100,10 +100,13 @@ def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
     assert choice.uncovered > 0.1
 
 
+RATES = np.full(4, 0.5)
+
+
 def some_round(positions, n_restarts):
     n = len(positions)
     wide = Coordinates.of(GaussianBase.from_moments(TARGET.mean, 1.7 * TARGET.cov))
-    return Round(wide, positions, np.arange(n, dtype=float), 2.0, 1.0, n_restarts, 0.0, 1.0, 0.1)
+    return Round(wide, positions, np.arange(n, dtype=float), RATES, 1.0, n_restarts, 0.0, 1.0)
 
 
 def test_arrivals_of_all_rounds_count_until_the_mixture_takes_over(fits, rng):
@@ -177,7 +180,9 @@ def test_a_gaussian_that_seemed_cheap_does_not_come_back_with_twice_the_barrier(
     ladder.change_mixture(choice.first)
     positions = TARGET.draw(rng, 200)
     ended = some_round(positions, 60)._replace(
-        log_target=TARGET.log_density(positions), barrier=barrier, cost=1.0
+        log_target=TARGET.log_density(positions),
+        rejection_rates=np.full(4, barrier / 4),
+        cost=1.0,
     )
     assert choice.end_of_round(ladder, ended, rng) != stays
     assert (ladder.mixture is not None) == stays
