@@ -69,8 +69,7 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     n_images = int(get.get("images", 0))
     times = f"{', '.join(hits)}{more} times{without}"
     images = f" and images or surroundings of these to {n_images} more" if n_images else ""
-    # tuning rounds of each chain look for them as well
-    depth = float(np.max(arrays.get("search_necks", 0.0)))
+    depth = float(get.get("necks", 0.0))
     necks = f"; necks {np.exp(depth):.1f} times narrower than the rest" if depth >= DEEP else ""
     return (
         f"{get['starts']:.0f} starts led to {modes} ({times}){images}, "

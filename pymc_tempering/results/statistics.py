@@ -194,8 +194,7 @@ STATISTICS: dict[str, Statistic] = {
     "search_twice": _count("of these, places that two starts led to"),
     "search_mass_once": Statistic("share of the fits' mass in modes that one start led to", _ALL),
     "search_necks": Statistic(
-        "log of the typical local scale over that of a twentieth of the draws of short runs, or of "
-        "a tuning round",
+        "log of the typical local scale over that of a twentieth of the draws of short runs",
         _ALL,
         "nats",
     ),

@@ -29,7 +29,6 @@ from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice, settled_r
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_necks
 from pymc_tempering.steps.ladder_run import LadderRun
-from pymc_tempering.steps.necks import NeckWatch
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.scan_plan import ScanPlan
 from pymc_tempering.steps.scans import MOST_SCANS
@@ -101,7 +100,7 @@ class ParallelTempering(TemperedStep):
         in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
-        "gist", with steps around the local scale, where short runs or tuning find necks
+        "gist", with steps around the local scale, where short runs before the chains find necks
         (`pymc_tempering.references.necks`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
@@ -197,17 +196,19 @@ class ParallelTempering(TemperedStep):
         self._can_bend = self._rule != "gaussian"
         self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
-        self._necks = NeckWatch(self._suited)
         self._run: LadderRun | None = None
+        self._necks = 0.0  # of the chain under way
         self._n_tune = self.default_tune_steps
         self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
 
     def _reset_chain(self) -> None:
         self._run = None
-        self._necks.start(None)
+        self._necks = 0.0
 
-    def _suited(self, depth: float) -> ExplorerSettings:
-        return suited_to_necks(self._settings, depth, asked=self._explorer_asked)
+    @property
+    def _chain_settings(self) -> ExplorerSettings:
+        """How replicas of the chain under way move."""
+        return suited_to_necks(self._settings, self._necks, asked=self._explorer_asked)
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, anchor, modes = self._first_base()
@@ -219,8 +220,8 @@ class ParallelTempering(TemperedStep):
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
         choice = ReferenceChoice("gaussian", ())
-        self._necks.start(self._fits)
         if (found := self._fits) is not None:
+            self._necks = found.search.necks
             rule = settled_rule(self._rule, found.fits, found.kind)
             choice = ReferenceChoice(rule, found.fits, found.unsure, found.shapes)
         path, n_levels = self._path(base), _FIRST_N_LEVELS
@@ -250,7 +251,6 @@ class ParallelTempering(TemperedStep):
             adapt_schedule=self._fixed_betas is None,
             adapt_base=self.adapt_base,
             choice=choice,
-            necks=self._necks,
         )
 
     def stop_tuning(self) -> None:
@@ -269,7 +269,7 @@ class ParallelTempering(TemperedStep):
     def _scans(self) -> ScanPlan:
         return ScanPlan(
             self.scans_per_draw, self.adapts_scans, self.chain_error, self._n_draws,
-            self._account, self._necks.settings.most_evaluations(self.dim),
+            self._account, self._chain_settings.most_evaluations(self.dim),
         )  # fmt: skip
 
     @property
@@ -299,7 +299,6 @@ class ParallelTempering(TemperedStep):
         if adapt:
             left = self._account.left_to_tune - record.counts["n_gradients"]
             run.tuner.update(run.ladder, record, self.rng, left=left)
-            self.searched = self.searched | {"search_necks": self._necks.depth}
         self._charge_beside(run.ladder)
         return target, statistics
 
@@ -310,7 +309,7 @@ class ParallelTempering(TemperedStep):
             return None
         return self._run.state() | {
             "n_draws": self._n_draws, "account": self._account.state(),
-            "necks": self._necks.state(),
+            "necks": self._necks,
         }  # fmt: skip
 
     @chain.setter
@@ -318,7 +317,7 @@ class ParallelTempering(TemperedStep):
         self._reset_chain()
         if state is None:
             return
-        self._necks.set_state(state["necks"])
+        self._necks = state["necks"]
         ladder = self._restored_ladder(state["ladder"])
         ladder.n_beside = 0  # what it took to put replicas where they were
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
@@ -334,7 +333,7 @@ class ParallelTempering(TemperedStep):
             betas,
             places,
             self.rng,
-            settings=self._necks.settings,
+            settings=self._chain_settings,
             swap_scheme=self._swap_scheme,
         )
 
@@ -342,6 +341,6 @@ class ParallelTempering(TemperedStep):
         return Ladder.restored(
             state,
             path=self._any_path(),
-            settings=self._necks.settings,
+            settings=self._chain_settings,
             swap_scheme=self._swap_scheme,
         )

@@ -20,7 +20,6 @@ from pymc_tempering.references.given import not_covered
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.necks import NeckWatch
 from pymc_tempering.steps.round import Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -113,8 +112,6 @@ class RoundTuner(Stateful):
     choice : ReferenceChoice, optional
         Which reference the chain starts from. With it, tuning stops when it is good enough; by
         default the chain keeps its reference, and tuning takes all its steps.
-    necks : NeckWatch, optional
-        Shown the draws of each round but the last.
 
     Attributes
     ----------
@@ -130,7 +127,6 @@ class RoundTuner(Stateful):
                  "scan_variance", "scan_cost")  # fmt: skip
 
     choice: ReferenceChoice | None = None
-    necks: NeckWatch | None = None
 
     def __init__(
         self,
@@ -142,9 +138,8 @@ class RoundTuner(Stateful):
         adapt_schedule: bool,
         adapt_base: bool,
         choice: ReferenceChoice | None = None,
-        necks: NeckWatch | None = None,
     ) -> None:
-        self.choice, self.necks = choice, necks
+        self.choice = choice
         self.barrier = self.scan_variance = self.scan_cost = np.nan
         self.anchor = anchor
         self.n_modes = n_modes
@@ -254,8 +249,6 @@ class RoundTuner(Stateful):
             positions = np.concatenate(self.positions)
             if self.choice is not None and isinstance(ladder, Ladder):
                 self.choice.look(ladder.path.target, positions, left)
-            if self.necks is not None:
-                self.necks.look(ladder, positions, rng)
             self._refine(ladder, positions, delta[:, -1], rejection_rates, (log_z, se), rng)
         self.barrier = barrier
         n_moved = max(delta.shape[1] - 1, 1)
