@@ -21,8 +21,8 @@ N_WAYS = 6
 searches."""
 
 _FAIR = 1.0
-"""Variance below which a fit on a way stands for itself: modes of a group scale have 0.2 to 0.9,
-pieces of a horseshoe's necks, of which there is no end, 1e60 and more (``benchmarks/ways.py``)."""
+"""Variance below which a fit on a way stands for itself: modes of a group scale have 0.2 to 0.9
+(``benchmarks/ways.py``), pieces of eight ridges at once, of which there is no end, 2 and more."""
 
 
 def masses_on_ways(
@@ -62,6 +62,7 @@ def masses_on_ways(
         n_gradients += n_fit
         if fit is None or fit.variance > _FAIR:
             continue
+        # what is known stays as it is (benchmarks/README.md)
         same, n_compared = same_mode(density, fit, fits, rng)
         n_gradients += n_compared
         if same is None:

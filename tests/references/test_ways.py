@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pymc_tempering import testing
+from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.search import Effort, find_modes
+from pymc_tempering.references.ways import masses_on_ways
 from tests.references.conftest import LOG_2PI, SIGNATURE
 
-N_GROUPS = 12
+N_GROUPS, N_RIDGES = 12, 8
 LOG_SCALES, SPREADS = np.log([0.04, 1.2]), np.array([0.4, 0.3])
 Y = 0.6 * np.array([1.9, -0.7, 1.2, -1.4, 0.3, -0.2, 1.6, -1.1, 0.8, -1.7, 0.5, -1.0])
 
@@ -87,18 +88,56 @@ def test_a_mode_that_every_ascent_goes_by_has_a_fit_of_its_own(rng):
     assert n_found >= 10
 
 
-def test_no_gradients_are_spent_on_it_where_there_are_few(rng):
+def fits_on_ways(target, known, starts, rng, most=np.inf):
+    dim = starts.shape[1]
+    coordinates = Coordinates.of(GaussianBase(np.zeros(dim), np.ones(dim)))
+    return masses_on_ways(target, known, starts, coordinates, np.ones(dim), rng, most)
+
+
+def test_gradients_are_those_left(rng):
+    """As many ways are fitted as that is enough for; of 36 fits all stood for themselves."""
+    starts = prior_draws(rng, 6)
+    n_fits, spent = [], []
+    for most in (5e3, 1e4, np.inf):
+        passed, n_by, n_gradients = fits_on_ways(TARGET, [], starts, rng, most)
+        assert n_gradients <= most
+        assert len(passed) == len(n_by)
+        n_fits.append(sum(n_by))
+        spent.append(n_gradients)
+    assert spent == sorted(spent)
+    assert n_fits[0] < 4 <= n_fits[-1]
+    # what is known stays as it is, and counts those that go by it
+    again, n_by, _ = fits_on_ways(TARGET, passed, starts, rng)
+    assert again == []
+    assert len(n_by) == len(passed)
+    assert sum(n_by) >= 4
     draws = prior_draws(rng, 64)
     effort = Effort(200, 3000, most=6000.0)
     found = find_modes(TARGET, np.zeros(N_GROUPS + 1), rng, prior_points=draws, effort=effort)
     assert found.search.n_gradients <= effort.most
 
 
-def test_pieces_of_a_ridge_are_no_modes_on_a_way(rng):
+@numba.cfunc(SIGNATURE)
+def ridges(z_pointer, grad_pointer):
+    """Normals of scale 10, and tenths of their squares with scales of 0.3."""
+    z = numba.carray(z_pointer, 2 * N_RIDGES)
+    grad = numba.carray(grad_pointer, 2 * N_RIDGES)
+    total = 0.0
+    for i in range(0, 2 * N_RIDGES, 2):
+        off = (z[i + 1] - 0.1 * z[i] * z[i]) / 0.3
+        grad[i] = off / 0.3 * 0.2 * z[i] - 0.01 * z[i]
+        grad[i + 1] = -off / 0.3
+        total -= 0.5 * (off * off + 0.01 * z[i] * z[i])
+    return total
+
+
+def test_pieces_of_ridges_are_no_modes_on_a_way(rng):
     """Each way has a piece of its own, of which there is no end."""
-    target = testing.banana()
-    found = find_modes(target, target.start, rng)
-    assert len(found.fits) == 1
+    target = SimpleNamespace(address=ridges.address, dim=2 * N_RIDGES)
+    starts = rng.normal(size=(12, N_RIDGES, 2)) * np.array([10.0, 20.0])
+    passed, n_by, n_gradients = fits_on_ways(target, [], starts.reshape(12, -1), rng)
+    assert passed == n_by == []
+    assert n_gradients > 1000
 
 
 @numba.cfunc(SIGNATURE)
