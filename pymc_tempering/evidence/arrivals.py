@@ -12,7 +12,13 @@ from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.evidence.agreement import MIN_SPLIT, scalar_series, split_in_two
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MIN_ARRIVALS", "arrival_doubts", "component_doubts", "restart_doubts"]
+__all__ = [
+    "MIN_ARRIVALS",
+    "arrival_doubts",
+    "arrivals_of_wide_base",
+    "component_doubts",
+    "restart_doubts",
+]
 
 MIN_ARRIVALS = 10
 """Of a chain: the error of a share from so many is a third of it."""
@@ -23,6 +29,33 @@ a hundred chains."""
 
 MIN_SHARE = 0.05
 """Of the draws, for a group to matter: a smaller one is a twentieth of the evidence at most."""
+
+
+def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int:
+    """Count arrivals from a Gaussian that knows the modes by their moments alone.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``n_tempered_restarts`` and ``n_components`` (chain, draw), where they were recorded.
+
+    Returns
+    -------
+    int
+        Of all chains; 0 where some chain starts from fits of the modes, or hardly ever anew.
+
+    Examples
+    --------
+    >>> restarts = np.ones((4, 30))
+    >>> arrivals_of_wide_base({"n_tempered_restarts": restarts})
+    120
+    >>> arrivals_of_wide_base({"n_tempered_restarts": restarts, "n_components": 2 * restarts})
+    0
+    """
+    if "n_tempered_restarts" not in statistics or np.any(statistics.get("n_components", 0)):
+        return 0
+    by_chain = statistics["n_tempered_restarts"].sum(axis=1)
+    return int(by_chain.sum()) if (by_chain >= MIN_ARRIVALS).all() else 0
 
 
 def restart_doubts(restarts: FloatArray) -> list[Doubt]:

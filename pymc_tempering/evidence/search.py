@@ -78,16 +78,18 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     )
 
 
-def search_doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
+def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int = 0) -> list[Doubt]:
     """Warning where the search says itself that it has missed modes that matter.
 
     Good and Turing's argument, for mass in place of starts: what was seen once stands for what was
-    not seen.
+    not seen. Replicas that come from a wide Gaussian are a search of their own, and a wider one.
 
     Parameters
     ----------
     arrays : mapping of ndarray
         From :func:`search_arrays`.
+    n_arrivals : int
+        Of such replicas, in all chains.
 
     Returns
     -------
@@ -95,6 +97,8 @@ def search_doubts(arrays: Mapping[str, FloatArray]) -> list[Doubt]:
         One at most.
     """
     if "search_starts" not in arrays or not (arrays["search_starts"] > 1).any():
+        return []
+    if n_arrivals >= MANY_STARTS:
         return []
     share = float(np.max(arrays["search_mass_once"]))
     most_hits = int(np.max(arrays["search_hits"]))

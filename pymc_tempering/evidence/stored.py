@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.arrivals import arrival_doubts
+from pymc_tempering.evidence.arrivals import arrival_doubts, arrivals_of_wide_base
 from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
@@ -163,7 +163,8 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     parts.arrays.update(searched | spent)
     parts.warnings.extend([*gradient_doubts(statistics), *infinite_doubts(statistics)])
     draws = read_draws(idata)
-    parts.warnings.extend([*cover_doubts(_statistics(idata)), *search_doubts(searched)])
+    parts.warnings.extend(cover_doubts(_statistics(idata)))
+    parts.warnings.extend(search_doubts(searched, arrivals_of_wide_base(statistics)))
     parts.warnings.extend(arrival_doubts(draws, statistics.get("n_tempered_restarts")))
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]

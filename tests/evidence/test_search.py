@@ -45,6 +45,20 @@ def test_every_estimate_says_what_was_searched(estimate):
     assert again.search == estimate.search
 
 
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_replicas_from_a_wide_gaussian_are_a_search_of_their_own(estimate):
+    """Those from fits are not: whatever these left out is not among them."""
+    for n_components, restarts, said in ((0, 2, False), (2, 2, True), (0, 1, True)):
+        run = estimate.idata.copy()
+        stats = run.sample_stats.to_dataset()
+        stats["search_mass_once"][:] = 0.9
+        stats["n_components"][:] = n_components
+        stats["n_tempered_restarts"][:] = restarts
+        run["sample_stats"] = stats
+        codes = {doubt.code for doubt in pm_temper.estimate_logz(run).warnings}
+        assert ("modes_unseen" in codes) == said
+
+
 def test_line():
     line = search_line(search_arrays(statistics()))
     assert line.startswith("1000 starts led to 2 modes (700, 300 times), 0 % (at most 0.3 %)")
@@ -65,6 +79,9 @@ def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
     [doubt] = search_doubts(search_arrays(statistics(modes=9, hits=np.array([2, 1, -1]))))
     assert "At most 2 of 1000 starts" in doubt.text
     assert search_doubts(search_arrays(statistics(modes=9, hits=np.array([3, 1, -1])))) == []
+    # a hundred replicas from a wide Gaussian have found what is not much narrower
+    assert search_doubts(search_arrays(statistics(mass_once=0.6)), 100) == []
+    assert len(search_doubts(search_arrays(statistics(mass_once=0.6)), 99)) == 1
     alone = statistics(starts=1, modes=1, once=1, mass_once=1.0)
     assert search_doubts(search_arrays(alone)) == []
     assert search_doubts({}) == []

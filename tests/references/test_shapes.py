@@ -1,5 +1,7 @@
 """Which modes keep a search going, and which places are worth a variational fit."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.watch import unwatched
+from pymc_tempering.references.ways import N_WAYS
+from pymc_tempering.testing import trimodal_1d
 
 NEGLIGIBLE = 10.0
 UNITS = np.ones(2)
@@ -81,3 +85,63 @@ def test_the_mode_of_most_mass_by_its_height_is_fitted_first(bimodal, monkeypatc
     monkeypatch.setattr(shapes, "improve", lambda i, *_: improved.append(i))
     shapes.complete(basins, UNIT, UNITS, NEGLIGIBLE, unwatched)
     assert improved == [2, 1]
+
+
+class Around:
+    """Starts of a search that are asked for."""
+
+    n_asked = 0
+
+    def fresh(self, n, rng):
+        self.n_asked += n
+        return np.zeros((n, 2)), rng.normal(size=(n, 2))
+
+
+@pytest.mark.parametrize(
+    ("end", "fall", "is_gaussian", "looks"),
+    [
+        (2.5, 0.0, False, True),
+        (1.5, 0.0, False, False),
+        (2.5, 0.0, True, False),
+        # a place that holds nothing
+        (2.5, 12.0, False, False),
+    ],
+)
+def test_ways_are_looked_at_where_ascents_end_outside_of_what_matters(
+    bimodal, monkeypatch, end, fall, is_gaussian, looks
+):
+    """One way leads by the place itself, two by another that is known, three by a new one."""
+    shapes, basins = known(bimodal, (0.0, -fall, 70, 1.0), (9.0, 0.0, 30, 1.0))
+    basins[0].end, basins[0].is_gaussian = np.array([end, 0.0]), is_gaussian
+    basins[1].end = np.array([9.0, 0.0])
+    new = LocalFit(GaussianBase(np.full(2, 5.0), UNITS, -1.0), 0.5, 0)
+
+    def on_ways(density, fits, starts, coordinates, units, rng, most):
+        assert fits == list(shapes.fits.values())
+        assert len(starts) == N_WAYS
+        assert most == 20_000
+        return [new], [1, 2, 3], 1000
+
+    monkeypatch.setattr("pymc_tempering.references.shapes.masses_on_ways", on_ways)
+    around = Around()
+    shapes.look_on_ways(basins, around, UNIT, UNITS, NEGLIGIBLE)
+    hits = [fit.hits for fit in shapes.every]
+    if not looks:
+        assert (around.n_asked, hits, shapes.n_gradients) == (0, [70, 30], 0)
+        return
+    assert around.n_asked == N_WAYS
+    # a seventh of the starts to the place for each way
+    assert hits == [70 - 5 * 10, 30 + 2 * 10, 3 * 10]
+    assert shapes.every[-1] == new._replace(hits=30)
+    assert shapes.n_gradients == 1000 + N_WAYS
+
+
+def test_on_a_line_no_ascent_goes_by_a_mode():
+    target = SimpleNamespace(address=trimodal_1d().address, dim=1)
+    shapes = Shapes(target, np.random.default_rng(1), 10_000)
+    place, base = np.array([0.0]), GaussianBase(np.zeros(1), np.ones(1), 0.0)
+    shapes.fits[0] = LocalFit(base, 0.5, 70)
+    basin = Basin(place, place + 3.0, 0.0, converged=True, hits=70)
+    around = Around()
+    shapes.look_on_ways([basin], around, Coordinates.of(base), np.ones(1), NEGLIGIBLE)
+    assert (around.n_asked, shapes.n_gradients) == (0, 0)
