@@ -147,6 +147,13 @@ def test_the_mixture_takes_over_where_the_gaussian_lets_nothing_through(fits, rn
     assert not choice.end_of_round(ladder, ended, rng)
 
 
+def test_a_short_round_without_arrivals_is_not_blocked(fits, rng):
+    """Twenty have to be expected, of ten for a hundred scans."""
+    positions = TARGET.draw(rng, 210)
+    assert some_round(positions, 0).is_blocked
+    assert not some_round(positions[:190], 0).is_blocked
+
+
 def test_tuning_may_end_where_fits_clearly_do_not_cover(rng):
     """Ten arrivals are enough for it, of the forty that two fits ask for otherwise."""
     elsewhere = [GaussianBase.from_moments(TARGET.mean + d, 0.1 * TARGET.cov) for d in (8.0, 16.0)]

@@ -69,11 +69,11 @@ def test_a_root_gives_the_covariance_that_it_is_a_root_of(rng):
 
 
 @pytest.mark.parametrize("rows", [[1.0, 2.0, 3.0], [0.0, 2.0, 3.0], [1e-44, 0.0, 7.0]])
-def test_a_singular_root_has_a_density(rows):
+def test_a_singular_root_has_a_density(rows, rng):
     """As of second differences at a spike, of which one direction is all that is left."""
     base = GaussianBase.from_root(MEAN, np.outer(rows, [1.0, -1.0, 0.5]))
     np.testing.assert_allclose(base.standard_deviation, 1.5 * np.abs(rows), atol=1e-14)
-    assert np.isfinite(base.log_density(MEAN))
+    assert np.isfinite(base.log_density(np.vstack([MEAN, base.draw(rng, 20)]))).all()
 
 
 def test_digest_tells_densities_apart_and_ignores_log_zeta():
