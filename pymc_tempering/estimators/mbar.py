@@ -22,6 +22,8 @@ __all__ = ["mbar", "mbar_samples"]
 # Samples per level that locate the solution before all of them are used.
 _START_SAMPLES = 2000
 _MAX_ITERATIONS = 100
+# A step that has to be a millionth of Newton's is one along a gap between levels.
+_MAX_HALVINGS = 20
 # Newton's error after a step is about the square of the step.
 _LAST_STEP = 1e-6
 
@@ -178,7 +180,7 @@ def _newton(
         step[1:] = cho_solve(factor, score[1:])
         if np.abs(step).max() < _LAST_STEP:
             return c + step, factor
-        for _ in range(40):
+        for _ in range(_MAX_HALVINGS):
             trial = _objective(delta, betas, n, c + step)
             if trial[0] <= value + 1e-12 * abs(value):
                 break

@@ -1,5 +1,7 @@
 """MBAR against exact ladders, its own equation, and planted errors."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -90,6 +92,25 @@ def test_target_on_half_of_the_base(rng):
 def test_levels_without_overlap_have_no_error(rng):
     delta = rng.normal(size=(200, 3)) + np.array([-4000.0, 0.0, 4000.0])
     assert np.isnan(mbar(delta, [0.0, 0.5, 1.0]).influence).all()
+
+
+def test_a_descent_in_minute_steps_is_given_up(rng, monkeypatch):
+    """Along a gap, of numbers of 1e35 as of data that are all the same: it took minutes."""
+    n_evaluations = 0
+
+    def objective(delta, betas, n, c):
+        nonlocal n_evaluations
+        n_evaluations += 1
+        value = 1e6 - 1e-5 * n_evaluations if c[1] < 1e-8 * n_evaluations else 2e6
+        return value, np.array([0.0, 1.0]), np.eye(2)
+
+    # the package has a function of the module's name
+    module = sys.modules["pymc_tempering.estimators.mbar"]
+    monkeypatch.setattr(module, "_bar_start", lambda groups, betas: np.zeros(2))
+    monkeypatch.setattr(module, "_objective", objective)
+    monkeypatch.setattr(module, "_project", lambda delta, *args: np.zeros(delta.size))
+    assert np.isnan(mbar(rng.normal(size=(50, 2)), [0.0, 1.0]).influence).all()
+    assert n_evaluations < 30
 
 
 def test_large_offsets_do_not_matter(rng, ladder, betas):
