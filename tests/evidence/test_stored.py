@@ -255,6 +255,11 @@ def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     with pytest.warns(pm_temper.errors.TemperingWarning, match="^improper priors: "):
         again = pm_temper.estimate_logz(doubted.idata.isel(draw=slice(40)))
     assert again.warnings == (of_model,)
+    # what all else follows from where it is found comes first
+    endless = Doubt("posterior_without_end", "along x.", "Give a proper prior.", {})
+    worst = with_doubts(doubted, [endless])
+    assert worst.warnings == (endless, of_model, of_run)
+    assert stored_estimate(worst.idata).warnings == worst.warnings
     # once more, so that nothing is repeated twice
     more = with_doubts(again, [of_run])
     with pytest.warns(pm_temper.errors.TemperingWarning, match="improper priors"):
