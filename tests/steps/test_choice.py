@@ -91,6 +91,18 @@ def test_the_mixture_takes_over_where_it_covers(fits, rng):
     assert n < 60
 
 
+def test_draws_of_every_round_but_the_last_are_looked_at(fits, rng, monkeypatch):
+    shown = []
+    monkeypatch.setattr(ReferenceChoice, "look", lambda *args: shown.append(args[2:]))
+    ladder, tuner, _ = ladder_and_tuner("measured", fits, rng)
+    tune(ladder, tuner, rng)
+    assert len(shown) == len(tuner.lengths) - 1
+    for draws, left in shown:
+        assert draws.shape[1] == TARGET.dim
+        assert left == np.inf
+    assert sum(len(draws) for draws, _ in shown) >= tuner.lengths[:-1].sum()
+
+
 def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
     # two places, and both at the same one of the modes
     beside = GaussianBase(fits[0].mean - 2.0 * fits[0].standard_deviation, fits[0].scale)
