@@ -25,11 +25,14 @@ class Kind(NamedTuple):
     lasting : bool
         Whether every later estimate from the stored draws repeats it: what concerns the model,
         which is then no longer at hand, or what the draws alone do not show.
+    is_cause : bool
+        Whether other doubts follow from it: it comes first.
     """
 
     name: str
     meaning: str
     lasting: bool = False
+    is_cause: bool = False
 
 
 CODES: dict[str, Kind] = {
@@ -61,7 +64,10 @@ CODES: dict[str, Kind] = {
     ),
     "improper_priors": Kind("improper priors", "log Z is no marginal likelihood", True),
     "posterior_without_end": Kind(
-        "posterior without end", "the posterior has no finite integral: log Z is infinite", True
+        "posterior without end",
+        "the posterior has no finite integral: log Z is infinite",
+        lasting=True,
+        is_cause=True,
     ),
     "heavy_tails": Kind("heavy tails", "draws fall off like a power: moves hardly go there", True),
     "power_likelihood": Kind("power likelihood", "the likelihood is raised to a power", True),
@@ -161,6 +167,11 @@ class Doubt:
     def lasting(self) -> bool:
         """Whether it concerns the model rather than the run."""
         return self.code in CODES and CODES[self.code].lasting
+
+    @property
+    def is_cause(self) -> bool:
+        """Whether other doubts of the same estimate follow from it."""
+        return self.code in CODES and CODES[self.code].is_cause
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"

@@ -40,8 +40,6 @@ __all__ = [
 LOG_DENSITY = "the log density"
 """Name of a draw's own log density among the quantities in which chains may differ."""
 
-_ENDLESS = "posterior_without_end"
-
 
 def _statistics(idata: xr.DataTree) -> xr.Dataset:
     return idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
@@ -191,8 +189,7 @@ def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate
     """
     if not doubts:
         return estimate
-    # where the evidence is infinite all else follows from that
-    every = tuple(sorted((*estimate.warnings, *doubts), key=lambda doubt: doubt.code != _ENDLESS))
+    every = tuple(sorted((*estimate.warnings, *doubts), key=lambda doubt: not doubt.is_cause))
     idata = estimate.idata.copy()
     dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
     idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))

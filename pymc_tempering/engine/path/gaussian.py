@@ -14,8 +14,11 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["GaussianBase", "base_id"]
 
-_LEAST_SHARE, _LEAST_SCALE = float(np.finfo(float).eps), 1e-300
+_LEAST_SHARE = float(np.finfo(float).eps)
 """Of a standard deviation, what rounding leaves of it when the other coordinates are known."""
+
+_LEAST_SCALE = 1e-300
+"""Of a coordinate without any deviation: its logarithm is finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +193,15 @@ class GaussianBase:
         ----------
         mean : ndarray of shape (D,)
         root : ndarray of shape (D, D)
+
+        Returns
+        -------
+        GaussianBase
+
+        Raises
+        ------
+        BaseError
+            If the shapes do not fit.
 
         Examples
         --------
