@@ -31,7 +31,7 @@ MIN_SHARE = 0.05
 """Of the draws, for a group to matter: a smaller one is a twentieth of the evidence at most."""
 
 
-def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int:
+def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int | None:
     """Count arrivals from a Gaussian that knows the modes by their moments alone.
 
     Parameters
@@ -41,18 +41,22 @@ def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int:
 
     Returns
     -------
-    int
-        Of all chains; 0 where some chain starts from fits of the modes, or hardly ever anew.
+    int or None
+        Of all chains; 0 where some chain hardly ever starts anew, None where one starts from fits
+        of the modes.
 
     Examples
     --------
     >>> restarts = np.ones((4, 30))
     >>> arrivals_of_wide_base({"n_tempered_restarts": restarts})
     120
-    >>> arrivals_of_wide_base({"n_tempered_restarts": restarts, "n_components": 2 * restarts})
-    0
+    >>> from_fits = {"n_tempered_restarts": restarts, "n_components": 2 * restarts}
+    >>> arrivals_of_wide_base(from_fits) is None
+    True
     """
-    if "n_tempered_restarts" not in statistics or np.any(statistics.get("n_components", 0)):
+    if np.any(statistics.get("n_components", 0)):
+        return None
+    if "n_tempered_restarts" not in statistics:
         return 0
     by_chain = statistics["n_tempered_restarts"].sum(axis=1)
     return int(by_chain.sum()) if (by_chain >= MIN_ARRIVALS).all() else 0

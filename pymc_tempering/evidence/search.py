@@ -13,8 +13,12 @@ __all__ = ["search_arrays", "search_doubts", "search_line"]
 
 MAX_MASS_ONCE = 0.5
 """Share of the fits' mass in modes that one start alone led to, beyond which as much is likely to
-lie in modes that no start led to. Half, since tempering finds what lies among modes that are known:
-on Boltzmann machine relaxations with a quarter of it log Z was right."""
+lie in modes that no start led to. Half, since replicas from a wide Gaussian find what lies among
+modes that are known: on Boltzmann machine relaxations with a quarter of it log Z was right."""
+
+MAX_MASS_ONCE_OF_FITS = 0.05
+"""The same, where replicas come from the fits themselves and hardly find what these left out: as
+much is missing from log Z then, as far as one can tell."""
 
 FEW_HITS = 2
 """Starts of one mode: one as likely has none in one case of seven."""
@@ -78,7 +82,7 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     )
 
 
-def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int = 0) -> list[Doubt]:
+def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) -> list[Doubt]:
     """Warning where the search says itself that it has missed modes that matter.
 
     Good and Turing's argument, for mass in place of starts: what was seen once stands for what was
@@ -88,8 +92,8 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int = 0) -> list
     ----------
     arrays : mapping of ndarray
         From :func:`search_arrays`.
-    n_arrivals : int
-        Of such replicas, in all chains.
+    n_arrivals : int or None
+        Of such replicas, in all chains; None where replicas come from the fits of the search.
 
     Returns
     -------
@@ -98,11 +102,12 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int = 0) -> list
     """
     if "search_starts" not in arrays or not (arrays["search_starts"] > 1).any():
         return []
-    if n_arrivals >= MANY_STARTS:
+    if n_arrivals is not None and n_arrivals >= MANY_STARTS:
         return []
+    most_once = MAX_MASS_ONCE_OF_FITS if n_arrivals is None else MAX_MASS_ONCE
     share = float(np.max(arrays["search_mass_once"]))
     most_hits = int(np.max(arrays["search_hits"]))
-    if share > MAX_MASS_ONCE:
+    if share > most_once:
         found = (
             f"{100 * share:.0f} % of the mass, as far as local fits tell, is in modes that one of "
             f"{arrays['search_starts'].max():.0f} starts led to, so others that no start led to "
@@ -115,10 +120,15 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int = 0) -> list
         )
     else:
         return []
+    reach = (
+        "Replicas come from the fits of known modes, and hardly reach others."
+        if n_arrivals is None
+        else "Tempering finds those that are not much narrower than the rest."
+    )
     return [
         Doubt(
             "modes_unseen",
-            f"{found} Tempering finds those that are not much narrower than the rest.",
+            f"{found} {reach}",
             "Pass search='thorough', and compare.",
             {
                 "search_mass_once": share,

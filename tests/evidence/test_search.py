@@ -48,10 +48,13 @@ def test_every_estimate_says_what_was_searched(estimate):
 @pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
 def test_replicas_from_a_wide_gaussian_are_a_search_of_their_own(estimate):
     """Those from fits are not: whatever these left out is not among them."""
-    for n_components, restarts, said in ((0, 2, False), (2, 2, True), (0, 1, True)):
+    for n_components, restarts, once, said in (
+        (0, 2, 0.9, False), (2, 2, 0.9, True), (2, 2, 0.1, True), (0, 1, 0.9, True),
+        (0, 1, 0.1, False),
+    ):  # fmt: skip
         run = estimate.idata.copy()
         stats = run.sample_stats.to_dataset()
-        stats["search_mass_once"][:] = 0.9
+        stats["search_mass_once"][:] = once
         stats["n_components"][:] = n_components
         stats["n_tempered_restarts"][:] = restarts
         run["sample_stats"] = stats
@@ -82,6 +85,10 @@ def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
     # a hundred replicas from a wide Gaussian have found what is not much narrower
     assert search_doubts(search_arrays(statistics(mass_once=0.6)), 100) == []
     assert len(search_doubts(search_arrays(statistics(mass_once=0.6)), 99)) == 1
+    # those from fits hardly find what these left out
+    [doubt] = search_doubts(search_arrays(statistics(mass_once=0.06)), None)
+    assert "Replicas come from the fits" in doubt.text
+    assert search_doubts(search_arrays(statistics(mass_once=0.05)), None) == []
     alone = statistics(starts=1, modes=1, once=1, mass_once=1.0)
     assert search_doubts(search_arrays(alone)) == []
     assert search_doubts({}) == []
