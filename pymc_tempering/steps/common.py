@@ -22,22 +22,21 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.tempered import Reference, TemperedPath
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
 from pymc_tempering.model.machine_code import BACKENDS
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
 from pymc_tempering.progress.plan import plan
-from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.given import check_cover, check_gaussian
+from pymc_tempering.references.given import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
+from pymc_tempering.steps.arguments import all_value_vars, given_base
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
 from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
@@ -93,7 +92,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         model = resolve_model(kwargs.get("model"), cls.__name__)
         if not model.free_RVs:
             raise ModelError(NO_FREE_VARIABLES)
-        _all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
+        all_value_vars(args[0] if args else kwargs.get("vars"), model, cls.__name__)
         step = super().__new__(cls, *args, **kwargs)
         if kwargs.get("backend") is not None:
             step.backend = check_choice("backend", kwargs["backend"], BACKENDS)
@@ -108,7 +107,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     ) -> None:
         """Check the arguments that all tempered steps share, and compile the model."""
         model = resolve_model(model, type(self).__name__)
-        self.vars = _all_value_vars(vars, model, type(self).__name__)
+        self.vars = all_value_vars(vars, model, type(self).__name__)
         self._source_model = model
         self._source_digest = shared_digest(model)
         self._compile(model, base)
@@ -129,7 +128,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._settings = suited_explorer(
             type(self).__name__, self._settings, self._density, asked=self._explorer_asked
         )
-        self._given_base, self._reference = _check_base(base, self._density)
+        self._given_base, self._reference = given_base(base, self._density)
 
     @property
     def density(self) -> CompiledDensity:
@@ -318,33 +317,3 @@ class TemperedStep(ProgressHooks, BlockedStep):
         from pymc.step_methods.compound import Competence
 
         return Competence.INCOMPATIBLE
-
-
-def _all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
-    chosen = model.value_vars if vars is None else vars
-    given = [
-        model.rvs_to_values.get(variable, variable)
-        for variable in (chosen if isinstance(chosen, list | tuple) else [chosen])
-    ]
-    missing = [v.name for v in model.value_vars if v not in given]
-    unknown = [str(v) for v in given if v not in model.value_vars]
-    if missing or unknown:
-        raise ModelError(
-            f"{name} must own all free variables of the model, since its stored densities would be "
-            f"stale if another step moved some of them. Left out: {missing}; not variables of this "
-            f"model: {unknown}. Leave `vars` away."
-        )
-    return list(model.value_vars)
-
-
-def _check_base(
-    base: GaussianBase | xr.DataTree | str | None, density: CompiledDensity
-) -> tuple[GaussianBase | None, Reference | None]:
-    # comparing a DataTree with a string gives another DataTree, which counts as true
-    if base is None or (isinstance(base, str) and base == "advi"):
-        return None, None
-    if isinstance(base, str) and base in REFERENCES:
-        return None, REFERENCES[base](density)
-    if isinstance(base, xr.DataTree):
-        return GaussianBase.from_draws(unconstrained_draws(base, density)), None
-    return check_gaussian(base, density, ("advi", *REFERENCES)), None
