@@ -41,6 +41,7 @@ class ChainStep(Protocol):
     rng: np.random.Generator
     tune: bool
     searched: dict[str, Any]
+    visits: dict[str, Any]
     chain: dict[str, Any] | None
     stats_dtypes_shapes: dict[str, Any]
 
@@ -161,6 +162,7 @@ class Journal:
         state = {
             "tune": step.tune,
             "searched": step.searched,
+            "visits": step.visits,
             "chain": step.chain,
             "rng": step.rng.bit_generator.state,
         }
@@ -179,7 +181,8 @@ class Journal:
     def _restore(self, step: ChainStep) -> None:
         state = self._state
         assert state is not None
-        step.tune, step.searched, step.chain = state["tune"], state["searched"], state["chain"]
+        step.tune, step.chain = state["tune"], state["chain"]
+        step.searched, step.visits = state["searched"], state["visits"]
         step.rng.bit_generator.state = state["rng"]
         self._state, self._block = None, {}
         if self._done >= self._total:

@@ -30,7 +30,7 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
 
-FORMAT = 1
+FORMAT = 2
 _ABOUT = "run.json"
 _FITS = "fits.npz"
 _LOCK = "lock"
@@ -72,6 +72,7 @@ class Kept:
                 kept["place"],
                 tuple(kept["shapes"]),
                 kept["kind"],
+                tuple(kept["sure"]),
             )
         except (DamagedFileError, OSError, TypeError, KeyError):
             return None
@@ -92,6 +93,7 @@ class Kept:
             "place": to_plain(found.place),
             "shapes": to_plain(found.shapes),
             "kind": found.kind,
+            "sure": to_plain(found.sure),
             "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
         }
         try:

@@ -16,6 +16,7 @@ from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.evidence.infinite import infinite_doubts
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
+from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_doubts
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
@@ -160,11 +161,12 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     parts = collect(statistics)
     searched = search_arrays(statistics)
     spent = spent_arrays(statistics)
-    parts.arrays.update(searched | spent)
+    parts.arrays.update(searched | spent | unvisited_arrays(statistics))
     parts.warnings.extend([*gradient_doubts(statistics), *infinite_doubts(statistics)])
     draws = read_draws(idata)
     parts.warnings.extend(cover_doubts(_statistics(idata)))
     parts.warnings.extend(search_doubts(searched, arrivals_of_wide_base(statistics)))
+    parts.warnings.extend(unvisited_doubts(statistics, parts.log_z))
     parts.warnings.extend(arrival_doubts(draws, statistics.get("n_tempered_restarts")))
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]

@@ -20,7 +20,7 @@ from pymc_tempering.references.moments import match_moments, widen
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "peak_at",
-           "refine", "unsure_modes"]  # fmt: skip
+           "refine", "sure_modes", "unsure_modes"]  # fmt: skip
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
@@ -41,6 +41,9 @@ _MOST_HALF_VARIANCE = 10.0
 # Laplace's approximation of a mode is wrong by factors: of 80 modes of two sinusoids two or three
 # were given a tenth, and hold nothing, where the bent mode that was missed has nine tenths
 _MUCH = 1 / 3
+
+# of the largest: what is less matters to no log Z
+_LITTLE = 0.02
 
 # An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
 # that leaves a mode out.
@@ -194,6 +197,21 @@ def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     least = logsumexp([fit.most for fit in fits]) + np.log(_MUCH)
     others = [fit for fit in fits if fit is not first and fit.most >= least]
     return tuple(fit.peak for fit in others if fit.peak is not None)
+
+
+def sure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
+    """Good fits of the modes that may matter, with the log of their mass as ``log_zeta``.
+
+    Their mass is known, whatever else there is: where log Z is not much more, draws lie in them.
+
+    Parameters
+    ----------
+    fits : sequence of LocalFit
+        Of distinct modes, one at least.
+    """
+    least = max(fit.mass for fit in fits) + np.log(_LITTLE)
+    good = [fit for fit in fits if fit.variance <= GAUSSIAN and fit.mass >= least]
+    return tuple(GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in good)
 
 
 def combine_local_bases(

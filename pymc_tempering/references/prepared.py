@@ -37,6 +37,8 @@ class Prepared:
         What a mixture is made of: the fits, with bent ones in place of some.
     kind : int
         `STRAIGHT`, `NEARLY_STRAIGHT`, `BENT` or `CURVED`.
+    sure : tuple of GaussianBase
+        Good fits of modes that may matter, with the log of their mass as ``log_zeta``.
     """
 
     anchor: GaussianBase
@@ -46,6 +48,7 @@ class Prepared:
     place: FloatArray | None = None
     shapes: tuple[LocalDensity, ...] = ()
     kind: int = STRAIGHT
+    sure: tuple[GaussianBase, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", self.shapes or self.fits)

@@ -20,11 +20,16 @@ from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.images import Images, add_images, no_images
 from pymc_tempering.references.known import KnownModes
-from pymc_tempering.references.local import combine_local_bases, unsure_modes
+from pymc_tempering.references.local import combine_local_bases, sure_modes, unsure_modes
 from pymc_tempering.references.merge import merge
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.shapes import Shapes
-from pymc_tempering.references.starts import Surroundings, inside, jitter, pulled_inside
+from pymc_tempering.references.starts import (
+    Surroundings,
+    inside,
+    pulled_inside,
+    start_inside,
+)
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
@@ -85,7 +90,7 @@ def find_modes(
     BaseError
         If no start has a finite density, or no fit succeeded.
     """
-    search = _Searcher(density, _start_inside(density, start, rng), rng, images, effort, report)
+    search = _Searcher(density, start_inside(density, start, rng), rng, images, effort, report)
     if effort.n_starts > 1:
         search.look_around(prior_points)
     return search.result()
@@ -311,7 +316,9 @@ class _Searcher:
             n_images=sum(not fit.hits for fit in seen),
             rise=rise,
         )
-        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept))
+        return Prepared(
+            combine_local_bases(bases), bases, search, unsure_modes(kept), sure=sure_modes(kept)
+        )
 
     @property
     def _n_looked(self) -> int:
@@ -333,17 +340,3 @@ class _Searcher:
         highest = sorted(endless, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
         base = GaussianBase(fit.mean, fit.standard_deviation)
         return first_rise(self._density, base, [basin.end for basin in highest], most)
-
-
-def _start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:
-    start = np.asarray(start, dtype=np.float64)
-    if inside(density, start[None])[0]:
-        return start
-    offsets = jitter(rng, 2, np.ones((2, density.dim)))
-    nearby = pulled_inside(density, np.stack([start, start]), offsets)[0].points
-    if not len(nearby):
-        raise BaseError(
-            "The log density or its gradient is not finite at the start of the search, nor around "
-            "it. Pass a start inside the support, e.g. through the model's initial values."
-        )
-    return nearby[0]

@@ -11,9 +11,11 @@ import numpy as np
 
 from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.errors import BaseError
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Starts", "Surroundings", "evaluated", "inside", "jitter", "pulled_inside"]
+__all__ = ["Starts", "Surroundings", "evaluated", "inside", "jitter", "pulled_inside",
+           "start_inside"]  # fmt: skip
 
 SMALLEST, LARGEST = 0.5, 15.0
 """Standard deviations of the jitter, log uniform: modes nearby need a small one, modes far away a
@@ -197,3 +199,30 @@ class Surroundings:
         moved = np.ones((n, places.shape[1]), dtype=np.bool_)
         moved[len(fresh) :] = _moved(rng, n_crossed, places.shape[1])[0]
         return np.where(moved, np.concatenate([fresh, again]), places), places
+
+
+def start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return the start of a search, or a place nearby where density and gradient are finite.
+
+    Parameters
+    ----------
+    density : Density
+    start : ndarray of shape (D,)
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    BaseError
+        If there is none.
+    """
+    start = np.asarray(start, dtype=np.float64)
+    if inside(density, start[None])[0]:
+        return start
+    offsets = jitter(rng, 2, np.ones((2, density.dim)))
+    nearby = pulled_inside(density, np.stack([start, start]), offsets)[0].points
+    if not len(nearby):
+        raise BaseError(
+            "The log density or its gradient is not finite at the start of the search, nor around "
+            "it. Pass a start inside the support, e.g. through the model's initial values."
+        )
+    return nearby[0]

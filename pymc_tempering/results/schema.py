@@ -73,6 +73,9 @@ TEMPERING: dict[str, Entry] = {
     "log_z_before": Entry(("chain",), "nats", "rough log Z from the wide Gaussian of tuning"),
     "log_z_se_before": Entry(("chain",), "nats", "its error"),
     "n_unreached_modes": Entry(("chain",), "", "modes found from which no draw comes"),
+    "log_mass_unvisited": Entry(
+        ("chain",), "nats", "log mass of the largest well fitted mode that no draw comes from"
+    ),
     "search_starts": Entry(("chain",), "", "starts of the search for modes"),
     "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),
     "search_images": Entry(("chain",), "", "places more, from images or surroundings of these"),

@@ -180,6 +180,11 @@ STATISTICS: dict[str, Statistic] = {
     "n_unreached_modes": _count(
         "modes that local fits found, and no draw comes from", _scalar("pt")
     ),
+    "log_mass_unvisited": Statistic(
+        "log of the mass of the largest well fitted mode without a draw so far; NaN for none",
+        _ALL,
+        "nats",
+    ),
     "search_gradients": _count(
         "evaluations of the search for modes and its fits, once for all chains"
     ),

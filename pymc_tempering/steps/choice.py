@@ -26,7 +26,6 @@ from pymc_tempering.references.mixture import (
     refined_mixture,
     with_fit_of_strays,
 )
-from pymc_tempering.references.prepared import NEARLY_STRAIGHT, STRAIGHT
 from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, bent_candidate
 from pymc_tempering.steps.covering import (
@@ -40,7 +39,7 @@ from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["FIRST_LEVELS", "ReferenceChoice", "settled_rule"]
+__all__ = ["FIRST_LEVELS", "ReferenceChoice"]
 
 MAX_REJECTION = 0.5
 """Rejection rate between mixture and target beyond which the Gaussian stays. Mixtures that cover
@@ -79,29 +78,6 @@ _MOST_RETURNS = 2
 _DRAWS_PER_RESTART = 4
 FIRST_LEVELS = 4
 """Levels with which a path from a mixture begins."""
-
-
-def settled_rule(rule: str, fits: Sequence[GaussianBase], kind: int) -> str:
-    """Rule of a chain, which is another where all fits are of one place and no Gaussian is good.
-
-    As they are, the tails would be found by one chain and not by another, with errors that few
-    scans do not show: of 20 runs on ``testing.banana`` 16 covered log Z, and 19 from the Gaussian.
-
-    Parameters
-    ----------
-    rule : {"gaussian", "mixture", "measured"}
-    fits : sequence of GaussianBase
-    kind : int
-        How good they are, as in :class:`pymc_tempering.references.prepared.Prepared`.
-
-    Returns
-    -------
-    {"gaussian", "mixture", "measured", "bent"}
-        With the last the reference is a bent one, from the start or when draws have bent it.
-    """
-    if rule != "measured" or not fits or kind == STRAIGHT or not one_place(fits):
-        return rule
-    return "gaussian" if kind == NEARLY_STRAIGHT else "bent"
 
 
 class ReferenceChoice(Stateful):

@@ -41,6 +41,7 @@ from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
 from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
+from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
@@ -50,12 +51,14 @@ __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 class TemperedStepState(StepMethodState):
     """State that all tempered steps share; ``chain`` holds everything that changes.
 
-    ``searched`` says how far the modes were searched for; empty before the first draw.
+    ``searched`` says how far the modes were searched for; empty before the first draw. ``visits``
+    are those of the known modes.
     """
 
     dim: int = field(metadata={"frozen": True})
     tune: bool
     searched: dict[str, Any]
+    visits: dict[str, Any]
     chain: dict[str, Any] | None
 
 
@@ -121,6 +124,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._fits: Prepared | None = None
         self._prepared_for: str | None = None
         self.searched: dict[str, Any] = {}
+        self._visits = Visits()
 
     def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> None:
         """Compile the model, and find what its path starts from."""
@@ -195,11 +199,22 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._account.n_spent += values["n_gradients"]
         values["gradients_so_far"] = self._account.n_spent
         # PyMC's trace reads the values by position, in the order of the point that it passes
-        values |= self.searched
+        if not self.tune:
+            self._visits.note(target)
+        values |= self.searched | {"log_mass_unvisited": self._visits.log_mass_unvisited}
         record = {name: position[name] for name in point}, [self._recorder.record(values)]
         if journal is not None:
             journal.record(self, record)
         return record
+
+    @property
+    def visits(self) -> dict[str, Any]:
+        """Which of the known modes the chain had a draw in, as plain arrays."""
+        return self._visits.state()
+
+    @visits.setter
+    def visits(self, state: dict[str, Any]) -> None:
+        self._visits.set_state(state)
 
     @property
     def n_searched(self) -> int:
@@ -280,7 +295,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._fits is None or self._prepared_for not in (None, identity):
             self._fits = self._prepare_from(self.rng, report)
             self._prepared_for = identity
-        self.searched = self._fits.search.statistics()
+        self.searched, self._visits = self._fits.search.statistics(), Visits(self._fits.sure)
         return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:

@@ -25,11 +25,12 @@ from pymc_tempering.options import (
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice, settled_rule
+from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_necks
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
+from pymc_tempering.steps.rule import settled_rule
 from pymc_tempering.steps.scan_plan import ScanPlan
 from pymc_tempering.steps.scans import MOST_SCANS
 from pymc_tempering.steps.tuning import RoundTuner, overdisperse

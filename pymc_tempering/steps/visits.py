@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import chi2
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.ascent import MOST_GRADIENTS as MOST_OF_ASCENT
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.basins import MAX_DIP
@@ -14,7 +17,7 @@ from pymc_tempering.references.elbo import dip_between
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "not_visited"]
+__all__ = ["MOST_GRADIENTS", "Visits", "not_visited"]
 
 N_LOOKED_AT = 32
 """Draws of a round, evenly spaced: eight of them are of a mode with a quarter of the mass."""
@@ -25,6 +28,62 @@ off, a bend leads out of its mode."""
 
 MOST_GRADIENTS = (N_LOOKED_AT + N_AROUND) * MOST_OF_ASCENT
 """For each mode, roughly; nearly all ascents take a tenth of what they may."""
+
+_OUTSIDE = 1e-3
+"""Share of a Gaussian's draws that its ellipsoid leaves out."""
+
+_LEAST_RESPONSIBILITY = 0.05
+"""Of a fit for a draw that is its own: fits of one mode share it."""
+
+
+class Visits(Stateful):
+    """Which of the well fitted modes had a draw.
+
+    Parameters
+    ----------
+    modes : sequence of GaussianBase
+        See :attr:`pymc_tempering.references.prepared.Prepared.sure`.
+
+    Examples
+    --------
+    >>> slab, spike = GaussianBase([0.0], [1.0], -1.0), GaussianBase([0.5], [0.001], -2.0)
+    >>> visits = Visits([slab, spike])
+    >>> visits.log_mass_unvisited
+    -1.0
+    >>> visits.note(np.array([0.3]))
+    >>> visits.log_mass_unvisited
+    -2.0
+    >>> visits.note(np.array([0.5002]))
+    >>> visits.log_mass_unvisited
+    nan
+    """
+
+    _changing = ("modes", "visited")
+
+    def __init__(self, modes: Sequence[GaussianBase] = ()) -> None:
+        self.modes, self.visited = list(modes), np.zeros(len(modes), dtype=bool)
+
+    @property
+    def log_mass_unvisited(self) -> float:
+        """Log of the mass of the largest mode without a draw, in nats; NaN where each had one."""
+        masses = [mode.log_zeta or 0.0 for mode in self.modes]
+        return float(max(np.array(masses)[~self.visited], default=np.nan))
+
+    def note(self, position: FloatArray) -> None:
+        """Add a draw.
+
+        Parameters
+        ----------
+        position : ndarray of shape (D,)
+        """
+        if self.visited.all():
+            return
+        squares = np.array([np.sum(mode.to_base(position[None]) ** 2) for mode in self.modes])
+        masses = [(mode.log_zeta or 0.0) - mode.log_det_scale for mode in self.modes]
+        log_density = np.array(masses) - 0.5 * squares
+        inside = squares <= chi2.isf(_OUTSIDE, position.size)
+        own = log_density >= logsumexp(log_density) + np.log(_LEAST_RESPONSIBILITY)
+        self.visited |= inside & own
 
 
 def not_visited(

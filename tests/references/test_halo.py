@@ -12,7 +12,8 @@ from pymc_tempering.references.halo import find_halos, hides_one, one_place
 from pymc_tempering.references.local import assess
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT
 from pymc_tempering.references.search import NEGLIGIBLE, find_modes
-from pymc_tempering.steps.choice import ReferenceChoice, settled_rule
+from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.rule import settled_rule
 from pymc_tempering.testing import TARGETS
 from tests.references.conftest import two_gaussians
 
@@ -139,7 +140,8 @@ def test_fits_of_one_place_start_from_their_mixture():
     assert ReferenceChoice("measured", [spike, beside]).mixture_at_start is None
     # of one place, and no fits: bent ones, or the wide Gaussian
     rules = [settled_rule("measured", [spike, slab], k) for k in (NEARLY_STRAIGHT, BENT, CURVED)]
-    assert rules == ["gaussian", "bent", "bent"]
+    assert rules == ["measured", "bent", "bent"]
+    assert settled_rule("measured", [slab], NEARLY_STRAIGHT) == "gaussian"
     assert settled_rule("measured", [spike, beside], CURVED) == "measured"
     assert settled_rule("mixture", [spike], CURVED) == "mixture"
     assert ReferenceChoice("bent", [spike]).mixture_at_start is None

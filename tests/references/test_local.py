@@ -11,6 +11,7 @@ from pymc_tempering.references.local import (
     assess,
     combine_local_bases,
     peak_at,
+    sure_modes,
 )
 from tests.references.conftest import GAUSS_CONSTANT
 
@@ -25,6 +26,17 @@ def test_mass_adds_what_an_elbo_misses(gaussian, rng):
     assert abs(narrow.mass - gaussian.log_z) < 0.7 * abs(narrow.elbo - gaussian.log_z)
     poor = LocalFit(GaussianBase([0.0], [1.0], -50.0), 1e6, 1)
     assert poor.mass == -40.0
+
+
+def test_modes_whose_mass_is_known():
+    """Good fits, and no lighter than a fiftieth of the heaviest; a poor fit tells no mass."""
+    fits = [LocalFit(GaussianBase([mean], [2.0], elbo), variance, 1)
+            for mean, elbo, variance in ((0.0, -1.0, 0.2), (1.0, -4.7, 0.0), (2.0, -4.8, 0.0),
+                                         (3.0, -1.0, 0.3))]  # fmt: skip
+    heavy, light = sure_modes(fits)
+    assert (heavy.mean[0], light.mean[0]) == (0.0, 1.0)
+    assert (heavy.log_zeta, light.log_zeta) == (-0.9, -4.7)
+    assert heavy.scale[0] == 2.0
 
 
 def test_no_fit_where_there_is_no_density(edge, rng):

@@ -11,7 +11,7 @@ from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.local import LocalFit, unsure_modes
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.visits import N_LOOKED_AT, not_visited
+from pymc_tempering.steps.visits import N_LOOKED_AT, Visits, not_visited
 from tests.references.conftest import SIGNATURE
 
 PAIRS = 6
@@ -101,3 +101,46 @@ def test_only_poor_fits_that_may_hold_much_are_in_doubt(bent):
     light, doubtful = fit(2.0, -20.0, -9.0), fit(3.0, -20.0, 2.6)
     assert unsure_modes([heavy]) == ()
     assert unsure_modes([heavy, good, light, doubtful]) == (doubtful.peak,)
+
+
+def spread(sd, weight, mean=0.0):
+    return GaussianBase(np.full(DIM, mean), np.full(DIM, sd), np.log(weight))
+
+
+def note(modes, positions):
+    visits = Visits(modes)
+    for position in positions:
+        visits.note(position)
+    return visits.visited.tolist()
+
+
+@pytest.mark.statistical
+def test_each_of_the_modes_is_visited_by_its_own_draws(rng):
+    """Of ten draws of each all but one in a thousand lie inside of its ellipsoid."""
+    slab, spike = spread(3.0, 0.7), spread(0.1, 0.3, 1.0)
+    other = spread(1.0, 0.1, 20.0)
+    modes = [slab, spike, other]
+    for i, mode in enumerate(modes):
+        assert note(modes, mode.draw(rng, 10)) == [i == k for k in range(3)]
+    # of a mode that was fitted twice both are
+    assert note([slab, spread(3.0, 0.1), spike], slab.draw(rng, 10)) == [True, True, False]
+
+
+def test_a_draw_beyond_all_fits_is_of_none_of_them():
+    """Nearest to the lighter one, as a tail may be."""
+    modes = [spread(1.0, 0.9), spread(1.0, 0.1, 6.0)]
+    assert note(modes, [np.full(DIM, 12.0)]) == [False, False]
+
+
+def test_the_largest_mode_without_a_draw():
+    modes = [spread(1.0, 0.2), spread(1.0, 0.5, 9.0), spread(1.0, 0.3, -9.0)]
+    visits = Visits(modes)
+    assert np.isclose(visits.log_mass_unvisited, np.log(0.5))
+    visits.note(np.full(DIM, 9.0))
+    assert np.isclose(visits.log_mass_unvisited, np.log(0.3))
+    visits = Visits().set_state(visits.state())
+    assert np.isclose(visits.log_mass_unvisited, np.log(0.3))
+    visits.note(np.full(DIM, -9.0))
+    visits.note(np.zeros(DIM))
+    assert np.isnan(visits.log_mass_unvisited)
+    assert np.isnan(Visits().log_mass_unvisited)

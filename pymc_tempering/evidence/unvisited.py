@@ -1,0 +1,78 @@
+"""Modes that the search knows, and no draw comes from.
+
+A good fit tells the mass of its mode by itself, whatever the chains make of the target: an estimate
+of log Z that no draw from it entered lacks as much.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.types import FloatArray
+
+__all__ = ["unvisited_arrays", "unvisited_doubts"]
+
+NAME = "log_mass_unvisited"
+
+MIN_SHARE = 0.05
+"""Of the estimate: a twentieth of a nat."""
+
+MIN_DRAWS = 10.0
+"""That were to be expected in a mode: none of as many independent ones is there once in 20,000
+runs."""
+
+
+def unvisited_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Log of the mass of the largest well fitted mode without a draw, by chain, if recorded.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``log_mass_unvisited`` (chain, draw), in nats; NaN where each mode had a draw by then.
+    """
+    return {NAME: statistics[NAME][:, -1]} if NAME in statistics else {}
+
+
+def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) -> list[Doubt]:
+    """Warning about a mode of known mass that no chain has a draw from.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        As for :func:`unvisited_arrays`.
+    log_z : ndarray of shape (n_chains,)
+        Estimates of the chains, in nats.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+
+    Examples
+    --------
+    >>> left = {"log_mass_unvisited": np.full((2, 100), -2.5)}
+    >>> [doubt] = unvisited_doubts(left, np.array([-1.2, -1.2]))
+    >>> doubt.code, round(doubt.measured["share"], 2)
+    ('mode_out_of_reach', 0.27)
+    >>> left["log_mass_unvisited"][0, 60:] = np.nan
+    >>> unvisited_doubts(left, np.array([-1.2, -1.2]))
+    []
+    """
+    if NAME not in statistics:
+        return []
+    log_masses = unvisited_arrays(statistics)[NAME]
+    # a mode that one chain was in is no secret: how chains differ is told elsewhere
+    share = float(np.exp(np.min(log_masses) - np.mean(log_z)))
+    if not share > max(MIN_SHARE, MIN_DRAWS / statistics[NAME].size):
+        return []
+    return [
+        Doubt(
+            "mode_out_of_reach",
+            "no draw comes from a mode that the search found and that a Gaussian fits well: by "
+            f"that fit its mass is {share:.2g} of the estimate, and log Z lacks about "
+            f"{np.log1p(share):.2g} nats of it.",
+            "Pass base='mixture', for replicas to come from that mode as well, and compare.",
+            {NAME: log_masses.tolist(), "share": share},
+        )
+    ]

@@ -1,0 +1,80 @@
+"""A mode of known mass that no draw comes from."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_doubts
+
+DIM, SLAB, SPIKE = 6, 5.0, 0.1
+SHARE = 0.3
+
+
+def left(share, n_draws=200, n_chains=2):
+    """Statistics of chains that lack this share of an evidence of one."""
+    return {"log_mass_unvisited": np.full((n_chains, n_draws), np.log(share))}
+
+
+def test_the_share_that_matters():
+    [doubt] = unvisited_doubts(left(0.06), np.zeros(2))
+    assert doubt.code == "mode_out_of_reach"
+    assert np.isclose(doubt.measured["share"], 0.06)
+    assert "lacks about 0.058 nats" in doubt.text
+    assert unvisited_doubts(left(0.04), np.zeros(2)) == []
+    # it is the share of the estimate: nats of another model do not count
+    assert len(unvisited_doubts(left(0.04), np.full(2, -1.0))) == 1
+    assert unvisited_doubts({}, np.zeros(2)) == []
+
+
+def test_few_draws_may_miss_a_mode():
+    assert unvisited_doubts(left(0.2, 20), np.zeros(2)) == []
+    assert len(unvisited_doubts(left(0.3, 20), np.zeros(2))) == 1
+
+
+def test_a_draw_in_one_chain_is_enough():
+    statistics = left(0.5)
+    statistics["log_mass_unvisited"][1, -1] = np.nan
+    assert unvisited_doubts(statistics, np.zeros(2)) == []
+    # what was not known at the first draws does not matter
+    statistics = left(0.5)
+    statistics["log_mass_unvisited"][:, 0] = 0.0
+    assert np.allclose(unvisited_arrays(statistics)["log_mass_unvisited"], np.log(0.5))
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A spike inside of a slab, which is the prior: log Z is 0."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, SLAB, shape=DIM, initval=np.full(DIM, 2.0))
+        slab = pm.logp(pm.Normal.dist(0.0, SLAB), x).sum()
+        spike = pm.logp(pm.Normal.dist(2.0, SPIKE), x).sum()
+        pm.Potential("spike", pt.logaddexp(np.log1p(-SHARE), np.log(SHARE) + spike - slab))
+    return model
+
+
+def run(model, seed, **options):
+    return pm_temper.estimate_logz(
+        model, random_seed=seed, chains=2, cores=1, progressbar=False, quiet=True,
+        compute_convergence_checks=False, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_a_spike_that_replicas_never_meet_is_named(model, seed):
+    """All else about the run looks perfect, and log Z is -0.36."""
+    slab = pm_temper.GaussianBase(np.zeros(DIM), np.full(DIM, SLAB))
+    found = run(model, seed, base=slab)
+    [doubt] = found.warnings
+    assert doubt.code == "mode_out_of_reach"
+    assert abs(found.log_z + np.log1p(doubt.measured["share"])) < 4.0 * found.se + 0.02
+    stored = found.idata["tempering"].dataset["log_mass_unvisited"].values
+    np.testing.assert_allclose(stored, np.log(SHARE), atol=0.02)
+
+
+def test_replicas_that_start_from_both_are_quiet(model, seed):
+    found = run(model, seed)
+    assert found.warnings == ()
+    assert abs(found.log_z) < 4.0 * found.se
+    assert np.isnan(found.idata["tempering"].dataset["log_mass_unvisited"].values).all()
