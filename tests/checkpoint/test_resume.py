@@ -16,7 +16,7 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.checkpoint import journal
 from pymc_tempering.checkpoint.journal import Journal
-from pymc_tempering.checkpoint.store import resumed
+from pymc_tempering.checkpoint.store import FORMAT, resumed
 from pymc_tempering.errors import DataError, OptionError, OutputError, WorkerError
 from pymc_tempering.methods import METHODS as ROWS
 from pymc_tempering.results.files import probe, write_whole
@@ -231,10 +231,11 @@ def test_a_damaged_description(model, store, text):
         sample(model, resume=store, **RUN)
 
 
-def test_another_format(model, store):
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+def test_another_format(model, store, other):
     about = json.loads((store / "run.json").read_text())
-    (store / "run.json").write_text(json.dumps(about | {"format": 2}))
-    with pytest.raises(DataError, match="format 2"):
+    (store / "run.json").write_text(json.dumps(about | {"format": other}))
+    with pytest.raises(DataError, match=f"format {other}; this version reads .* format {FORMAT}"):
         sample(model, resume=store, **RUN)
 
 
