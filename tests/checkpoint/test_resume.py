@@ -115,12 +115,17 @@ def test_blocks_of_draws(model, whole, tmp_path, monkeypatch):
     assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
 
 
-def test_a_run_that_was_interrupted_goes_on(model, whole, tmp_path, monkeypatch):
-    """As after Ctrl-C: what there is is returned, and the same call returns all."""
+@pytest.mark.parametrize("n_draws", [1, 6])
+def test_a_run_that_was_interrupted_goes_on(model, whole, tmp_path, monkeypatch, n_draws):
+    """As after Ctrl-C: what there is is returned, and the same call returns all.
+
+    After one draw the other mode has none: which modes had some is remembered.
+    """
+    assert np.isfinite(whole.sample_stats["log_mass_unvisited"][0, 0])
     advance, steps = ParallelTempering._advance, iter(range(100))
 
     def interrupted(self, point):
-        if next(steps) == 30:
+        if next(steps) == 24 + n_draws:
             raise KeyboardInterrupt
         return advance(self, point)
 
@@ -128,7 +133,7 @@ def test_a_run_that_was_interrupted_goes_on(model, whole, tmp_path, monkeypatch)
         patch.setattr(ParallelTempering, "_advance", interrupted)
         patch.setattr(journal, "EVERY", 0.0)
         part = sample(model, resume=tmp_path, **RUN)
-    assert dict(part.posterior.sizes)["draw"] == 6
+    assert dict(part.posterior.sizes)["draw"] == n_draws
     assert "interrupted" in part["tempering"]["warning_code"].values
     assert different(whole, sample(model, resume=tmp_path, **RUN)) == []
 
