@@ -5,7 +5,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.arrivals import arrival_doubts, component_doubts
+from pymc_tempering.evidence.arrivals import arrival_doubts, arrivals_of_wide_base, component_doubts
 
 
 def two_groups(rng, share, n_draws=160, n_chains=4):
@@ -126,3 +126,17 @@ def test_good_runs_of_a_mixture_are_left_alone(rng):
         shares = np.array([0.06, 0.34, 0.6])
         arrivals = rng.multinomial(400, shares, size=4)
         assert component_doubts(arrivals, arrivals / 400) == []
+
+
+def test_every_chain_has_to_start_anew():
+    """Ten times, or it says nothing of what replicas meet."""
+    restarts = np.full((2, 20), 10)
+    assert arrivals_of_wide_base({"n_tempered_restarts": restarts}) == 400
+    restarts[1] = 0
+    restarts[1, 0] = 10
+    assert arrivals_of_wide_base({"n_tempered_restarts": restarts}) == 210
+    restarts[1, 0] = 9
+    assert arrivals_of_wide_base({"n_tempered_restarts": restarts}) == 0
+    assert arrivals_of_wide_base({}) == 0
+    from_fits = np.array([[0] * 20, [2] * 20])
+    assert arrivals_of_wide_base({"n_components": from_fits}) is None
