@@ -124,6 +124,7 @@ def test_each_of_the_modes_is_visited_by_its_own_draws(rng):
         assert note(modes, mode.draw(rng, 10)) == [i == k for k in range(3)]
     # of a mode that was fitted twice both are
     assert note([slab, spread(3.0, 0.1), spike], slab.draw(rng, 10)) == [True, True, False]
+    assert note([slab, spread(3.0, 0.01)], slab.draw(rng, 10)) == [True, False]
 
 
 def test_a_draw_beyond_all_fits_is_of_none_of_them():
