@@ -53,8 +53,8 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
     --------
     >>> left = {"log_mass_unvisited": np.full((2, 100), -2.5)}
     >>> [doubt] = unvisited_doubts(left, np.array([-1.2, -1.2]))
-    >>> doubt.code, round(doubt.measured["share"], 2)
-    ('mode_out_of_reach', 0.27)
+    >>> doubt.code, round(doubt.measured["lacking"], 2)
+    ('mode_out_of_reach', 0.24)
     >>> left["log_mass_unvisited"][0, 60:] = np.nan
     >>> unvisited_doubts(left, np.array([-1.2, -1.2]))
     []
@@ -63,16 +63,16 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
         return []
     log_masses = unvisited_arrays(statistics)[NAME]
     # a mode that one chain was in is no secret: how chains differ is told elsewhere
-    share = float(np.exp(np.min(log_masses) - np.mean(log_z)))
-    if not share > max(MIN_SHARE, MIN_DRAWS / statistics[NAME].size):
+    log_share = float(np.min(log_masses) - np.mean(log_z))
+    if not log_share > np.log(max(MIN_SHARE, MIN_DRAWS / statistics[NAME].size)):
         return []
+    lacking = float(np.logaddexp(0.0, log_share))
     return [
         Doubt(
             "mode_out_of_reach",
-            "no draw comes from a mode that the search found and that a Gaussian fits well: by "
-            f"that fit its mass is {share:.2g} of the estimate, and log Z lacks about "
-            f"{np.log1p(share):.2g} nats of it.",
+            "no draw comes from a mode that the search found and that a Gaussian fits well, and "
+            f"log Z lacks its mass: {lacking:.2g} nats by that fit.",
             "Pass base='mixture', for replicas to come from that mode as well, and compare.",
-            {NAME: log_masses.tolist(), "share": share},
+            {NAME: log_masses.tolist(), "lacking": lacking},
         )
     ]

@@ -20,12 +20,15 @@ def left(share, n_draws=200, n_chains=2):
 def test_the_share_that_matters():
     [doubt] = unvisited_doubts(left(0.06), np.zeros(2))
     assert doubt.code == "mode_out_of_reach"
-    assert np.isclose(doubt.measured["share"], 0.06)
-    assert "lacks about 0.058 nats" in doubt.text
+    assert np.isclose(doubt.measured["lacking"], np.log(1.06))
+    assert "lacks its mass: 0.058 nats" in doubt.text
     assert unvisited_doubts(left(0.04), np.zeros(2)) == []
     # it is the share of the estimate: nats of another model do not count
     assert len(unvisited_doubts(left(0.04), np.full(2, -1.0))) == 1
     assert unvisited_doubts({}, np.zeros(2)) == []
+    # where the evidence is infinite, so may fits be
+    [doubt] = unvisited_doubts(left(0.5), np.full(2, -1e5))
+    assert np.isclose(doubt.measured["lacking"], 1e5)
 
 
 def test_few_draws_may_miss_a_mode():
@@ -68,7 +71,7 @@ def test_a_spike_that_replicas_never_meet_is_named(model, seed):
     found = run(model, seed, base=slab)
     [doubt] = found.warnings
     assert doubt.code == "mode_out_of_reach"
-    assert abs(found.log_z + np.log1p(doubt.measured["share"])) < 4.0 * found.se + 0.02
+    assert abs(found.log_z + doubt.measured["lacking"]) < 4.0 * found.se + 0.02
     stored = found.idata["tempering"].dataset["log_mass_unvisited"].values
     np.testing.assert_allclose(stored, np.log(SHARE), atol=0.02)
 
