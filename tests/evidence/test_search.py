@@ -97,15 +97,16 @@ def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
 def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
     """A hundred modes and more: 40 starts leave most unseen, thousands none that matters.
 
-    Few starts may lead to the highest modes by chance: seven of eight searches warn, so that fewer
-    than seven of twelve do in one of a thousand seeds.
+    Few starts may lead to the highest modes by chance: of 480 searches 0.77 warned, so that fewer
+    than four of twelve do in one of 5000 seeds. Were chains to start from the fits, all would.
     """
     target = SimpleNamespace(address=waves.address, dim=2)
     searches = [find_modes(target, np.zeros(2), rng, effort=Effort(40, 40_000)).search
                 for _ in range(12)]  # fmt: skip
     doubts = [search_doubts(search_arrays(as_recorded(few))) for few in searches]
     said = [doubt for [doubt] in filter(None, doubts)]
-    assert len(said) >= 7
+    assert len(said) >= 4
+    assert all(search_doubts(search_arrays(as_recorded(few)), None) for few in searches)
     assert {doubt.code for doubt in said} == {"modes_unseen"}
     assert np.median([doubt.measured["search_unseen"] for doubt in said]) > 0.2
     many = find_modes(target, np.zeros(2), rng).search
