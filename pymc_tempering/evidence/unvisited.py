@@ -24,12 +24,12 @@ runs."""
 
 
 def unvisited_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Log of the mass of the largest well fitted mode without a draw, by chain, if recorded.
+    """Log of the mass of well fitted modes without a draw, by chain and mode, if recorded.
 
     Parameters
     ----------
     statistics : mapping of ndarray
-        ``log_mass_unvisited`` (chain, draw), in nats; NaN where each mode had a draw by then.
+        ``log_mass_unvisited`` (chain, draw, mode), in nats; NaN where a mode had a draw by then.
     """
     return {NAME: statistics[NAME][:, -1]} if NAME in statistics else {}
 
@@ -51,7 +51,7 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
 
     Examples
     --------
-    >>> left = {"log_mass_unvisited": np.full((2, 100), -2.5)}
+    >>> left = {"log_mass_unvisited": np.full((2, 100, 1), -2.5)}
     >>> [doubt] = unvisited_doubts(left, np.array([-1.2, -1.2]))
     >>> doubt.code, round(doubt.measured["lacking"], 2)
     ('mode_out_of_reach', 0.24)
@@ -63,8 +63,12 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
         return []
     log_masses = unvisited_arrays(statistics)[NAME]
     # a mode that one chain was in is no secret: how chains differ is told elsewhere
-    log_share = float(np.min(log_masses) - np.mean(log_z))
-    if not log_share > np.log(max(MIN_SHARE, MIN_DRAWS / statistics[NAME].size)):
+    in_none = np.min(log_masses, axis=0)
+    if np.isnan(in_none).all():
+        return []
+    log_share = float(np.nanmax(in_none) - np.mean(log_z))
+    n_draws = np.prod(statistics[NAME].shape[:2])
+    if not log_share > np.log(max(MIN_SHARE, MIN_DRAWS / n_draws)):
         return []
     lacking = float(np.logaddexp(0.0, log_share))
     return [
@@ -72,7 +76,8 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
             "mode_out_of_reach",
             "no draw comes from a mode that the search found and that a Gaussian fits well, and "
             f"log Z lacks its mass: {lacking:.2g} nats by that fit.",
-            "Pass base='mixture', for replicas to come from that mode as well, and compare.",
-            {NAME: log_masses.tolist(), "lacking": lacking},
+            "Leave `base` away, or sample with method='pt' and base='mixture', for replicas to "
+            "come from that mode as well.",
+            {NAME: float(np.nanmax(in_none)), "lacking": lacking},
         )
     ]

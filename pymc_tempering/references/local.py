@@ -17,6 +17,7 @@ from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.moments import match_moments, widen
+from pymc_tempering.results.statistics import N_SURE_MODES
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "peak_at",
@@ -200,7 +201,7 @@ def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
 
 
 def sure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
-    """Good fits of the modes that may matter, with the log of their mass as ``log_zeta``.
+    """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
     Their mass is known, whatever else there is: where log Z is not much more, draws lie in them.
 
@@ -211,7 +212,8 @@ def sure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """
     least = max(fit.mass for fit in fits) + np.log(_LITTLE)
     good = [fit for fit in fits if fit.variance <= GAUSSIAN and fit.mass >= least]
-    return tuple(GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in good)
+    heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_SURE_MODES]
+    return tuple(GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in heaviest)
 
 
 def combine_local_bases(

@@ -38,7 +38,7 @@ class Prepared:
     kind : int
         `STRAIGHT`, `NEARLY_STRAIGHT`, `BENT` or `CURVED`.
     sure : tuple of GaussianBase
-        Good fits of modes that may matter, with the log of their mass as ``log_zeta``.
+        Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
     """
 
     anchor: GaussianBase

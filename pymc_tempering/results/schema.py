@@ -74,7 +74,7 @@ TEMPERING: dict[str, Entry] = {
     "log_z_se_before": Entry(("chain",), "nats", "its error"),
     "n_unreached_modes": Entry(("chain",), "", "modes found from which no draw comes"),
     "log_mass_unvisited": Entry(
-        ("chain",), "nats", "log mass of the largest well fitted mode that no draw comes from"
+        ("chain", "sure_mode"), "nats", "log mass of well fitted modes that no draw comes from"
     ),
     "search_starts": Entry(("chain",), "", "starts of the search for modes"),
     "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),

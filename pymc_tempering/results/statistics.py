@@ -15,6 +15,7 @@ from pymc_tempering.methods import METHOD_CODE, METHODS
 __all__ = [
     "N_COMPONENTS",
     "N_SEARCH_HITS",
+    "N_SURE_MODES",
     "STATISTICS",
     "STEP_METHODS",
     "Statistic",
@@ -23,6 +24,9 @@ __all__ = [
 
 N_SEARCH_HITS = 8
 """Modes whose number of starts is stored."""
+
+N_SURE_MODES = 8
+"""Modes of known mass whose draws are watched for, the heaviest."""
 
 N_COMPONENTS = 16
 """Components of a mixture whose arrivals are stored; the last stands for all others, too."""
@@ -181,8 +185,8 @@ STATISTICS: dict[str, Statistic] = {
         "modes that local fits found, and no draw comes from", _scalar("pt")
     ),
     "log_mass_unvisited": Statistic(
-        "log of the mass of the largest well fitted mode without a draw so far; NaN for none",
-        _ALL,
+        "log of the mass of the heaviest well fitted modes; NaN of those that had a draw by then",
+        dict.fromkeys(STEP_METHODS, ("sure_mode",)),
         "nats",
     ),
     "search_gradients": _count(

@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
-from pymc_tempering.results.statistics import N_COMPONENTS, N_SEARCH_HITS, statistics_of
+from pymc_tempering.results.statistics import (
+    N_COMPONENTS,
+    N_SEARCH_HITS,
+    N_SURE_MODES,
+    statistics_of,
+)
 
 __all__ = ["Recorder"]
 
@@ -38,7 +43,8 @@ class Recorder:
     def __init__(self, method: str, sizes: Mapping[str, int]) -> None:
         self._code = METHODS[method].code
         self._declared = statistics_of(method)
-        sizes = {"found_mode": N_SEARCH_HITS, "component": N_COMPONENTS, **sizes}
+        sizes = {"found_mode": N_SEARCH_HITS, "sure_mode": N_SURE_MODES,
+                 "component": N_COMPONENTS, **sizes}  # fmt: skip
         self._shapes = {
             name: tuple(sizes[dim] for dim in entry.methods[method])
             for name, entry in self._declared.items()

@@ -49,13 +49,10 @@ class Visits(Stateful):
     >>> slab, spike = GaussianBase([0.0], [1.0], -1.0), GaussianBase([0.5], [0.001], -2.0)
     >>> visits = Visits([slab, spike])
     >>> visits.log_mass_unvisited
-    -1.0
+    array([-1., -2.])
     >>> visits.note(np.array([0.3]))
     >>> visits.log_mass_unvisited
-    -2.0
-    >>> visits.note(np.array([0.5002]))
-    >>> visits.log_mass_unvisited
-    nan
+    array([nan, -2.])
     """
 
     _changing = ("modes", "visited")
@@ -64,10 +61,10 @@ class Visits(Stateful):
         self.modes, self.visited = list(modes), np.zeros(len(modes), dtype=bool)
 
     @property
-    def log_mass_unvisited(self) -> float:
-        """Log of the mass of the largest mode without a draw, in nats; NaN where each had one."""
-        masses = [mode.log_zeta or 0.0 for mode in self.modes]
-        return float(max(np.array(masses)[~self.visited], default=np.nan))
+    def log_mass_unvisited(self) -> FloatArray:
+        """Log of the mass of each mode, in nats; NaN where it had a draw."""
+        masses = np.array([mode.log_zeta or 0.0 for mode in self.modes])
+        return np.where(self.visited, np.nan, masses)
 
     def note(self, position: FloatArray) -> None:
         """Add a draw.

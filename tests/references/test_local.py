@@ -33,10 +33,12 @@ def test_modes_whose_mass_is_known():
     fits = [LocalFit(GaussianBase([mean], [2.0], elbo), variance, 1)
             for mean, elbo, variance in ((0.0, -1.0, 0.2), (1.0, -4.7, 0.0), (2.0, -4.8, 0.0),
                                          (3.0, -1.0, 0.3))]  # fmt: skip
-    heavy, light = sure_modes(fits)
+    heavy, light = sure_modes(fits[::-1])
     assert (heavy.mean[0], light.mean[0]) == (0.0, 1.0)
     assert (heavy.log_zeta, light.log_zeta) == (-0.9, -4.7)
     assert heavy.scale[0] == 2.0
+    many = [LocalFit(GaussianBase([float(i)], [1.0], 0.1 * i), 0.0, 1) for i in range(20)]
+    assert [fit.mean[0] for fit in sure_modes(many)] == list(range(19, 11, -1))
 
 
 def test_no_fit_where_there_is_no_density(edge, rng):

@@ -9,7 +9,9 @@ from pymc_tempering.methods import METHOD_CODE, METHODS, load
 from pymc_tempering.results.statistics import STEP_METHODS, statistics_of
 from pymc_tempering.steps.recorder import Recorder
 
-SIZES = {"scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8, "component": 16}
+SIZES = {
+    "scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8, "sure_mode": 8, "component": 16,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)

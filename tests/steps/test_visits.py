@@ -133,15 +133,17 @@ def test_a_draw_beyond_all_fits_is_of_none_of_them():
     assert note(modes, [np.full(DIM, 12.0)]) == [False, False]
 
 
-def test_the_largest_mode_without_a_draw():
+def test_the_modes_without_a_draw():
     modes = [spread(1.0, 0.2), spread(1.0, 0.5, 9.0), spread(1.0, 0.3, -9.0)]
+    masses = np.log([0.2, 0.5, 0.3])
     visits = Visits(modes)
-    assert np.isclose(visits.log_mass_unvisited, np.log(0.5))
+    np.testing.assert_allclose(visits.log_mass_unvisited, masses)
     visits.note(np.full(DIM, 9.0))
-    assert np.isclose(visits.log_mass_unvisited, np.log(0.3))
+    left = [masses[0], np.nan, masses[2]]
+    np.testing.assert_allclose(visits.log_mass_unvisited, left)
     visits = Visits().set_state(visits.state())
-    assert np.isclose(visits.log_mass_unvisited, np.log(0.3))
+    np.testing.assert_allclose(visits.log_mass_unvisited, left)
     visits.note(np.full(DIM, -9.0))
     visits.note(np.zeros(DIM))
-    assert np.isnan(visits.log_mass_unvisited)
-    assert np.isnan(Visits().log_mass_unvisited)
+    assert np.isnan(visits.log_mass_unvisited).all()
+    assert Visits().log_mass_unvisited.size == 0
