@@ -8,11 +8,12 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.fg import FunctionGraph
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.interpret import CannotInterpretError, interpret
-from pymc_tempering.model.verify import verify_density
+from pymc_tempering.model.verify import _computes_in_single, verify_density
 
 # of the branches that a density does not take
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
@@ -132,6 +133,16 @@ def test_constants_and_signs_are_compared(compiled, off):
     for wrong in (shifted, upside_down):
         with pytest.raises(ModelError, match="not that of this model"):
             verify_density(wrong, function, points)
+
+
+def test_constants_of_single_precision_do_not_loosen_the_check():
+    """Nor what is shaped of them: both evaluations read the same numbers."""
+    z, two = pt.dvector("z"), pt.constant(np.float32(2.0))
+    shaped = FunctionGraph([z], [(z * pt.expand_dims(two, 0)).sum()], clone=False)
+    assert not _computes_in_single(shaped)
+    z = pt.dvector("z")
+    computed = FunctionGraph([z], [(2.0 * z.astype("float32")).sum()], clone=False)
+    assert _computes_in_single(computed)
 
 
 def test_values_that_are_not_finite_say_nothing(compiled):
