@@ -24,17 +24,17 @@ from figures import QUIET, SHORT_FOLDER, console, table
 
 SLAB_SD = 5.0
 DIMS, SPIKES, WIDTHS = (2, 4, 6, 8), (10, 30, 100), (0.2, 0.4)
-IN_SLAB = (0.3,)
+IN_SLAB = 0.3  # of the mass
 
 
-def spikes(dim, n_spikes, width, in_slab):
+def spikes(dim, n_spikes, width):
     """Model of which the likelihood lifts the spikes out of the slab, its prior."""
     at = SLAB_SD * np.random.default_rng(0).normal(size=(n_spikes, dim))
     with pm.Model() as model:
         x = pm.Normal("x", 0.0, SLAB_SD, shape=dim)
         slab = -0.5 * (x**2).sum() / SLAB_SD**2 - dim * np.log(SLAB_SD)
         spike = -0.5 * ((x[None, :] - at) ** 2).sum(1) / width**2 - dim * np.log(width)
-        shares = np.log(in_slab), np.log((1.0 - in_slab) / n_spikes)
+        shares = np.log(IN_SLAB), np.log((1.0 - IN_SLAB) / n_spikes)
         pm.Potential("spikes", pt.logaddexp(shares[0], shares[1] + pt.logsumexp(spike) - slab))
     return model
 
@@ -84,7 +84,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "spikes.jsonl")
     args = parser.parse_args()
-    targets = list(product(DIMS, SPIKES, WIDTHS, IN_SLAB))
+    targets = list(product(DIMS, SPIKES, WIDTHS))
     context = get_context("spawn")
     with ProcessPoolExecutor(args.jobs, mp_context=context, max_tasks_per_child=1) as pool:
         asked = list(product(targets, range(args.seeds)))

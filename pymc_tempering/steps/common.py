@@ -198,10 +198,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         values["perf_counter_diff"] = perf_counter() - started
         self._account.n_spent += values["n_gradients"]
         values["gradients_so_far"] = self._account.n_spent
-        # PyMC's trace reads the values by position, in the order of the point that it passes
         if not self.tune:
             self._visits.note(target)
         values |= self.searched | {"log_mass_unvisited": self._visits.log_mass_unvisited}
+        # PyMC's trace reads the values by position, in the order of the point that it passes
         record = {name: position[name] for name in point}, [self._recorder.record(values)]
         if journal is not None:
             journal.record(self, record)

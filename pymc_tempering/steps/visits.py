@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import chi2
+from scipy.special import chdtri, logsumexp
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -78,7 +77,7 @@ class Visits(Stateful):
         squares = np.array([np.sum(mode.to_base(position[None]) ** 2) for mode in self.modes])
         masses = [(mode.log_zeta or 0.0) - mode.log_det_scale for mode in self.modes]
         log_density = np.array(masses) - 0.5 * squares
-        inside = squares <= chi2.isf(_OUTSIDE, position.size)
+        inside = squares <= chdtri(position.size, _OUTSIDE)
         own = log_density >= logsumexp(log_density) + np.log(_LEAST_RESPONSIBILITY)
         self.visited |= inside & own
 
