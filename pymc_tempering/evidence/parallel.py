@@ -59,10 +59,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
         "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
         # absent from runs of other implementations and from synthetic ones
-        **{
-            name: np.max(statistics.get(name, np.zeros(betas_all.shape[:2])), axis=1).astype(float)
-            for name in ("n_unreached_modes", "n_components")
-        },
+        "n_components": np.max(
+            statistics.get("n_components", np.zeros(betas_all.shape[:2])), axis=1
+        ).astype(float),
     }
     arrays |= {
         name: chain_values(statistics, name, n_chains)
@@ -145,16 +144,6 @@ def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
     # one journey shows that there is a way, not how much lies at its end
     under_way = arrays["n_round_trips"] >= MIN_ROUND_TRIPS
     yield from restart_doubts(np.where(under_way, arrays["n_tempered_restarts"], np.inf))
-    unreached = int(arrays["n_unreached_modes"].max())
-    if unreached:
-        yield Doubt(
-            "mode_out_of_reach",
-            f"local fits found {unreached} mode(s) from which no draw comes: many standard "
-            "deviations outside a base that was given and may not adapt, or of a shape that no "
-            "Gaussian has, by height and curvature with much of the mass. Log Z may lack it.",
-            "Leave `adapt_base` on, give a wider base, or sample that mode by itself.",
-            {"n_unreached_modes": unreached},
-        )
     rates = arrays["swap_acceptance_rate"]
     chain, pair = np.unravel_index(np.nanargmin(rates), rates.shape)
     if rates[chain, pair] < MIN_SWAP_RATE:

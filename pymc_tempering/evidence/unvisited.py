@@ -13,7 +13,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["unvisited_arrays", "unvisited_doubts"]
 
-NAME = "log_mass_unvisited"
+NAME, COUNT = "log_mass_unvisited", "n_unreached_modes"
 
 MIN_SHARE = 0.05
 """Of the estimate: a twentieth of a nat."""
@@ -24,18 +24,21 @@ runs."""
 
 
 def unvisited_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Log of the mass of well fitted modes without a draw, by chain and mode, if recorded.
+    """What the last draw of each chain says of modes without one, if recorded.
 
     Parameters
     ----------
     statistics : mapping of ndarray
         ``log_mass_unvisited`` (chain, draw, mode), in nats; NaN where a mode had a draw by then.
+        ``n_unreached_modes`` (chain, draw), of those whose mass no fit tells.
     """
-    return {NAME: statistics[NAME][:, -1]} if NAME in statistics else {}
+    return {
+        name: statistics[name][:, -1].astype(float) for name in (NAME, COUNT) if name in statistics
+    }
 
 
 def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) -> list[Doubt]:
-    """Warning about a mode of known mass that no chain has a draw from.
+    """Warnings about modes that the search found, and no draw comes from.
 
     Parameters
     ----------
@@ -47,7 +50,6 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
     Returns
     -------
     list of Doubt
-        One at most.
 
     Examples
     --------
@@ -59,25 +61,42 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
     >>> unvisited_doubts(left, np.array([-1.2, -1.2]))
     []
     """
-    if NAME not in statistics:
-        return []
-    log_masses = unvisited_arrays(statistics)[NAME]
+    last = unvisited_arrays(statistics)
+    of_known_mass = _lacking(last[NAME], log_z, statistics[NAME].shape[1]) if NAME in last else None
+    of_any = _unreached(last[COUNT]) if COUNT in last else None
+    return [doubt for doubt in (of_any, of_known_mass) if doubt]
+
+
+def _lacking(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> Doubt | None:
+    """Warning about a mode of known mass that no chain has a draw from."""
     # a mode that one chain was in is no secret: how chains differ is told elsewhere
     in_none = np.min(log_masses, axis=0)
     if np.isnan(in_none).all():
-        return []
+        return None
     log_share = float(np.nanmax(in_none) - np.mean(log_z))
-    n_draws = np.prod(statistics[NAME].shape[:2])
-    if not log_share > np.log(max(MIN_SHARE, MIN_DRAWS / n_draws)):
-        return []
+    if not log_share > np.log(max(MIN_SHARE, MIN_DRAWS / (n_draws * len(log_masses)))):
+        return None
     lacking = float(np.logaddexp(0.0, log_share))
-    return [
-        Doubt(
-            "mode_out_of_reach",
-            "no draw comes from a mode that the search found and that a Gaussian fits well, and "
-            f"log Z lacks its mass: {lacking:.2g} nats by that fit.",
-            "Leave `base` away, or sample with method='pt' and base='mixture', for replicas to "
-            "come from that mode as well.",
-            {NAME: float(np.nanmax(in_none)), "lacking": lacking},
-        )
-    ]
+    return Doubt(
+        "mode_out_of_reach",
+        "no draw comes from a mode that the search found and that a Gaussian fits well, and "
+        f"log Z lacks its mass: {lacking:.2g} nats by that fit.",
+        "Leave `base` away, or sample with method='pt' and base='mixture', for replicas to "
+        "come from that mode as well.",
+        {NAME: float(np.nanmax(in_none)), "lacking": lacking},
+    )
+
+
+def _unreached(n_modes: FloatArray) -> Doubt | None:
+    """Warning about modes that no Gaussian fits."""
+    unreached = int(n_modes.max())
+    if unreached < 1:
+        return None
+    return Doubt(
+        "mode_out_of_reach",
+        f"local fits found {unreached} mode(s) from which no draw comes: many standard "
+        "deviations outside a base that was given and may not adapt, or of a shape that no "
+        "Gaussian has, by height and curvature with much of the mass. Log Z may lack it.",
+        "Leave `adapt_base` on, give a wider base, or sample that mode by itself.",
+        {COUNT: unreached},
+    )

@@ -181,9 +181,7 @@ STATISTICS: dict[str, Statistic] = {
         "nats",
     ),
     "log_z_se_before": Statistic("its error", _scalar("pt"), "nats"),
-    "n_unreached_modes": _count(
-        "modes that local fits found, and no draw comes from", _scalar("pt")
-    ),
+    "n_unreached_modes": _count("modes that local fits found, and no draw comes from", fill=0),
     "log_mass_unvisited": Statistic(
         "log of the mass of the heaviest well fitted modes; NaN of those that had a draw by then",
         dict.fromkeys(STEP_METHODS, ("sure_mode",)),

@@ -171,7 +171,8 @@ class ReferenceChoice(Stateful):
         """
         enough = len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * len(self.unsure)
         if self.unsure and enough:
-            self.n_missed, n = not_visited(density, positions, self.unsure)
+            missed, n = not_visited(density, positions, self.unsure)
+            self.n_missed = sum(missed)
             self.n_evaluations += n
 
     def together(self, ladder: Ladder, ended: Round) -> Round:

@@ -41,7 +41,7 @@ from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
 from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
-from pymc_tempering.steps.visits import Visits
+from pymc_tempering.steps.visits import MOST_TO_LOOK, Visits
 from pymc_tempering.types import FloatArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
@@ -77,6 +77,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _explorer_asked = True
     """What moves the replicas where there is a gradient, and whether nothing else may."""
     _can_bend = False  # whether chains can start from bent fits
+    _looks_in_tuning = False  # for draws of the modes that no Gaussian fits
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
     backend: str | None = None  # of PyTensor; None for that which suits
@@ -191,16 +192,21 @@ class TemperedStep(ProgressHooks, BlockedStep):
             return kept
         with density_guard():
             target, values = self._advance(point)
+            if not self.tune:
+                self._visits.note(target)
+                left = self._account.left - values["n_gradients"]
+                values["n_gradients"] += self._visits.look(self._density, MOST_TO_LOOK * left)
         points = self._density.points
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates
         values["model_logp"] -= points.angles.log_jacobian(target)
+        values |= self.searched | {
+            "log_mass_unvisited": self._visits.log_mass_unvisited,
+            "n_unreached_modes": self._visits.n_missed,
+        }
         values["perf_counter_diff"] = perf_counter() - started
         self._account.n_spent += values["n_gradients"]
         values["gradients_so_far"] = self._account.n_spent
-        if not self.tune:
-            self._visits.note(target)
-        values |= self.searched | {"log_mass_unvisited": self._visits.log_mass_unvisited}
         # PyMC's trace reads the values by position, in the order of the point that it passes
         record = {name: position[name] for name in point}, [self._recorder.record(values)]
         if journal is not None:
@@ -295,7 +301,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._fits is None or self._prepared_for not in (None, identity):
             self._fits = self._prepare_from(self.rng, report)
             self._prepared_for = identity
-        self.searched, self._visits = self._fits.search.statistics(), Visits(self._fits.sure)
+        self.searched = self._fits.search.statistics()
+        unsure = () if self._looks_in_tuning else self._fits.unsure
+        self._visits = Visits(self._fits.sure, unsure)
         return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:

@@ -67,7 +67,6 @@ class LadderRun:
             "replica": ladder.replica_at,
             "global_barrier": self.barrier_sum / self.n_draws,
             "diverging": diverging,
-            "n_unreached_modes": self.n_unreached_modes + self.choice.n_missed,
             "scans_asked": self.n_scans_asked,
             **self.choice.statistics(ladder, record),
             "base_id": ladder.path.base_id,

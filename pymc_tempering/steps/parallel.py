@@ -145,6 +145,7 @@ class ParallelTempering(TemperedStep):
     method = "pt"
     default_tune_steps = 130
     _state_class = ParallelTemperingState
+    _looks_in_tuning = True  # to choose by what it sees
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -296,6 +297,7 @@ class ParallelTempering(TemperedStep):
         record.counts["n_gradients"] += run.choice.counted()
         statistics = run.statistics(record, tuning=self.tune, adapts_scans=self.adapts_scans)
         statistics |= self._recorder.counted(record.counts)
+        self._visits.n_missed = run.n_unreached_modes + run.choice.n_missed
         target = run.ladder.target_position
         if adapt:
             left = self._account.left_to_tune - record.counts["n_gradients"]

@@ -16,10 +16,10 @@ from pymc_tempering.references.elbo import dip_between
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "Visits", "not_visited"]
+__all__ = ["MOST_GRADIENTS", "MOST_TO_LOOK", "Visits", "not_visited"]
 
 N_LOOKED_AT = 32
-"""Draws of a round, evenly spaced: eight of them are of a mode with a quarter of the mass."""
+"""Draws, evenly spaced: eight of them are of a mode with a quarter of the mass."""
 
 N_AROUND, NEAR = 8, 0.3
 """Ascents from around a maximum, and how many standard deviations of its curvature away: further
@@ -27,6 +27,9 @@ off, a bend leads out of its mode."""
 
 MOST_GRADIENTS = (N_LOOKED_AT + N_AROUND) * MOST_OF_ASCENT
 """For each mode, roughly; nearly all ascents take a tenth of what they may."""
+
+MOST_TO_LOOK = 0.1
+"""Of the gradients that a chain has left."""
 
 _OUTSIDE = 1e-3
 """Share of a Gaussian's draws that its ellipsoid leaves out."""
@@ -36,12 +39,19 @@ _LEAST_RESPONSIBILITY = 0.05
 
 
 class Visits(Stateful):
-    """Which of the well fitted modes had a draw.
+    """Which of the known modes had a draw.
 
     Parameters
     ----------
     modes : sequence of GaussianBase
         See :attr:`pymc_tempering.references.prepared.Prepared.sure`.
+    unsure : sequence of GaussianBase
+        See :attr:`pymc_tempering.references.prepared.Prepared.unsure`.
+
+    Attributes
+    ----------
+    n_missed : int
+        Of the unsure ones, those that no ascent from a draw led to when it was last looked.
 
     Examples
     --------
@@ -54,10 +64,15 @@ class Visits(Stateful):
     array([nan, -2.])
     """
 
-    _changing = ("modes", "visited")
+    _changing = ("modes", "visited", "unsure", "n_missed", "n_draws", "kept", "every", "next_look")
 
-    def __init__(self, modes: Sequence[GaussianBase] = ()) -> None:
+    def __init__(
+        self, modes: Sequence[GaussianBase] = (), unsure: Sequence[GaussianBase] = ()
+    ) -> None:
         self.modes, self.visited = list(modes), np.zeros(len(modes), dtype=bool)
+        self.unsure, self.n_missed = list(unsure), 0
+        self.n_draws, self.every, self.next_look = 0, 1, N_LOOKED_AT
+        self.kept: list[FloatArray] = []
 
     @property
     def log_mass_unvisited(self) -> FloatArray:
@@ -72,6 +87,7 @@ class Visits(Stateful):
         ----------
         position : ndarray of shape (D,)
         """
+        self._keep(position)
         if self.visited.all():
             return
         squares = np.array([np.sum(mode.to_base(position[None]) ** 2) for mode in self.modes])
@@ -81,11 +97,43 @@ class Visits(Stateful):
         own = log_density >= logsumexp(log_density) + np.log(_LEAST_RESPONSIBILITY)
         self.visited |= inside & own
 
+    def _keep(self, position: FloatArray) -> None:
+        """Of all draws so far some that are evenly spaced, for :meth:`look`."""
+        if self.unsure and self.n_draws % self.every == 0:
+            self.kept.append(position.copy())
+        self.n_draws += 1
+        if len(self.kept) == 2 * N_LOOKED_AT:
+            self.kept, self.every = self.kept[::2], 2 * self.every
+
+    def look(self, density: Density, left: float = np.inf) -> int:
+        """Ascend from draws to the unsure modes, if there are twice as many as the last time.
+
+        Those that an ascent led to are known to have draws, and are not looked for again.
+
+        Parameters
+        ----------
+        density : Density
+        left : float
+            Gradients; it is not looked where they might not be enough.
+
+        Returns
+        -------
+        n_gradients : int
+        """
+        enough = left >= MOST_GRADIENTS * len(self.unsure)
+        if not self.unsure or self.n_draws < self.next_look or not enough:
+            return 0
+        self.next_look = 2 * self.n_draws
+        missed, n_gradients = not_visited(density, np.stack(self.kept), self.unsure)
+        self.unsure = [mode for mode, no_draw in zip(self.unsure, missed, strict=True) if no_draw]
+        self.n_missed = len(self.unsure)
+        return n_gradients
+
 
 def not_visited(
     density: Density, positions: FloatArray, modes: Sequence[GaussianBase]
-) -> tuple[int, int]:
-    """Count modes to which an ascent from no draw leads.
+) -> tuple[list[bool], int]:
+    """Find modes to which an ascent from no draw leads.
 
     Where a mode is of a shape that no Gaussian has, its fit does not tell which draws are its own.
 
@@ -102,7 +150,7 @@ def not_visited(
     n_modes, n_gradients : int
     """
     rows = np.linspace(0, len(positions) - 1, min(N_LOOKED_AT, len(positions))).astype(np.int64)
-    n_missed = n_gradients = 0
+    missed, n_gradients = [], 0
     for mode in modes:
         coordinates = Coordinates.of(mode)
         found = ascend(density, positions[rows], coordinates)
@@ -112,9 +160,9 @@ def not_visited(
         beside = ascend(density, around[inside(density, around)], coordinates)
         places = [mode.mean, *beside.ends[np.isfinite(beside.values)]]
         joined = [_joined(density, place, found.ends, mode) for place in places]
-        n_missed += not (joined[0] or np.mean(joined) > 0.5)
+        missed.append(not (joined[0] or np.mean(joined) > 0.5))
         n_gradients += found.n_gradients + beside.n_gradients
-    return n_missed, n_gradients
+    return missed, n_gradients
 
 
 def _joined(density: Density, place: FloatArray, ends: FloatArray, mode: GaussianBase) -> bool:

@@ -38,6 +38,19 @@ def test_few_draws_may_miss_a_mode():
     assert len(unvisited_doubts(left(0.3, 20), np.zeros(2))) == 1
 
 
+def test_modes_whose_mass_is_not_known_are_counted_by_the_last_draw():
+    statistics = {"n_unreached_modes": np.zeros((2, 50), dtype=int)}
+    assert unvisited_doubts(statistics, np.zeros(2)) == []
+    statistics["n_unreached_modes"][0, :40] = 2  # and found by then
+    assert unvisited_doubts(statistics, np.zeros(2)) == []
+    statistics["n_unreached_modes"][1, 20:] = 2
+    [doubt] = unvisited_doubts(statistics, np.zeros(2))
+    assert (doubt.code, doubt.measured) == ("mode_out_of_reach", {"n_unreached_modes": 2})
+    assert unvisited_arrays(statistics)["n_unreached_modes"].tolist() == [0.0, 2.0]
+    both = unvisited_doubts(statistics | left(0.5), np.zeros(2))
+    assert [set(doubt.measured) & {"lacking"} for doubt in both] == [set(), {"lacking"}]
+
+
 def test_a_draw_in_one_chain_is_enough():
     statistics = left(0.5)
     statistics["log_mass_unvisited"][1, -1, 0] = np.nan

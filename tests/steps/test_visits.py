@@ -11,7 +11,7 @@ from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.local import LocalFit, unsure_modes
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.visits import N_LOOKED_AT, Visits, not_visited
+from pymc_tempering.steps.visits import MOST_GRADIENTS, N_LOOKED_AT, Visits, not_visited
 from tests.references.conftest import SIGNATURE
 
 PAIRS = 6
@@ -71,9 +71,9 @@ def test_the_search_keeps_a_bent_mode_and_is_unsure_of_its_mass(rng):
 @pytest.mark.statistical
 def test_draws_in_a_mode_are_seen_however_it_is_bent(bent, rng):
     """A third of the draws is its own: none of 32 ascents ends there once in 4e5 times."""
-    assert not_visited(TARGET, draws(rng, 200, 400)[rng.permutation(600)], [bent])[0] == 0
+    assert not_visited(TARGET, draws(rng, 200, 400)[rng.permutation(600)], [bent])[0] == [False]
     missed, n_gradients = not_visited(TARGET, draws(rng, 0, 600), [bent])
-    assert missed == 1
+    assert missed == [True]
     assert N_LOOKED_AT < n_gradients < 200 * N_LOOKED_AT
 
 
@@ -147,3 +147,38 @@ def test_the_modes_without_a_draw():
     visits.note(np.zeros(DIM))
     assert np.isnan(visits.log_mass_unvisited).all()
     assert Visits().log_mass_unvisited.size == 0
+
+
+def test_it_is_looked_for_draws_of_unsure_modes_while_there_are_none(bent, rng):
+    """First in 32 draws, and in twice as many each time; as by a chain that goes on in between."""
+    visits, looked = Visits((), [bent]), []
+    for i, position in enumerate(np.vstack([draws(rng, 0, 100), draws(rng, 100, 0)]), 1):
+        visits.note(position)
+        if visits.look(TARGET):
+            looked.append((i, visits.n_missed))
+        visits = Visits().set_state(visits.state())
+    # half of the 128 that are looked at last come before the other mode's
+    assert looked == [(32, 1), (64, 1), (128, 0)]
+    assert visits.unsure == []
+
+
+def test_it_is_not_looked_without_the_gradients_for_it(bent, rng):
+    visits = Visits((), [bent])
+    for position in draws(rng, 0, 40):
+        visits.note(position)
+    assert visits.look(TARGET, MOST_GRADIENTS - 1) == 0
+    assert visits.n_missed == 0
+    n_gradients = visits.look(TARGET, MOST_GRADIENTS)
+    assert N_LOOKED_AT < n_gradients <= MOST_GRADIENTS
+    assert visits.n_missed == 1
+
+
+def test_what_is_kept_of_many_draws_is_spread_evenly(bent):
+    visits = Visits((), [bent])
+    for i in range(1000):
+        visits.note(np.full(DIM, float(i)))
+    kept = np.array([position[0] for position in visits.kept])
+    assert N_LOOKED_AT <= len(kept) < 2 * N_LOOKED_AT
+    assert kept[0] == 0
+    assert set(np.diff(kept)) == {16.0}
+    assert Visits([bent]).kept == []
