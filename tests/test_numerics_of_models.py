@@ -113,7 +113,9 @@ def test_log_z_at_the_edges_of_floating_point(case, seed):
     # rejections show at their levels, and points without any density are counted
     rates = estimate.idata["sample_stats"]["acceptance_rate"]
     assert rates.sizes["level"] > 1
-    assert ((rates >= 0.0) & (rates <= 1.0)).all()
+    # of two chains one may use more levels
+    unused = np.isnan(estimate.idata["sample_stats"]["betas"])
+    assert (unused | ((rates >= 0.0) & (rates <= 1.0))).all()
     counts = {name: values.sum() for name, values in estimate.idata["sample_stats"].items()}
     assert (counts["n_zero_density"] > 0) == (case in (nan_and_minus_infinity, overflow, infinite))
     at_levels = estimate.idata["sample_stats"]["n_zero_density_at"].clip(min=0)

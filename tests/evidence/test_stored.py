@@ -1,7 +1,5 @@
 """Estimates from stored runs equal those made right after sampling."""
 
-import warnings
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -14,6 +12,9 @@ from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics, method_of, with_doubts
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.datatree import concat_chains
+
+# runs this short may say so, and which of them do depends on the machine's last digits
+pytestmark = pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
 
 
 def assert_same(estimate, other):
@@ -248,23 +249,29 @@ def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
     of_model = Doubt("improper_priors", "['x'].", "Give proper ones.", {"variables": ["x"]})
     of_run = Doubt("target_se_not_reached", "0.1.", "Raise `draws`.", {"chains": 2})
-    doubted = with_doubts(estimate, [of_model, of_run])
-    assert doubted.warnings == (of_model, of_run)
-    assert stored_estimate(doubted.idata).warnings == (of_model, of_run)
-    assert stored_estimate(estimate.idata).warnings == ()
-    with pytest.warns(pm_temper.errors.TemperingWarning, match="^improper priors: "):
-        again = pm_temper.estimate_logz(doubted.idata.isel(draw=slice(40)))
-    assert again.warnings == (of_model,)
-    # what all else follows from where it is found comes first
     endless = Doubt("posterior_without_end", "along x.", "Give a proper prior.", {})
+
+    def added(estimate):
+        """Without what so short a run has to say itself."""
+        return [doubt for doubt in estimate.warnings if doubt in (of_model, of_run, endless)]
+
+    doubted = with_doubts(estimate, [of_model, of_run])
+    assert added(doubted) == added(stored_estimate(doubted.idata)) == [of_model, of_run]
+    assert added(stored_estimate(estimate.idata)) == []
+    with pytest.warns(TemperingWarning, match="^improper priors: "):
+        again = pm_temper.estimate_logz(doubted.idata.isel(draw=slice(40)))
+    assert added(again) == [of_model]
+    # what all else follows from where it is found comes first
     worst = with_doubts(doubted, [endless])
-    assert worst.warnings == (endless, of_model, of_run)
+    assert worst.warnings[0] == endless
+    assert added(worst) == [endless, of_model, of_run]
     assert stored_estimate(worst.idata).warnings == worst.warnings
     # once more, so that nothing is repeated twice
     more = with_doubts(again, [of_run])
-    with pytest.warns(pm_temper.errors.TemperingWarning, match="improper priors"):
+    with pytest.warns(TemperingWarning, match="improper priors"):
         last = pm_temper.estimate_logz(more.idata)
-    assert stored_estimate(last.idata).warnings == last.warnings == (of_model,)
+    assert stored_estimate(last.idata).warnings == last.warnings
+    assert added(last) == [of_model]
 
 
 @pytest.mark.slow
@@ -276,10 +283,8 @@ def test_tempered_draws_are_sent_to_untemper(model, base, seed):
         )
     with pytest.raises(DataError, match="Pass them to `untemper`"):
         pm_temper.estimate_logz(draws)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a run of 50 draws
-        untempered = pm_temper.untemper(draws, random_seed=seed)
-        estimate = pm_temper.estimate_logz(untempered)
+    untempered = pm_temper.untemper(draws, random_seed=seed)
+    estimate = pm_temper.estimate_logz(untempered)
     stored = stored_estimate(untempered)
     assert (estimate.log_z, estimate.se) == (stored.log_z, stored.se)
     assert estimate.warnings == stored.warnings

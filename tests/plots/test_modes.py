@@ -47,7 +47,10 @@ def test_draws_in_the_two_scalars_that_tell_modes_apart(plane):
     assert sum(len(line.get_xdata()) for line in points) == 1200
     numbers = {text.get_text(): text.xy for text in places.texts}
     assert set(numbers) == {"1", "2"}
-    np.testing.assert_allclose(numbers["2"], found.mean["x"].sel(mode=2), rtol=1e-9)
+    mean = found.mean["x"].sel(mode=2).values
+    expected = {"x[east] of the draws": mean[0], "x[up] of the draws": mean[1]}
+    drawn = dict(zip((places.get_xlabel(), places.get_ylabel()), numbers["2"], strict=True))
+    assert drawn == pytest.approx(expected, rel=1e-9)
 
 
 def test_one_scalar_is_drawn_as_histograms(rng):
