@@ -139,11 +139,17 @@ def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
     return [doubt]
 
 
-def arrival_doubts(draws: Mapping[str, FloatArray], restarts: FloatArray | None) -> list[Doubt]:
+def arrival_doubts(
+    draws: Mapping[str, FloatArray],
+    restarts: FloatArray | None,
+    renewed: FloatArray | None = None,
+) -> list[Doubt]:
     """Warning about a group of draws into which some chain hardly ever came from the base.
 
-    Arrivals during a draw are counted for the group in which the draw is: right on average.
-    Chains with few arrivals in all have a warning of their own, :func:`restart_doubts`.
+    Arrivals during a draw are counted for the group in which the draw is, if the draw is of one of
+    them: a replica that stays in its group, and was there from the beginning, may give way to
+    others within a draw and be back at its end. Chains with few arrivals in all have a warning of
+    their own, :func:`restart_doubts`.
 
     Parameters
     ----------
@@ -151,6 +157,8 @@ def arrival_doubts(draws: Mapping[str, FloatArray], restarts: FloatArray | None)
         Posterior draws by variable.
     restarts : ndarray of shape (n_chains, n_draws), or None
         Arrivals at the target from the base during each draw, where they were recorded.
+    renewed : ndarray of bool of shape (n_chains, n_draws), optional
+        Whether the draw is of a replica that so arrived; by default all are.
 
     Returns
     -------
@@ -164,9 +172,16 @@ def arrival_doubts(draws: Mapping[str, FloatArray], restarts: FloatArray | None)
     >>> [doubt] = arrival_doubts({"x": x}, restarts)
     >>> doubt.code, doubt.measured["arrivals"]
     ('mode_hardly_reached', [0, 0])
+    >>> arrival_doubts({"x": x}, np.full(x.shape, 2))
+    []
+    >>> [doubt] = arrival_doubts({"x": x}, np.full(x.shape, 2), renewed=x < 5)
+    >>> doubt.measured["arrivals"]
+    [0, 0]
     """
     if restarts is None or not (restarts.sum(axis=1) >= MIN_ARRIVALS).all():
         return []
+    if renewed is not None:
+        restarts = restarts * renewed
     worst, found = 1.0, None
     for name, x in scalar_series(draws).items():
         # values of a discrete variable are no modes, and local moves go from one to another

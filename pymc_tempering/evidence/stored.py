@@ -167,9 +167,10 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     parts.warnings.extend(cover_doubts(_statistics(idata)))
     parts.warnings.extend(search_doubts(searched, arrivals_of_wide_base(statistics)))
     parts.warnings.extend(unvisited_doubts(statistics, parts.log_z))
-    parts.warnings.extend(arrival_doubts(draws, statistics.get("n_tempered_restarts")))
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]
+    arrivals = (statistics.get(name) for name in ("n_tempered_restarts", "renewed"))
+    parts.warnings.extend(arrival_doubts(draws, *arrivals))
     estimate = combine(parts, method.label, draws)
     estimate = replace(estimate, search=search_line(searched), gradients=gradients_spent(spent))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))

@@ -148,6 +148,12 @@ STATISTICS: dict[str, Statistic] = {
     "n_tempered_restarts": _count(
         "arrivals at the target from the base in the draw", _scalar("pt", *_COUPLED)
     ),
+    "renewed": Statistic(
+        "whether the draw is of a replica that came from the base while it was made",
+        _scalar("pt", *_COUPLED),
+        dtype=np.bool_,
+        fill=False,
+    ),
     "n_gradients": _count("evaluations of the density and its gradient"),
     "gradients_so_far": _count("evaluations since the chain began, those of tuning included"),
     "n_divergences": _count("trajectories with an energy error above 1000 nats"),

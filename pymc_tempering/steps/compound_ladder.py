@@ -9,7 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
-from pymc_tempering.engine.ensembles.swap import swap_probability, swap_sweep, track_trips
+from pymc_tempering.engine.ensembles.swap import (
+    begin_block,
+    is_renewed,
+    swap_probability,
+    swap_sweep,
+    track_trips,
+)
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import (
@@ -183,6 +189,7 @@ class CompoundLadder(Stateful):
     ) -> ScanRecord:
         """Run a block of scans; see :meth:`pymc_tempering.engine.ensembles.ladder.Ladder.run`."""
         self._rng = rng
+        begin_block(self.last_end)
         if self.tuning and not adapt:
             self.moves.stop_tuning()
             self.tuning = False
@@ -210,6 +217,7 @@ class CompoundLadder(Stateful):
             zero_density=zero_density_by_level(counts),
             target_positions=positions,
             from_component=np.array([[by_name["n_tempered_restarts"]], [n_scans]]),
+            renewed=is_renewed(self.last_end, int(self.replica_at[-1])),
         )
 
     def _move(self, level: int, row: int, draw: FloatArray, counts: IntArray) -> float:

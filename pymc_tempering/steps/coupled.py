@@ -269,6 +269,7 @@ class CoupledStep(TemperedStep):
                 "n_zero_density_at": record.zero_density,
                 "global_barrier": self._barrier,
                 "diverging": diverging,
+                "renewed": record.renewed,
                 "base_id": pair.path.base_id,
                 "model_logp": pair.target_log_density,
             }

@@ -67,6 +67,7 @@ class LadderRun:
             "replica": ladder.replica_at,
             "global_barrier": self.barrier_sum / self.n_draws,
             "diverging": diverging,
+            "renewed": record.renewed,
             "scans_asked": self.n_scans_asked,
             **self.choice.statistics(ladder, record),
             "base_id": ladder.path.base_id,

@@ -10,7 +10,7 @@ from pymc_tempering.engine.ensembles.ladder_scans import (
     Rungs,
     ladder_scans_of_tuples,
 )
-from pymc_tempering.engine.ensembles.swap import SWEEP
+from pymc_tempering.engine.ensembles.swap import SWEEP, begin_block, is_renewed
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings, packed_within
@@ -47,6 +47,9 @@ class ScanRecord(NamedTuple):
     from_component : ndarray of int of shape (2, n_components)
         Arrivals at beta = 1 from each component of the reference, and scans with a replica there
         that came from it; the defensive component of a mixture is the first.
+    renewed : bool
+        Whether the replica at beta = 1 came there from the reference in this block; True where that
+        is not known.
     """
 
     delta: FloatArray
@@ -56,6 +59,7 @@ class ScanRecord(NamedTuple):
     zero_density: IntArray
     target_positions: FloatArray
     from_component: IntArray
+    renewed: bool = True
 
 
 class Ladder(Ensemble):
@@ -184,6 +188,7 @@ class Ladder(Ensemble):
         """
         n, dim = self.u.shape
         self._forget_faults()
+        begin_block(self.last_end)
         draws, origins = self.path.draws_and_origins(n_scans, rng)
         n_components = 1 if self.mixture is None else len(self.mixture.fits) + 1
         record = LadderRecord(
@@ -210,6 +215,7 @@ class Ladder(Ensemble):
             zero_density=zero_density_by_level(record.counts),
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
             from_component=record.from_component,
+            renewed=is_renewed(self.last_end, self._target_row),
         )
 
     def change_base(self, base: GaussianBase) -> None:

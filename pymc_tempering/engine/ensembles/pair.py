@@ -16,6 +16,7 @@ from pymc_tempering.engine.ensembles.pair_moves import (
     PairLog,
 )
 from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
+from pymc_tempering.engine.ensembles.swap import begin_block, is_renewed
 from pymc_tempering.engine.explorers.adaptation import (
     Adaptation,
     averaged_step_sizes,
@@ -64,6 +65,7 @@ class PairRecord(NamedTuple):
     base_acceptance_rate: float
     counts: dict[str, int]
     zero_density: IntArray
+    renewed: bool = True
 
 
 class PairStart(NamedTuple):
@@ -154,6 +156,7 @@ class TemperedPair(Ensemble):
             Adapt step sizes after every transition; such scans are not exactly invariant.
         """
         self._forget_faults()
+        begin_block(self.last_end)
         n = self.betas.size
         delta, target_delta, beta = np.empty((3, n_scans))
         log = PairLog(
@@ -198,6 +201,7 @@ class ContinuousPair(TemperedPair):
             float(rates[REFERENCE_DRAW]),
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts),
+            is_renewed(self.last_end, self._target_row),
         )
 
 
@@ -221,4 +225,5 @@ class SimulatedPair(TemperedPair):
             np.nan,
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts),
+            is_renewed(self.last_end, self._target_row),
         )

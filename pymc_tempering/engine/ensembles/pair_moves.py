@@ -61,7 +61,7 @@ class Pair(NamedTuple):
         Replicas of z, of y, and the spare one.
     last_end : ndarray of int of shape (3,)
         By replica: 0 before any end was visited, 1 after the reference, 2 after the target, 3 after
-        the target for a position that had come from the reference.
+        the target for a position that had come from the reference, 4 the same in an earlier block.
     beta : ndarray of shape (1,)
     level : ndarray of int of shape (1,)
     level_update : int
@@ -207,6 +207,6 @@ def exchange(pair: Pair, counts: IntArray) -> None:
 @compiled(borrows=True, inside=True)
 def visit_reference(pair: Pair, row: int, counts: IntArray) -> None:
     """Note that a position is at the reference, and count a round trip if it was at the target."""
-    if pair.last_end[row] == 3:
+    if pair.last_end[row] >= 3:
         counts[ROUND_TRIPS] += 1
     pair.last_end[row] = 1

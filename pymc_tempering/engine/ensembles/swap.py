@@ -12,6 +12,8 @@ __all__ = [
     "SWAP_SCHEMES",
     "SWEEP",
     "attempt_swap",
+    "begin_block",
+    "is_renewed",
     "swap_probability",
     "swap_sweep",
     "track_trips",
@@ -120,12 +122,12 @@ def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> N
     replica_at : ndarray of int of shape (n_levels,)
     last_end : ndarray of int of shape (n_replicas,)
         0 before any end was visited, 1 after the base, 2 after the target, 3 after the target for
-        a replica that had come from the base; overwritten.
+        a replica that had come from the base, 4 the same in an earlier block; overwritten.
     counts : ndarray of int of shape (9,)
         See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
     """
     base = replica_at[0]
-    if last_end[base] == 3:
+    if last_end[base] >= 3:
         counts[ROUND_TRIPS] += 1
     last_end[base] = 1
     target = replica_at[-1]
@@ -134,3 +136,23 @@ def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> N
         last_end[target] = 3
     elif last_end[target] == 0:
         last_end[target] = 2
+
+
+def begin_block(last_end: IntArray) -> None:
+    """Tell arrivals at the target in the block of scans that follows from those before it.
+
+    Parameters
+    ----------
+    last_end : ndarray of int of shape (n_replicas,)
+        See :func:`track_trips`; overwritten.
+    """
+    last_end[last_end == 3] = 4
+
+
+def is_renewed(last_end: IntArray, replica: int) -> bool:
+    """Whether a replica at the target arrived there from the base since :func:`begin_block`.
+
+    Where a mode has a replica that never leaves it but for hotter levels, others may come from the
+    base and go back within a block, and none of them be what is recorded.
+    """
+    return bool(last_end[replica] == 3)
