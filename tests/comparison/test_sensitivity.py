@@ -171,19 +171,19 @@ def test_collapsed_weights_are_named(rng):
 
 
 def test_heavy_tails_are_named(rng):
-    """The weights ``L^-0.6`` of a Gaussian have the tail index 0.6, with an error near 0.1."""
+    """The weights ``L^-0.8`` of a Gaussian have the tail index 0.8, with an error of 0.08."""
     with pm.Model() as model:
         x = pm.Normal("x", 0.0, 1e3, shape=3)
         pm.Normal("y", x, 1.0, observed=np.zeros(3))
     with pytest.warns(TemperingWarning) as seen:
         table = prior_sensitivity(
-            run(x=rng.normal(size=(4, 4000, 3))), model, likelihood_power=(0.4, 0.8)
+            run(x=rng.normal(size=(4, 4000, 3))), model, likelihood_power=(0.2, 0.8)
         )
     [doubt] = [w.message.doubt for w in seen]
     assert doubt.code in ("heavy_tailed_weights", "weights_collapse")
-    assert doubt.measured["rows"] == ["likelihood power 0.4"]
+    assert doubt.measured["rows"] == ["likelihood power 0.2"]
     assert doubt.measured["pareto_k"] == [table["pareto_k"].iloc[1]]
-    assert 0.4 < table["pareto_k"].iloc[1] < 0.85
+    assert 0.5 < table["pareto_k"].iloc[1] < 1.2
     assert table["warning"].iloc[2] == ""
 
 

@@ -102,6 +102,29 @@ def test_chains_that_differ_in_their_log_density_are_named(
     assert doubt.measured["R-hat of the log density"] > 1.5
 
 
+def test_a_mode_that_keeps_its_replica_is_named(target, base, rng, make_statistics, make_tree):
+    """A spike at the centre of a slab, which no variable tells apart, but the log density does.
+
+    Others come from the base at every draw, and are gone at its end.
+    """
+    statistics = make_statistics(target, base, rng)
+    in_spike = rng.random((4, 40)) < 0.5
+    statistics["n_tempered_restarts"] = np.full((4, 40), 2)
+    statistics["lp"] = rng.normal(size=(4, 40)) + np.where(in_spike, 20.0, 0.0)
+    [doubt] = warned(statistics, make_tree, renewed=~in_spike)
+    assert doubt.code == "mode_hardly_reached"
+    assert doubt.measured["group"].startswith("the log density > ")
+    assert doubt.measured["arrivals"] == [0, 0, 0, 0]
+    good = make_tree(statistics | {"renewed": np.ones((4, 40), dtype=bool)})
+    assert pm_temper.estimate_logz(good).warnings == ()
+    # of an earlier version, which did not record it
+    assert pm_temper.estimate_logz(make_tree(statistics)).warnings == ()
+    # few arrivals in all have a warning of their own, few that stay have not
+    draws = {"x": statistics["lp"]}
+    never = np.zeros((4, 40), dtype=bool)
+    assert len(arrival_doubts(draws, statistics["n_tempered_restarts"], never)) == 1
+
+
 def test_a_component_that_holds_draws_by_few_arrivals_is_named():
     """The wide component of chains 0 and 2; chain 1 holds too little of it, chain 3 has none."""
     arrivals = np.array([[5, 300, 90], [1, 310, 90], [9, 290, 80], [400, 0, 0]])

@@ -123,6 +123,8 @@ def test_estimate_logz_takes_it_where_it_is_asked_for():
     assert estimate.method == "pt, mbar"
     up = estimate.idata["posterior"]["up"]
     assert up.dtype.kind == "i"
+    renewed = estimate.idata["sample_stats"]["renewed"].values
+    assert 0.3 < renewed.mean() < 1.0
     exact = probabilities(1.0) @ STATES
     np.testing.assert_allclose(up.mean(("chain", "draw")), exact, atol=0.15)
     stored = pm_temper.estimate_logz(estimate.idata)

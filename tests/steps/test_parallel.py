@@ -237,6 +237,9 @@ def test_mode_weights_and_moments(model, target, seed):
     # every chain visits both modes in proportion, as a chain stuck in one cannot
     assert (np.abs(right.mean(axis=(1, 2)) - 0.7) < 0.12).all()
     assert (idata.sample_stats["n_round_trips"].sum("draw") > 50).all()
+    renewed = idata.sample_stats["renewed"].values
+    assert renewed.mean() > 0.3
+    assert not renewed[idata.sample_stats["n_tempered_restarts"].values == 0].any()
 
 
 BAD_OPTIONS = {
