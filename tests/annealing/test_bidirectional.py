@@ -19,6 +19,7 @@ def model():
     return built
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_bounds_hold_and_lie_close(model, seed):
     """A violation of 3 nats has probability exp(-3) per bound and of a crossing far less."""

@@ -72,11 +72,15 @@ MODELS = {
 }  # fmt: skip
 
 
+# whose transforms other models of the tests have, too
+LONG = ("with_correlations", "with_ordered_and_simplex")
+
+
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name == "with_correlations" else name
+        pytest.param(name, marks=pytest.mark.slow) if name in LONG else name
         for name in sorted(MODELS)
     ],
 )

@@ -127,6 +127,7 @@ def test_priors_without_draws_are_refused():
         pm_temper.ParallelTempering(model=model, base="prior")
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_draws_without_the_order_count_as_draws_beside_the_model():
     """Entries of different laws: what share is in order is not 1 / k!. Four errors: 1e-4."""
@@ -163,6 +164,7 @@ def test_a_transform_that_no_draw_fulfils_is_refused_by_name():
         PriorReference(compile_density(model))
 
 
+@pytest.mark.slow
 def test_draws_rounded_onto_an_edge_are_refused_by_name():
     """Half of the draws of a Beta(0.01, 0.01) are 0 or 1 to the last digit."""
     with pm.Model() as model:

@@ -177,7 +177,7 @@ def with_a_count(called):
     return model
 
 
-@pytest.mark.parametrize("explorer", ["slice", "hamiltonian"])
+@pytest.mark.parametrize("explorer", [pytest.param("slice", marks=pytest.mark.slow), "hamiltonian"])
 def test_gibbs_sweeps_are_counted_too(explorer):
     calls = []
     # a draw of 20 scans may take 64 gradients in each, at every level but the first

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # test_start_methods.py has one kind of worker for all
+
 SCRIPT = Path(__file__).with_name("reproduce.py")
 RUNS = [["1:none", "2:fork"], ["2:spawn", "1:none"]]
 

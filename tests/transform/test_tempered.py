@@ -90,6 +90,7 @@ def test_gradient_is_finite_beyond_a_hard_edge(rng):
     assert 0 < n_outside < 50
 
 
+@pytest.mark.slow
 def test_gradient_is_finite_where_the_models_own_is_nan(monkeypatch):
     with pm.Model() as model:
         x = pm.Flat("x", initval=2.0)

@@ -158,6 +158,7 @@ def estimate(target, rng, **planted):
     return found.log_z[-1], log_z_standard_error(found.log_z[-1:], [found.influence]).se, record
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_batch_is_tuned_and_estimated_as_a_ladder_is(rng):
     """False alarm 1e-4: four standard errors."""

@@ -171,6 +171,7 @@ def too_steep(delta, knots, bias, log_masses, log_total, rng):
     return draw_beta(1.05 * delta - 0.05 * bias[1], knots, bias, log_masses, log_total, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_truncated_exponential_off_by_5_percent_is_found(wrong, rng):
     """By the distribution function of beta given z, with one slope and a wide base.
@@ -210,6 +211,7 @@ def exchanged(delta, target_delta, knots, bias, rng):
     return out
 
 
+@pytest.mark.slow
 def test_beta_draw_and_exchange_alone_are_invariant(rng):
     """Each move without the others; false alarm 2e-3."""
     path, bias = setting("asymmetric_bimodal")

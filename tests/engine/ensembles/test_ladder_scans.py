@@ -124,6 +124,7 @@ def sharp_statistics(name):
     return deltas | {"energy": energy}
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_right_scans_pass_where_wrong_swaps_fail(rng):
     """False alarm 1e-3."""
@@ -148,7 +149,10 @@ WRONG_SWAPS = {
 }
 
 
-@pytest.mark.parametrize("wrong", list(WRONG_SWAPS))
+@pytest.mark.parametrize(
+    "wrong",
+    ["transposed ratio", pytest.param("rate 5 % too high", marks=pytest.mark.slow)],
+)
 def test_wrong_swaps_are_found(wrong, rng):
     function, n = WRONG_SWAPS[wrong]
     target, base, _ = setting("asymmetric_bimodal")

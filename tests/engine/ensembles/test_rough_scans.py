@@ -134,6 +134,7 @@ def as_at_the_point_before(path, u, grad, work):
     return log_target, bad_gradient
 
 
+@pytest.mark.slow
 def test_gradients_that_stay_what_they_were_are_found(rng):
     """P-value far beyond the rate of false alarms."""
     wrong = {evaluate_target: as_at_the_point_before}
