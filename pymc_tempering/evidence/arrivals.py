@@ -112,20 +112,22 @@ def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
     []
     """
     worst, found = 1.0, None
+    # chains that start from one component say nothing of several
+    several = (arrivals > 0).sum(axis=1) > 1
+    counted = np.flatnonzero(several & (arrivals.sum(axis=1) >= MIN_ARRIVALS))
+    if not counted.size:
+        return []
     for component in range(share.shape[1]):
-        # chains that have other bases, or not this component, say nothing about it
-        holding = share[:, component] >= MIN_SHARE
-        several = (arrivals > 0).sum(axis=1) > 1
-        counted = np.flatnonzero(holding & several & (arrivals.sum(axis=1) >= MIN_ARRIVALS))
-        if not counted.size:
+        # a chain that holds more of it by chance holds more of its own draws, not of the estimate
+        if share[counted, component].sum() < MIN_SHARE * len(share):
             continue
         own = arrivals[counted, component]
         enough = min(own.mean() / MIN_ARRIVALS, own.min() / FEWEST_IN_A_GROUP)
         if enough < worst:
-            worst, found = float(enough), (component, counted, own.astype(int).tolist())
+            worst, found = float(enough), (component, own.astype(int).tolist())
     if found is None:
         return []
-    component, counted, own = found
+    component, own = found
     name = "its wide component" if component == 0 else f"its component {component}"
     doubt = Doubt(
         "mode_hardly_reached",

@@ -126,18 +126,25 @@ def test_a_mode_that_keeps_its_replica_is_named(target, base, rng, make_statisti
 
 
 def test_a_component_that_holds_draws_by_few_arrivals_is_named():
-    """The wide component of chains 0 and 2; chain 1 holds too little of it, chain 3 has none."""
+    """The wide component, of which chain 3 starts alone."""
     arrivals = np.array([[5, 300, 90], [1, 310, 90], [9, 290, 80], [400, 0, 0]])
     share = np.array([[0.2, 0.6, 0.2], [0.01, 0.7, 0.29], [0.1, 0.7, 0.2], [1.0, 0.0, 0.0]])
     [doubt] = component_doubts(arrivals, share)
     assert doubt.code == "mode_hardly_reached"
-    assert doubt.measured == {"component": 0, "arrivals": [5, 9], "chain": [0, 2]}
+    assert doubt.measured == {"component": 0, "arrivals": [5, 1, 9], "chain": [0, 1, 2]}
     assert "20 %" in str(doubt)
     [third] = component_doubts(arrivals[:, [1, 2, 0]], share[:, [1, 2, 0]])
     assert third.measured["component"] == 2
     # fewer than ten on average, or fewer than four in one chain
     assert component_doubts(np.add(arrivals, [7, 0, 0]), share) == []
     assert component_doubts(np.array([[3, 99], [30, 99]]), np.full((2, 2), 0.5))
+    # one chain that holds a twelfth by chance, of a component with a fortieth of the mass
+    light = np.array([[9, 300], [4, 300], [0, 300], [1, 300]])
+    shares = np.array([0.08, 0.02, 0.0, 0.01])
+    assert component_doubts(light, np.column_stack([shares, 1.0 - shares])) == []
+    # or the only one of four that starts from several
+    alone, shares = np.array([[9, 300], *[[300, 0]] * 3]), np.array([0.08, 1.0, 1.0, 1.0])
+    assert component_doubts(alone, np.column_stack([shares, 1.0 - shares])) == []
     # a chain with few arrivals in all has a warning of its own
     assert component_doubts(np.array([[2, 3]]), np.full((1, 2), 0.5)) == []
 
