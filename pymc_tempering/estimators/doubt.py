@@ -79,6 +79,9 @@ CODES: dict[str, Kind] = {
     "modes_unseen": Kind("modes unseen", "the search for modes found many once, so not all"),
     "legs_disagree": Kind("legs disagree", "two bases of one run give different log Z"),
     "mode_out_of_reach": Kind("mode out of reach", "no draw comes from a mode that was found"),
+    "known_mass_missing": Kind(
+        "known mass missing", "log Z is less than the mass of the modes that were found"
+    ),
     "swap_rate_near_zero": Kind("swap rate near zero", "two levels exchange no replicas"),
     "pareto_k_high": Kind("Pareto k above 0.7", "importance weights have heavy tails"),
     "few_tempered_restarts": Kind(

@@ -27,7 +27,7 @@ MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
 
 _NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "necks", "rise_along",
-          "rise", "rise_beyond")  # fmt: skip
+          "rise", "rise_beyond", "log_mass", "log_mass_se")  # fmt: skip
 
 
 def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

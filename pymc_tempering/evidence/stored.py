@@ -14,6 +14,7 @@ from pymc_tempering.evidence.common import Collector, combine
 from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.evidence.infinite import infinite_doubts
+from pymc_tempering.evidence.known_mass import known_mass_doubts
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_doubts
@@ -166,17 +167,20 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     draws = read_draws(idata)
     parts.warnings.extend(cover_doubts(_statistics(idata)))
     parts.warnings.extend(search_doubts(searched, arrivals_of_wide_base(statistics)))
-    parts.warnings.extend(unvisited_doubts(statistics, parts.log_z))
+    unvisited = unvisited_doubts(statistics, parts.log_z)
+    parts.warnings.extend(unvisited)
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]
     arrivals = (statistics.get(name) for name in ("n_tempered_restarts", "renewed"))
     parts.warnings.extend(arrival_doubts(draws, *arrivals))
     estimate = combine(parts, method.label, draws)
+    # that draws come from none of a mode says as much
+    lacking = [] if unvisited else known_mass_doubts(searched, estimate.log_z, estimate.se)
     estimate = replace(estimate, search=search_line(searched), gradients=gradients_spent(spent))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     # what was found out about the model when it was at hand
     stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()
-    return with_doubts(estimate, [doubt for doubt in stored if doubt.lasting])
+    return with_doubts(estimate, [*lacking, *(doubt for doubt in stored if doubt.lasting)])
 
 
 def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate:

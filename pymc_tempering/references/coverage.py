@@ -36,6 +36,9 @@ class Search:
         :func:`pymc_tempering.references.necks.depth_of_necks`.
     rise : Rise
         Where the mass rises without end along an ascent that ran away.
+    log_mass, log_mass_se : float
+        Of the well fitted modes together, in nats, and its error; nan where it is not known. See
+        :func:`.known_mass.known_mass`.
     """
 
     hits: tuple[int, ...]
@@ -46,6 +49,8 @@ class Search:
     n_images: int = 0
     necks: float = 0.0
     rise: Rise = NO_RISE
+    log_mass: float = np.nan
+    log_mass_se: float = np.nan
 
     @property
     def n_starts(self) -> int:
@@ -68,6 +73,8 @@ class Search:
             "search_rise_along": self.rise.coordinate,
             "search_rise": self.rise.nats[0],
             "search_rise_beyond": self.rise.nats[1],
+            "search_log_mass": self.log_mass,
+            "search_log_mass_se": self.log_mass_se,
             "search_hits": np.array(self.hits[:fitted][:N_SEARCH_HITS]),
         }
 

@@ -20,6 +20,7 @@ from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.images import Images, add_images, no_images
 from pymc_tempering.references.known import KnownModes
+from pymc_tempering.references.known_mass import N_DRAWS, known_mass
 from pymc_tempering.references.local import combine_local_bases, sure_modes, unsure_modes
 from pymc_tempering.references.merge import merge
 from pymc_tempering.references.prepared import Prepared
@@ -307,18 +308,23 @@ class _Searcher:
         seen = [fit for fit in found if fit.most >= best - NEGLIGIBLE] or found
         bases = tuple(fit.base for fit in kept)
         rise = self._rise(bases[0], self._effort.most - spent)
+        sure = sure_modes(kept)
+        # of one mode alone every method knows as much
+        left = self._effort.most - spent - rise.n_gradients
+        weighted = sure if len(kept) > 1 and left >= N_DRAWS * len(sure) else ()
+        mass = known_mass(self._density, weighted, np.random.default_rng(0))
         search = Search(
             hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(filter(None, others)),
             n_left_out=sum(hits > 0 for hits in others),
             n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
-            n_gradients=spent + self._known.n_gradients + rise.n_gradients,
+            n_gradients=spent + self._known.n_gradients + rise.n_gradients + mass.n_gradients,
             mass_once=float(softmax([fit.mass for fit in seen]) @ [fit.hits == 1 for fit in seen]),
             n_images=sum(not fit.hits for fit in seen),
             rise=rise,
+            log_mass=mass.value,
+            log_mass_se=mass.se,
         )
-        return Prepared(
-            combine_local_bases(bases), bases, search, unsure_modes(kept), sure=sure_modes(kept)
-        )
+        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept), sure=sure)
 
     @property
     def _n_looked(self) -> int:

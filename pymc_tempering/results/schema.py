@@ -89,6 +89,8 @@ TEMPERING: dict[str, Entry] = {
         ("chain",), "nats", "by how much, from 10 to 20 of its standard deviations away"
     ),
     "search_rise_beyond": Entry(("chain",), "nats", "by how much more within as many"),
+    "search_log_mass": Entry(("chain",), "nats", "log of the mass of well fitted modes"),
+    "search_log_mass_se": Entry(("chain",), "nats", "its error, by draws of their fits"),
     "search_hits": Entry(("chain", "found_mode"), "", "starts that led to each of the best modes"),
     "exchange_rate": Entry(("chain",), "", "exchanges of the tempered and the recorded replica"),
     "log_level_weights": Entry(("chain", "level"), "nats", "log weights of the levels"),

@@ -221,6 +221,10 @@ STATISTICS: dict[str, Statistic] = {
         "by how much, from 10 to 20 of its standard deviations away", _ALL, "nats"
     ),
     "search_rise_beyond": Statistic("by how much more within as many", _ALL, "nats"),
+    "search_log_mass": Statistic(
+        "log of the mass of the well fitted modes together, by draws of their fits", _ALL, "nats"
+    ),
+    "search_log_mass_se": Statistic("its error", _ALL, "nats"),
     "search_hits": _count(
         "starts that led to each of the modes with the best fits",
         dict.fromkeys(STEP_METHODS, ("found_mode",)),

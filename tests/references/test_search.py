@@ -92,6 +92,25 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
     assert found.search.n_starts > 30_000
     assert found.search.n_gradients < 60_000
     assert found.search.mass_once <= 0.5
+    assert abs(found.search.log_mass) < 5 * found.search.log_mass_se + 1e-3 < 0.05
+
+
+def test_the_mass_of_one_mode_is_not_weighted(far, rng):
+    assert np.isnan(find_modes(far, np.zeros(3), rng).search.log_mass)
+
+
+def test_masses_are_not_weighted_beyond_the_gradients_allowed(monkeypatch):
+    target = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
+
+    def log_mass(most):
+        effort = Effort(50_000, 50_000, most=most)
+        return find_modes(
+            target, np.zeros(DIM), np.random.default_rng(5), effort=effort
+        ).search.log_mass
+
+    assert np.isfinite(log_mass(1e6))
+    monkeypatch.setattr(search, "N_DRAWS", 500_000)
+    assert np.isnan(log_mass(1e6))
 
 
 @pytest.mark.statistical

@@ -1,0 +1,64 @@
+"""Whether log Z is at least the mass of the modes that are known and well fitted."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.types import FloatArray
+
+__all__ = ["known_mass_doubts"]
+
+MOST_ERRORS = 3.0
+"""By how many errors of the difference log Z may fall short: right runs do once in 700."""
+
+LEAST_NATS = 0.05
+"""By which it matters."""
+
+
+def known_mass_doubts(searched: Mapping[str, FloatArray], log_z: float, se: float) -> list[Doubt]:
+    """Warning about an estimate that lacks mass which fits alone have shown to be there.
+
+    Draws may come from every mode, and from one of them far too seldom, in all chains alike.
+
+    Parameters
+    ----------
+    searched : mapping of ndarray
+        ``search_log_mass`` and ``search_log_mass_se`` (chain,), where they were recorded; of
+        :func:`pymc_tempering.references.known_mass.known_mass`.
+    log_z, se : float
+        Of all chains, in nats.
+
+    Returns
+    -------
+    list of Doubt
+        One at most.
+
+    Examples
+    --------
+    >>> searched = {"search_log_mass": np.array([0.0, 0.0]), "search_log_mass_se": np.full(2, 0.02)}
+    >>> [doubt] = known_mass_doubts(searched, -0.3, 0.05)
+    >>> doubt.code, round(doubt.measured["lacking"], 2)
+    ('known_mass_missing', 0.3)
+    >>> known_mass_doubts(searched, -0.3, 0.2), known_mass_doubts(searched, 2.0, 0.05)
+    ([], [])
+    """
+    if "search_log_mass" not in searched or np.isnan(searched["search_log_mass"]).all():
+        return []
+    # where chains of several runs were put together, the one that knows most
+    chain = int(np.nanargmax(searched["search_log_mass"]))
+    log_mass = float(searched["search_log_mass"][chain])
+    error = float(np.hypot(searched["search_log_mass_se"][chain], se))
+    lacking = log_mass - log_z
+    if not lacking > MOST_ERRORS * error + LEAST_NATS:
+        return []
+    return [
+        Doubt(
+            "known_mass_missing",
+            f"the modes that the search found and that Gaussians fit well hold a log mass of "
+            f"{log_mass:.2f} by draws of these fits, {lacking:.2g} nats more than log Z, an error "
+            f"of {error:.2g}: draws come too seldom from some of them.",
+            "Raise `tune` and `draws`, or sample with method='pt' and base='mixture'.",
+            {"search_log_mass": log_mass, "lacking": lacking},
+        )
+    ]

@@ -1,0 +1,51 @@
+"""The mass of known modes from draws of their fits."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.known_mass import UNKNOWN, known_mass
+
+
+@pytest.fixture(scope="module")
+def target():
+    """Two Gaussians with 0.3 and 0.7 of the mass."""
+    return testing.asymmetric_bimodal(weights=(0.3, 0.7))
+
+
+def fits(target, rng, widen=1.0):
+    """Of both modes, from exact draws; the lighter first."""
+    draws = target.draw(rng, 40_000)
+    upper = draws[:, 0] > target.mean[0]
+    groups = sorted([draws[upper], draws[~upper]], key=len)
+    return [GaussianBase(x.mean(axis=0), widen * np.linalg.cholesky(np.cov(x.T))) for x in groups]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("widen", [1.0, 1.3])
+def test_is_log_z_where_all_modes_are_known_however_often(target, widen, rng):
+    """With an error that is true: of 400 estimates, four of its errors at 1e-4."""
+    light, heavy = fits(target, rng, widen)
+    for modes in ([light, heavy], [light, heavy, heavy, light, heavy]):
+        found = [known_mass(target, modes, rng) for _ in range(400)]
+        ratio = np.exp([one.value - target.log_z for one in found])
+        assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / 20.0
+        se = np.sqrt(np.mean([one.se**2 for one in found]))
+        assert ratio.std() == pytest.approx(se, rel=4.0 / np.sqrt(2 * 400) + 0.1)
+        assert found[0].n_gradients == 128 * len(modes)
+
+
+def test_is_the_share_of_the_modes_that_are_known(target, rng):
+    light, heavy = fits(target, rng)
+    for mode, share in ((light, 0.3), (heavy, 0.7)):
+        found = known_mass(target, [mode], rng, n_draws=2000)
+        assert found.value == pytest.approx(target.log_z + np.log(share), abs=0.15)
+
+
+def test_nothing_is_known_without_modes_or_beyond_the_support(rng):
+    assert known_mass(testing.hard_edge_gaussian(), [], rng) == UNKNOWN
+    beyond = GaussianBase(np.array([-50.0, 0.0]), np.ones(2))
+    found = known_mass(testing.hard_edge_gaussian(), [beyond], rng)
+    assert np.isnan(found.value)
+    assert found.n_gradients == 128
