@@ -135,7 +135,7 @@ def main():
     context = get_context("spawn")
     args.record.parent.mkdir(parents=True, exist_ok=True)
     runs = []
-    with ProcessPoolExecutor(args.jobs, mp_context=context, max_tasks_per_child=12) as pool:
+    with ProcessPoolExecutor(args.jobs, mp_context=context, max_tasks_per_child=1) as pool:
         for run in pool.map(one_run, *zip(*asked, strict=True)):
             runs.append(run)
             console.print(run | {"wrong": bool(is_wrong(run))})
