@@ -102,15 +102,15 @@ def test_the_mass_of_one_mode_is_not_weighted(far, rng):
 def test_masses_are_not_weighted_beyond_the_gradients_allowed(monkeypatch):
     target = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
 
-    def log_mass(most):
-        effort = Effort(50_000, 50_000, most=most)
-        return find_modes(
-            target, np.zeros(DIM), np.random.default_rng(5), effort=effort
-        ).search.log_mass
+    def searched():
+        effort = Effort(50_000, 50_000, most=1e6)
+        return find_modes(target, np.zeros(DIM), np.random.default_rng(5), effort=effort).search
 
-    assert np.isfinite(log_mass(1e6))
+    weighted = searched()
+    assert np.isfinite(weighted.log_mass)
     monkeypatch.setattr(search, "N_DRAWS", 500_000)
-    assert np.isnan(log_mass(1e6))
+    assert np.isnan(searched().log_mass)
+    assert searched().n_gradients == weighted.n_gradients - 2 * 128
 
 
 @pytest.mark.statistical
