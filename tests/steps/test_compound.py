@@ -82,6 +82,17 @@ def test_log_z_of_a_ladder_against_the_sum(parts, rng):
     assert record.counts["n_base_draws"] == record.counts["n_base_support"] == 2000
 
 
+def test_a_scan_knows_whether_its_draw_came_from_the_base(parts, rng):
+    path, moves = parts
+    ladder = CompoundLadder(path, moves, BETAS, STATES[:1].astype(float), rng)
+    renewed = []
+    for _ in range(60):
+        record = ladder.run(1, rng)
+        renewed.append(record.renewed)
+        assert record.renewed == (record.counts["n_tempered_restarts"] == 1)
+    assert len(set(renewed)) == 2
+
+
 def test_a_state_continues_where_it_was(parts):
     path, moves = parts
     rng = np.random.default_rng(3)
