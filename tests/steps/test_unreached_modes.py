@@ -4,12 +4,19 @@ The heavy mode's own Gaussian as base: the light mode is six of its standard dev
 replica comes back from there, and every other statistic of the run looks perfect.
 """
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
+import pymc as pm
 import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.methods import METHODS, load
+from pymc_tempering.references.prepare import prepare
+from pymc_tempering.steps.visits import N_LOOKED_AT
 
 OPTIONS = {
     "draws": 20,
@@ -55,3 +62,31 @@ def test_no_such_warning_where_the_base_adapts_or_is_wide(target, heavy_mode, se
         target.model(), base=base, adapt_base=not wide, random_seed=seed, **OPTIONS
     )
     assert not idata.sample_stats["n_unreached_modes"].any()
+
+
+@pytest.mark.parametrize("method", ["st", "gibbs_ct", "hais"])
+def test_methods_that_do_not_look_in_tuning_look_in_their_draws(method, monkeypatch, seed):
+    """For a mode that no Gaussian fits, so that its fit does not tell which draws are its own."""
+
+    def search(*arguments, **options):
+        found = prepare(*arguments, **options)
+        [far] = [fit for fit in found.fits if fit.mean[0] > 30.0]
+        return replace(found, unsure=(far,), sure=())
+
+    monkeypatch.setattr("pymc_tempering.steps.common.prepare", search)
+    with pm.Model() as model:
+        pm.NormalMixture("x", [0.4, 0.6], [0.0, 40.0], [1.0, 2.0], initval=0.0)
+    step = load(METHODS[method].step)(
+        model=model, base=pm_temper.GaussianBase([0.0], [1.5]), adapt_base=False, scans_per_draw=1
+    )
+    options = OPTIONS | {"draws": N_LOOKED_AT + 3, "chains": 1}
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = pm.sample(step=step, initvals={"x": 0.0}, random_seed=seed, **options)
+        estimate = pm_temper.estimate_logz(run)
+    missed = run.sample_stats["n_unreached_modes"].values[0]
+    assert missed.tolist() == [0] * (N_LOOKED_AT - 1) + [1] * 4
+    assert "mode_out_of_reach" in [doubt.code for doubt in estimate.warnings]
+    gradients = run.sample_stats["n_gradients"].values[0]
+    others = np.delete(gradients, N_LOOKED_AT - 1)
+    assert gradients[N_LOOKED_AT - 1] > others.max() + N_LOOKED_AT
