@@ -53,6 +53,8 @@ class PairRecord(NamedTuple):
         See :func:`pymc_tempering.engine.tally.counts_by_name`.
     zero_density : ndarray of int of shape (n_grid,)
         See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
+    renewed : bool
+        Whether y arrived from the reference in this block.
     """
 
     delta: FloatArray
@@ -65,7 +67,7 @@ class PairRecord(NamedTuple):
     base_acceptance_rate: float
     counts: dict[str, int]
     zero_density: IntArray
-    renewed: bool = True
+    renewed: bool
 
 
 class PairStart(NamedTuple):
