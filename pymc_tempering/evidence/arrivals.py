@@ -112,22 +112,21 @@ def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
     []
     """
     worst, found = 1.0, None
-    # chains that start from one component say nothing of several
+    # chains that have other bases, or not this component, say nothing about it
     several = (arrivals > 0).sum(axis=1) > 1
-    counted = np.flatnonzero(several & (arrivals.sum(axis=1) >= MIN_ARRIVALS))
-    if not counted.size:
-        return []
+    usual = several & (arrivals.sum(axis=1) >= MIN_ARRIVALS)
     for component in range(share.shape[1]):
+        counted = np.flatnonzero(usual & (share[:, component] >= MIN_SHARE))
         # a chain that holds more of it by chance holds more of its own draws, not of the estimate
-        if share[counted, component].sum() < MIN_SHARE * len(share):
+        if not counted.size or share[counted, component].sum() < MIN_SHARE * len(share):
             continue
         own = arrivals[counted, component]
         enough = min(own.mean() / MIN_ARRIVALS, own.min() / FEWEST_IN_A_GROUP)
         if enough < worst:
-            worst, found = float(enough), (component, own.astype(int).tolist())
+            worst, found = float(enough), (component, counted, own.astype(int).tolist())
     if found is None:
         return []
-    component, own = found
+    component, counted, own = found
     name = "its wide component" if component == 0 else f"its component {component}"
     doubt = Doubt(
         "mode_hardly_reached",

@@ -43,10 +43,10 @@ def known_mass_doubts(searched: Mapping[str, FloatArray], log_z: float, se: floa
     >>> known_mass_doubts(searched, -0.3, 0.2), known_mass_doubts(searched, 2.0, 0.05)
     ([], [])
     """
-    if "search_log_mass" not in searched or np.isnan(searched["search_log_mass"]).all():
+    if "search_log_mass" not in searched:
         return []
     # where chains of several runs were put together, the one that knows most
-    chain = int(np.nanargmax(searched["search_log_mass"]))
+    chain = int(np.argmax(searched["search_log_mass"]))
     log_mass = float(searched["search_log_mass"][chain])
     error = float(np.hypot(searched["search_log_mass_se"][chain], se))
     lacking = log_mass - log_z

@@ -37,7 +37,7 @@ class Search:
     rise : Rise
         Where the mass rises without end along an ascent that ran away.
     log_mass, log_mass_se : float
-        Of the well fitted modes together, in nats, and its error; nan where it is not known. See
+        Of the well fitted modes together, in nats, and its error; -inf where it is not known. See
         :func:`.known_mass.known_mass`.
     """
 
@@ -49,8 +49,8 @@ class Search:
     n_images: int = 0
     necks: float = 0.0
     rise: Rise = NO_RISE
-    log_mass: float = np.nan
-    log_mass_se: float = np.nan
+    log_mass: float = -np.inf
+    log_mass_se: float = 0.0
 
     @property
     def n_starts(self) -> int:

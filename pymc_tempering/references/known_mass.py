@@ -26,7 +26,7 @@ class KnownMass(NamedTuple):
     Attributes
     ----------
     value, se : float
-        Estimate and its standard error in nats; ``nan`` where nothing is known.
+        Estimate and its standard error in nats; ``-inf`` and 0 where nothing is known.
     n_gradients : int
     """
 
@@ -35,7 +35,7 @@ class KnownMass(NamedTuple):
     n_gradients: int
 
 
-UNKNOWN = KnownMass(np.nan, np.nan, 0)
+UNKNOWN = KnownMass(-np.inf, 0.0, 0)
 
 
 def known_mass(

@@ -126,12 +126,12 @@ def test_a_mode_that_keeps_its_replica_is_named(target, base, rng, make_statisti
 
 
 def test_a_component_that_holds_draws_by_few_arrivals_is_named():
-    """The wide component, of which chain 3 starts alone."""
+    """The wide component of chains 0 and 2; chain 1 holds too little of it, chain 3 has none."""
     arrivals = np.array([[5, 300, 90], [1, 310, 90], [9, 290, 80], [400, 0, 0]])
     share = np.array([[0.2, 0.6, 0.2], [0.01, 0.7, 0.29], [0.1, 0.7, 0.2], [1.0, 0.0, 0.0]])
     [doubt] = component_doubts(arrivals, share)
     assert doubt.code == "mode_hardly_reached"
-    assert doubt.measured == {"component": 0, "arrivals": [5, 1, 9], "chain": [0, 1, 2]}
+    assert doubt.measured == {"component": 0, "arrivals": [5, 9], "chain": [0, 2]}
     assert "20 %" in str(doubt)
     [third] = component_doubts(arrivals[:, [1, 2, 0]], share[:, [1, 2, 0]])
     assert third.measured["component"] == 2

@@ -26,10 +26,10 @@ def test_by_three_errors_of_both_and_a_twentieth_of_a_nat(log_z, se, named):
 
 
 def test_the_chain_that_knows_most_counts():
-    [doubt] = known_mass_doubts(searched([np.nan, 0.5, 2.0]), 1.0, 0.01)
+    [doubt] = known_mass_doubts(searched([-np.inf, 0.5, 2.0]), 1.0, 0.01)
     assert doubt.measured == {"search_log_mass": 2.0, "lacking": 1.0}
     assert "1 nats more than log Z" in str(doubt)
-    assert known_mass_doubts(searched([np.nan]), -9.0, 0.01) == []
+    assert known_mass_doubts(searched([-np.inf]), -9.0, 0.01) == []
     assert known_mass_doubts({}, -9.0, 0.01) == []
 
 

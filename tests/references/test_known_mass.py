@@ -53,5 +53,4 @@ def test_nothing_is_known_without_modes_or_beyond_the_support(rng):
     assert known_mass(testing.hard_edge_gaussian(), [], rng) == UNKNOWN
     beyond = GaussianBase(np.array([-50.0, 0.0]), np.ones(2))
     found = known_mass(testing.hard_edge_gaussian(), [beyond], rng)
-    assert np.isnan(found.value)
-    assert found.n_gradients == 128
+    assert found == UNKNOWN._replace(n_gradients=128)
