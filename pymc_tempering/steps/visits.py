@@ -147,7 +147,9 @@ def not_visited(
 
     Returns
     -------
-    n_modes, n_gradients : int
+    missed : list of bool
+        For each mode.
+    n_gradients : int
     """
     rows = np.linspace(0, len(positions) - 1, min(N_LOOKED_AT, len(positions))).astype(np.int64)
     missed, n_gradients = [], 0

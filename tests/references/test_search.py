@@ -287,8 +287,8 @@ def test_bounded_support_and_a_start_beyond_it(edge, rng):
     found = find_modes(edge, np.array([0.5, 0.0]), rng)
     (fit,) = found.fits
     assert 0.5 < fit.mean[0] < 1.6
-    # of forty seeds the lowest was -1.3 and the highest 0.04: the fit's mean is the edge itself
-    assert -3.0 < fit.log_zeta - edge.log_z < 0.2
+    # the mean may be the edge itself: of 200 searches the lowest was -1.30 off, the highest 0.06
+    assert -2.0 < fit.log_zeta - edge.log_z < 0.1
     with pytest.raises(BaseError, match="not finite at the start of the search, nor around"):
         find_modes(edge, np.array([-1e7, 0.0]), rng)
 
