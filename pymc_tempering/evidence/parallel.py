@@ -6,7 +6,9 @@ import numpy as np
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar_ladder
+from pymc_tempering.estimators.controls import Controlled, with_controls
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.stepping_stone import (
     stepping_stone,
@@ -68,15 +70,18 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         for name in ("log_z_before", "log_z_se_before")
     }
     log_z, influences = np.empty(n_chains), []
-    others: dict[str, list[float]] = {name: [] for name in ("bar", "forward", "reverse")}
+    others: dict[str, list[float]] = {n: [] for n in ("mbar", "bar", "forward", "reverse")}
+    n_controls = np.zeros(n_chains)
     for chain in range(n_chains):
         betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
         delta = scans_of_ladder(statistics["delta"][chain], n)
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
-        log_z[chain] = estimate.log_z[-1]
-        influences.append(estimate.influence)
+        better = _controlled(statistics, chain, estimate, n)
+        log_z[chain], n_controls[chain] = better.log_z, better.n_controls
+        influences.append(better.influence)
+        others["mbar"].append(float(estimate.log_z[-1]))
         others["bar"].append(float(bar_ladder(delta, betas).log_z[-1]))
         others["forward"].append(float(forward.log_z[-1]))
         others["reverse"].append(float(reverse.log_z[-1]))
@@ -102,8 +107,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     )
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
-    return MethodEstimate(log_z, influences, {"mbar": float(log_z.mean())} | per_method,
-                          warnings=warnings, arrays=arrays)  # fmt: skip
+    if n_controls.any():
+        per_method["mbar with controls"] = float(log_z.mean())
+    return MethodEstimate(log_z, influences, per_method, warnings=warnings, arrays=arrays)
 
 
 def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -112,12 +118,27 @@ def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     It costs less than the MBAR of :func:`collect` and differs from it by far less than the error.
     """
     log_z, influences = [], []
-    for delta, betas in zip(statistics["delta"], statistics["betas"], strict=True):
+    for chain, (delta, betas) in enumerate(
+        zip(statistics["delta"], statistics["betas"], strict=True)
+    ):
         n = int(np.isfinite(betas[0]).sum())
         estimate = bar_ladder(scans_of_ladder(delta, n), betas[0, :n])
-        log_z.append(estimate.log_z[-1])
-        influences.append(estimate.influence)
+        better = _controlled(statistics, chain, estimate, n)
+        log_z.append(better.log_z)
+        influences.append(better.influence)
     return MethodEstimate(np.array(log_z), influences)
+
+
+def _controlled(
+    statistics: Mapping[str, FloatArray], chain: int, estimate: LadderEstimate, n_levels: int
+) -> Controlled:
+    """Estimate of a chain, with what its reference's components say where it is a mixture."""
+    log_z, influence = float(estimate.log_z[-1]), estimate.influence
+    if "component_excess" not in statistics:  # recorded by an earlier version
+        return Controlled(log_z, influence, 0)
+    excess = np.nan_to_num(statistics["component_excess"][chain])
+    n_scans = np.isfinite(statistics["delta"][chain][..., n_levels - 1]).sum(axis=1)
+    return with_controls(log_z, influence, excess, n_scans)
 
 
 def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:

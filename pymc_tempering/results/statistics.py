@@ -181,6 +181,11 @@ STATISTICS: dict[str, Statistic] = {
         "scans of the draw in which the replica at the target had come from each component",
         {"pt": ("component",)},
     ),
+    "component_excess": Statistic(
+        "draws of the base that were of each component, minus what the weights promise; nan where "
+        "the base is no mixture",
+        {"pt": ("component",)},
+    ),
     "log_z_before": Statistic(
         "rough log Z from the wide Gaussian of tuning, where a mixture took over",
         _scalar("pt"),

@@ -150,6 +150,7 @@ class ReferenceChoice(Stateful):
             "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
             "component_arrivals": arrivals,
             "component_scans": scans,
+            "component_excess": _stored(record.component_excess[None])[0],
             "log_z_before": self.log_z_before,
             "log_z_se_before": self.log_z_se_before,
         }
@@ -318,8 +319,8 @@ class ReferenceChoice(Stateful):
         return bool(disappointing or self.uncovered > MAX_UNCOVERED)
 
 
-def _stored(by_component: IntArray) -> IntArray:
-    """Counts of the first components, and of all others together, in the last column."""
+def _stored[Kind: (IntArray, FloatArray)](by_component: Kind) -> Kind:
+    """Sums of the first components, and of all others together, in the last column."""
     if by_component.shape[1] <= N_COMPONENTS:
         return by_component
     first, others = np.split(by_component, [N_COMPONENTS - 1], axis=1)

@@ -15,6 +15,7 @@ from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_aver
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings, packed_within
 from pymc_tempering.engine.path.climb import climb
+from pymc_tempering.engine.path.excess import component_excess
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import evaluate
@@ -50,6 +51,9 @@ class ScanRecord(NamedTuple):
     renewed : bool
         Whether the replica at beta = 1 came there from the reference in this block; True where that
         is not known.
+    component_excess : ndarray of shape (n_components,) or (0,)
+        See :func:`pymc_tempering.engine.path.excess.component_excess`, of the draws from a mixture;
+        empty for any other reference and where moves adapt.
     """
 
     delta: FloatArray
@@ -60,6 +64,7 @@ class ScanRecord(NamedTuple):
     target_positions: FloatArray
     from_component: IntArray
     renewed: bool = True
+    component_excess: FloatArray = np.empty(0)
 
 
 class Ladder(Ensemble):
@@ -216,7 +221,14 @@ class Ladder(Ensemble):
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
             from_component=record.from_component,
             renewed=is_renewed(self.last_end, self._target_row),
+            component_excess=self._excess(draws) if not adapt else np.empty(0),
         )
+
+    def _excess(self, draws: FloatArray) -> FloatArray:
+        if self.mixture is None:
+            return np.empty(0)
+        components, shares = self.path.view.components, self.mixture.shares
+        return np.asarray(component_excess(components, shares, draws))
 
     def change_base(self, base: GaussianBase) -> None:
         """Keep the replicas where they are and describe them relative to another Gaussian."""

@@ -27,8 +27,9 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "Components", "LocalDensity",
-           "Mixture", "log_mixture", "no_components", "widest"]  # fmt: skip
+__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "NEGLIGIBLE", "Components", "LocalDensity",
+           "Mixture", "log_component", "log_defensive", "log_mixture", "no_components",
+           "widest"]  # fmt: skip
 
 type LocalDensity = GaussianBase | BentGaussian
 """What a mixture knows of a mode."""
@@ -40,7 +41,7 @@ DEFENSIVE_DOF = 1.0
 """Its degrees of freedom: with these, one draw in ten is beyond eight standard deviations, whatever
 the dimension. See "What bounds the mixture" in benchmarks/README.md."""
 
-_NEGLIGIBLE = 37.0
+NEGLIGIBLE = 37.0
 """Nats below the others at which a component changes no digit of their sum."""
 
 
@@ -95,8 +96,15 @@ def widest(components: Components) -> float:
     return float(min(1.0, 1.0 / min(least)))
 
 
+@compiled(borrows=True)
+def log_defensive(components: Components, square: float, dim: int) -> float:
+    """Log density of the weighted defensive component, by the squared distance from the origin."""
+    tail = 0.5 * (components.dof + dim)
+    return components.log_scales[0] - tail * np.log1p(square / components.dof)
+
+
 @compiled
-def _log_component(
+def log_component(
     components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray, floor: float
 ) -> float:
     """Log density of one weighted component, and the gradient `pull` in its own coordinates.
@@ -143,14 +151,13 @@ def log_mixture(
     square = 0.0
     for i in range(dim):
         square += u[i] * u[i]
-    tail = 0.5 * (components.dof + dim)
-    top = components.log_scales[0] - tail * np.log1p(square / components.dof)
+    top = log_defensive(components, square, dim)
     for i in range(dim):
-        residual[i] = (1.0 - 2.0 * tail / (components.dof + square)) * u[i]
+        residual[i] = (1.0 - (components.dof + dim) / (components.dof + square)) * u[i]
     total = 1.0
     x, pull = work[0], work[1]
     for k in range(components.means.shape[0]):
-        log_density = _log_component(components, k, u, x, pull, top - _NEGLIGIBLE)
+        log_density = log_component(components, k, u, x, pull, top - NEGLIGIBLE)
         if log_density == -np.inf:
             continue
         if log_density > top:
@@ -292,9 +299,14 @@ class Mixture:
         return np.exp(parts - logsumexp(parts, axis=-1, keepdims=True))
 
     @cached_property
+    def shares(self) -> FloatArray:
+        """Weights of all components, the defensive one first, shape (K + 1,)."""
+        return np.array([self.share, *(1.0 - self.share) * self.weights])
+
+    @cached_property
     def _up_to(self) -> FloatArray:
         """Probabilities of the components and those before them, the defensive one first."""
-        up_to = np.cumsum([self.share, *(1.0 - self.share) * self.weights])
+        up_to = np.cumsum(self.shares)
         return np.asarray(up_to / up_to[-1])
 
     def draw(

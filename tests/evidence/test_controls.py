@@ -1,0 +1,86 @@
+"""Controls of real chains from a mixture: smaller errors of log Z, and true ones."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.estimators.uncertainty import chain_standard_errors
+from pymc_tempering.evidence.parallel import collect, collect_bar
+
+TARGET = testing.asymmetric_bimodal()
+N_CHAINS, N_DRAWS, N_SCANS = 80, 160, 4
+BETAS = np.array([0.0, 1.0])
+
+
+@pytest.fixture(scope="module")
+def statistics(seed):
+    """What chains record that start from fits of the two modes, too wide and weighted wrongly."""
+    rng = np.random.default_rng(seed)
+    draws = TARGET.draw(rng, 2000)
+    sides = [draws[draws[:, 0] < 0.0], draws[draws[:, 0] >= 0.0]]
+    fits = tuple(GaussianBase.from_moments(s.mean(axis=0), 1.1 * np.cov(s.T)) for s in sides)
+    mixture = Mixture(fits, np.array([0.4, 0.6]))
+    wide = GaussianBase(TARGET.mean, np.linalg.cholesky(2.0 * TARGET.cov))
+    path = TemperedPath(TARGET, Coordinates.of(wide), mixture)
+    chains = [_chain(path, draws[i : i + 2], rng) for i in range(N_CHAINS)]
+    per_draw = {name: np.stack([chain[name] for chain in chains]) for name in chains[0]}
+    shape = (N_CHAINS, N_DRAWS)
+    return per_draw | {
+        "betas": np.broadcast_to(BETAS, (*shape, 2)).copy(),
+        "n_tempered_restarts": per_draw["n_round_trips"],
+        "base_id": np.zeros(shape),
+    }
+
+
+def _chain(path, start, rng):
+    ladder = Ladder(path, BETAS, start, rng, settings=Hamiltonian(max_steps=8))
+    ladder.run(200, rng, adapt=True)
+    ladder.stop_adaptation()
+    records = [ladder.run(N_SCANS, rng) for _ in range(N_DRAWS)]
+    return {
+        "delta": np.stack([r.delta for r in records]),
+        "swap_acceptance_rate": np.stack([r.swap_acceptance_rate for r in records]),
+        "component_excess": np.stack([r.component_excess for r in records]),
+        "n_round_trips": np.array([r.counts["n_round_trips"] for r in records]),
+    }
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("estimate", [collect, collect_bar])
+def test_errors_are_smaller_and_true(statistics, estimate):
+    """Of 80 chains: a root mean square of z has an error of 8 %, the ratio of two of some 5 %.
+
+    Within 4.5 of these: fails once in 10^5 seeds.
+    """
+    plain = estimate({k: v for k, v in statistics.items() if k != "component_excess"})
+    better = estimate(statistics)
+    before, after = plain.log_z - TARGET.log_z, better.log_z - TARGET.log_z
+    assert np.sqrt(np.mean(after**2)) < 0.6 * np.sqrt(np.mean(before**2))
+    z = after / chain_standard_errors(better.influences)
+    assert 0.64 < np.sqrt(np.mean(z**2)) < 1.36
+    assert abs(after.mean()) < 4.5 * after.std() / np.sqrt(N_CHAINS)
+    assert {len(series) for series in better.influences} == {N_DRAWS}
+
+
+def test_both_figures_are_told(statistics):
+    few = {name: array[:2] for name, array in statistics.items()}
+    parts = collect(few)
+    assert parts.per_method["mbar with controls"] == parts.log_z.mean()
+    assert parts.per_method["mbar"] != parts.per_method["mbar with controls"]
+    del few["component_excess"]
+    plain = collect(few)
+    assert plain.per_method["mbar"] == parts.per_method["mbar"] == plain.log_z.mean()
+    assert "mbar with controls" not in plain.per_method
+    assert [len(series) for series in plain.influences] == [N_DRAWS * N_SCANS] * 2
+
+
+def test_chains_of_another_base_have_none(statistics):
+    mixed = {name: array[:2].copy() for name, array in statistics.items()}
+    mixed["component_excess"][1] = np.nan
+    assert [len(s) for s in collect(mixed).influences] == [N_DRAWS, N_DRAWS * N_SCANS]
