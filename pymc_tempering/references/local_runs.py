@@ -25,7 +25,14 @@ from pymc_tempering.references.heavy import falls_like_a_power
 from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.local import assess, combine_local_bases
 from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
-from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, Prepared, centre
+from pymc_tempering.references.prepared import (
+    BENT,
+    CURVED,
+    NEARLY_STRAIGHT,
+    STRAIGHT,
+    Prepared,
+    centre,
+)
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
@@ -41,6 +48,10 @@ GOOD_ENOUGH = 0.7
 STRAIGHT_ENOUGH = 0.65
 """The same of the fit as it is, below which bending gains little: a few levels between it and the
 target do as well."""
+
+GOOD_AS_IT_IS = 0.4
+"""The same, up to which chains may start from the fit: 0.16 to 0.38 of skewed posteriors, 0.43 to
+0.5 of a centred hierarchy whose neck a short run had not met."""
 
 VERY_GOOD = 0.3
 """Rejection rate, of either, up to which hardly anything is left to gain."""
@@ -248,7 +259,8 @@ def _bent_by_run(
         bent = bent_fit(positions, n)
         if bent is not None:
             ladder.change_mixture(Mixture((bent,), np.ones(1)))
-    kind = NEARLY_STRAIGHT if straight <= STRAIGHT_ENOUGH else CURVED
+    kind = CURVED if straight > STRAIGHT_ENOUGH else NEARLY_STRAIGHT
+    kind = STRAIGHT if straight <= GOOD_AS_IT_IS else kind
     assert best is None or isinstance(best, BentGaussian)
     return _Run(BENT if best is not None else kind, best, n_gradients + ladder.n_beside, necks)
 

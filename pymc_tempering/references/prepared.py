@@ -14,8 +14,8 @@ from pymc_tempering.types import FloatArray
 __all__ = ["BENT", "CURVED", "NEARLY_STRAIGHT", "STRAIGHT", "Prepared", "centre"]
 
 STRAIGHT, NEARLY_STRAIGHT, BENT, CURVED = range(4)
-"""How well the fits do: as they are, so far as is known; not quite, and bending gains little; those
-that did not are bent; one did not, and no bend was found yet that does. The worst of all fits."""
+"""How well the fits do: as they are; not quite, and bending gains little; those that did not are
+bent; one did not, and no bend was found yet that does. The worst of all fits."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def test_fits_of_one_place_start_from_their_mixture():
     # of one place, and no fits: bent ones, or the wide Gaussian
     rules = [settled_rule("measured", [spike, slab], k) for k in (NEARLY_STRAIGHT, BENT, CURVED)]
     assert rules == ["measured", "bent", "bent"]
-    assert settled_rule("measured", [slab], NEARLY_STRAIGHT) == "measured"
+    assert settled_rule("measured", [slab], NEARLY_STRAIGHT) == "gaussian"
     assert settled_rule("measured", [spike, beside], CURVED) == "measured"
     assert settled_rule("mixture", [spike], CURVED) == "mixture"
     assert ReferenceChoice("bent", [spike]).mixture_at_start is None

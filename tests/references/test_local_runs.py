@@ -107,6 +107,20 @@ def test_what_bends_little_stays_straight(rng):
     assert found.shapes == (fit,)
 
 
+@pytest.mark.parametrize(
+    ("most", "kind"), [(1.0, STRAIGHT), (0.65, NEARLY_STRAIGHT), (0.1, CURVED)]
+)
+def test_how_often_swaps_with_a_straight_fit_fail_says_how_good_it_is(most, kind, rng, monkeypatch):
+    """Three in ten do of a skewed target, here with three opinions on that."""
+    monkeypatch.setattr(local_runs, "GOOD_AS_IT_IS", 0.4 if most == 1.0 else 0.0)
+    monkeypatch.setattr(local_runs, "STRAIGHT_ENOUGH", min(most, 0.65))
+    monkeypatch.setattr(local_runs, "GOOD_ENOUGH", 0.0)  # no bend is
+    target = testing.skewed_gamma()
+    fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
+    found = bend_fits(target, prepared(fit), rng)
+    assert (found.kind, found.shapes) == (kind, (fit,))
+
+
 def test_a_run_ends_where_a_bend_could_hardly_gain(rng, monkeypatch):
     """Three in ten swaps with the straight fit fail on the one, seven in ten on the other."""
     monkeypatch.setattr(local_runs, "VERY_GOOD", 0.5)

@@ -20,7 +20,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.necks import DEEP
-from pymc_tempering.references.prepared import CURVED, NEARLY_STRAIGHT, STRAIGHT, Prepared
+from pymc_tempering.references.prepared import NEARLY_STRAIGHT, STRAIGHT, Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.choice import ReferenceChoice
@@ -260,7 +260,7 @@ def step(model, fits):
 def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng):
     """And with a third, where its fit is good and chains start from it."""
     levels = []
-    for known, kind in ((fits, STRAIGHT), (fits[:1], CURVED), (fits[:1], NEARLY_STRAIGHT)):
+    for known, kind in ((fits, STRAIGHT), (fits[:1], NEARLY_STRAIGHT), (fits[:1], STRAIGHT)):
         searched = Search((1,) * len(known), 0, 0, 0, 0.0)
         step._fits = Prepared(known[0], tuple(known), searched, kind=kind)
         step.setup_chain(rng, 40, 20)
