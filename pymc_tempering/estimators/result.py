@@ -37,7 +37,8 @@ class LogZEstimate:
         What speaks against the estimate, each with code, text, remedy and what measured it; empty
         where nothing does.
     ess : float, default nan
-        Effective number of independent scans.
+        Effective number of independent scans, or of draws where controls were used
+        (:mod:`pymc_tempering.estimators.controls`).
     df : float, default inf
         Degrees of freedom of the interval; infinite gives the normal one.
     lower, upper : float, optional

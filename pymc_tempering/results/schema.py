@@ -46,7 +46,7 @@ TEMPERING: dict[str, Entry] = {
     "log_marginal_likelihood": Entry((), "nats", "estimate, all chains together"),
     "log_marginal_likelihood_se": Entry((), "nats", "its standard error"),
     "log_marginal_likelihood_df": Entry((), "", "degrees of freedom of its interval"),
-    "log_marginal_likelihood_ess": Entry((), "", "effective number of independent scans"),
+    "log_marginal_likelihood_ess": Entry((), "", "effective number of scans or draws"),
     "log_marginal_likelihood_lower": Entry((), "nats", "stochastic lower bound, nan if none"),
     "log_marginal_likelihood_upper": Entry((), "nats", "stochastic upper bound, nan if none"),
     "log_z_chain": Entry(("chain",), "nats", "estimate of each chain"),
