@@ -17,7 +17,12 @@ from pymc_tempering.estimators.stepping_stone import (
 )
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.arrivals import component_doubts, restart_doubts
-from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder, support_doubts
+from pymc_tempering.evidence.common import (
+    MIN_ESS,
+    MethodEstimate,
+    scans_of_ladder,
+    support_doubts,
+)
 from pymc_tempering.evidence.legs import chain_values, legs_doubts
 from pymc_tempering.types import FloatArray
 
@@ -25,6 +30,10 @@ __all__ = ["collect", "collect_bar"]
 
 MIN_ROUND_TRIPS = 1
 MIN_SWAP_RATE = 0.05
+
+LEAST_CONTROLLED = 2 * MIN_ESS
+"""Draws of all chains below which there are no controls: the error then rests on draws, and has to
+rest on `MIN_ESS` of them."""
 
 MIN_SUPPORT = 0.1
 """Share of the base on the support of the target below which swaps with the base are rare; above,
@@ -134,7 +143,9 @@ def _controlled(
 ) -> Controlled:
     """Estimate of a chain, with what its reference's components say where it is a mixture."""
     log_z, influence = float(estimate.log_z[-1]), estimate.influence
-    if "component_excess" not in statistics:  # recorded by an earlier version
+    n_chains, n_draws = statistics["delta"].shape[:2]
+    # absent from runs of earlier versions
+    if "component_excess" not in statistics or n_chains * n_draws < LEAST_CONTROLLED:
         return Controlled(log_z, influence, 0)
     excess = np.nan_to_num(statistics["component_excess"][chain])
     n_scans = np.isfinite(statistics["delta"][chain][..., n_levels - 1]).sum(axis=1)

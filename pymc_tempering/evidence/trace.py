@@ -49,8 +49,8 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
 
     Parallel tempering is estimated by BAR (:func:`pymc_tempering.estimators.bar.bar_ladder`), which
     costs less than the MBAR of the final estimate and differs from it by far less than the error,
-    with the same controls from 50 draws on; other methods by their own estimator. Numbers of draws
-    are spaced geometrically, as the error falls with the square root.
+    with the same controls where draws are enough; other methods by their own estimator. Numbers of
+    draws are spaced geometrically, as the error falls with the square root.
 
     Parameters
     ----------

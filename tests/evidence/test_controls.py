@@ -80,6 +80,14 @@ def test_both_figures_are_told(statistics):
     assert [len(series) for series in plain.influences] == [N_DRAWS * N_SCANS] * 2
 
 
+def test_an_error_rests_on_twice_as_many_draws_as_it_needs(statistics):
+    """A single chain of 160 draws has no controls, and two of 99 neither."""
+    one = {name: array[:1] for name, array in statistics.items()}
+    short, enough = ({k: a[:2, :n] for k, a in statistics.items()} for n in (99, 100))
+    lengths = [[len(s) for s in collect(few).influences] for few in (one, short, enough)]
+    assert lengths == [[N_DRAWS * N_SCANS], [99 * N_SCANS] * 2, [100] * 2]
+
+
 def test_chains_of_another_base_have_none(statistics):
     mixed = {name: array[:2].copy() for name, array in statistics.items()}
     mixed["component_excess"][1] = np.nan
