@@ -74,7 +74,7 @@ def study(name, n_seeds):
         sum(bool(each.variances) for each in seen),
         len(variances),
         quartiles,
-        int((variances <= ways._FAIR).sum()),
+        int((variances <= ways.FAIR).sum()),
         ", ".join(str(each.n_modes) for each in seen),
     ]
 

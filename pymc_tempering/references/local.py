@@ -20,12 +20,16 @@ from pymc_tempering.references.moments import match_moments, widen
 from pymc_tempering.results.statistics import N_SURE_MODES
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "peak_at",
+__all__ = ["FAIR", "GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "peak_at",
            "refine", "sure_modes", "unsure_modes"]  # fmt: skip
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
 its ELBO then misses about an eighth of a nat."""
+
+FAIR = 1.0
+"""Variance below which a fit stands for itself, good or not: modes of a group scale have 0.2 to 0.9
+(``benchmarks/ways.py``), pieces of eight ridges at once, of which there is no end, 2 and more."""
 
 N_DRAWS, _N_REFINED_DRAWS, _N_CANDIDATE_DRAWS = 100, 400, 16
 _N_PATH = 64

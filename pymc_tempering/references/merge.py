@@ -9,7 +9,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.basins import MAX_DIP
 from pymc_tempering.references.elbo import dip_between, evaluate_elbo
-from pymc_tempering.references.local import GAUSSIAN, LocalFit
+from pymc_tempering.references.local import FAIR, GAUSSIAN, LocalFit
 from pymc_tempering.types import FloatArray
 
 __all__ = ["merge", "n_places", "same_mode"]
@@ -19,6 +19,10 @@ _N_NEAREST = 3
 # nats that an ELBO may fall between two fits of one mode, of which 16 draws are off by one if poor,
 # or that one fit may know more than another
 _MAX_FALL = 3.0
+_COVERS_BOTH = 2.0 * FAIR
+"""Variance up to which a fit whose mode has a top of its own stays beside that of another mode,
+which it may have left its own for: without it the one would have no fit."""
+
 _N_ON_LINE, _N_BETWEEN, _N_DRAWS = 17, 3, 16
 
 
@@ -124,6 +128,10 @@ def _joined(
     n = _N_ON_LINE + 2
     if dip_between(density, a.base.mean, b.base.mean, _N_ON_LINE) > MAX_DIP:
         return False, n
+    if a.peak is not None and a.variance <= _COVERS_BOTH:
+        n += _N_ON_LINE + 2
+        if dip_between(density, a.peak.mean, b.base.mean, _N_ON_LINE) > MAX_DIP:
+            return False, n
     first, *inside, last = (
         evaluate_elbo(density, between, rng, _N_DRAWS).value
         for between in _between(a.base, b.base, np.linspace(0.0, 1.0, _N_BETWEEN + 2))

@@ -11,6 +11,7 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.curvature import Curvature, curvature_at
 from pymc_tempering.references.local import (
+    FAIR,
     GAUSSIAN,
     N_DRAWS,
     LocalFit,
@@ -147,7 +148,11 @@ class Shapes:
         self.curvatures.pop(i, None)
 
     def improve(self, i: int, basin: Basin, coordinates: Coordinates, units: FloatArray) -> None:
-        """Fit a mode further, unless its fit is good; the better ELBO stays."""
+        """Fit a mode further, unless its fit is good; the better ELBO stays.
+
+        But for one that fits a fair one's mode worse, and so has more mass for having left for
+        others: put together with one of these, it would leave its own without a fit.
+        """
         fit = self.fits.get(i)
         if fit is not None and fit.variance <= GAUSSIAN:
             return
@@ -157,7 +162,10 @@ class Shapes:
             self._density, basin.start, shape, coordinates, units, self._rng, left
         )
         self._n_refined += n_gradients
-        if better is not None and (fit is None or better.elbo > fit.elbo):
+        if better is None:
+            return
+        left_for_others = fit is not None and fit.variance <= min(FAIR, better.variance)
+        if fit is None or (better.elbo > fit.elbo and not left_for_others):
             self.fits[i] = better._replace(hits=basin.hits)
 
     def complete(

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.local import LocalFit, refine
+from pymc_tempering.references.local import FAIR, LocalFit, refine
 from pymc_tempering.references.merge import same_mode
 from pymc_tempering.types import FloatArray
 
@@ -19,10 +19,6 @@ __all__ = ["N_WAYS", "masses_on_ways"]
 N_WAYS = 6
 """Starts of which the way is looked at. What each second one goes by is missed in two of a hundred
 searches."""
-
-_FAIR = 1.0
-"""Variance below which a fit on a way stands for itself: modes of a group scale have 0.2 to 0.9
-(``benchmarks/ways.py``), pieces of eight ridges at once, of which there is no end, 2 and more."""
 
 
 def masses_on_ways(
@@ -60,7 +56,7 @@ def masses_on_ways(
     for start in starts:
         fit, n_fit = refine(density, start, None, coordinates, units, rng, most - n_gradients)
         n_gradients += n_fit
-        if fit is None or fit.variance > _FAIR:
+        if fit is None or fit.variance > FAIR:
             continue
         # what is known stays as it is (benchmarks/README.md)
         same, n_compared = same_mode(density, fit, fits, rng)

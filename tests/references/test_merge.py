@@ -157,6 +157,19 @@ def test_parts_of_one_mode_are_put_together(gaussian, rng):
     assert n_evaluations == 19 + 5 * 16
 
 
+@pytest.mark.parametrize(("variance", "n_kept"), [(1.0, 2), (2.5, 1)])
+def test_a_fit_that_left_its_own_mode_for_two_stays_beside_the_other(
+    bimodal, rng, variance, n_kept
+):
+    """From between the modes the density rises to the one, and falls on the way from its own."""
+    one, own = bimodal.modes
+    first = fit(one, [1.0, 1.0], 0.0)
+    left = fit(one + 0.3 * (own - one), [1.0, 1.0], -0.5)._replace(variance=variance)
+    assert len(merge(bimodal, [first, left], rng)[0]) == 1
+    left = left._replace(peak=GaussianBase(own, [1.0, 1.0], -1.0))
+    assert len(merge(bimodal, [first, left], rng)[0]) == n_kept
+
+
 @pytest.mark.parametrize("spread", [1.0, 7.0])
 def test_gaussians_between_two_have_scales_in_between(spread, rng):
     """Also where one coordinate is a million times as wide as another."""

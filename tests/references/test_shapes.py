@@ -87,6 +87,29 @@ def test_the_mode_of_most_mass_by_its_height_is_fitted_first(bimodal, monkeypatc
     assert improved == [2, 1]
 
 
+@pytest.mark.parametrize(
+    ("variance", "better", "stays"),
+    [
+        # more mass, less well: of another mode as well
+        (0.4, (1.0, 0.9), True),
+        # nor is it any, if the mode has no fair fit
+        (1.1, (1.0, 2.0), False),
+        (0.4, (1.0, 0.3), False),
+        (0.4, (-1.0, 0.3), True),
+    ],
+)
+def test_a_fair_fit_is_not_given_up_for_one_that_left(
+    bimodal, monkeypatch, variance, better, stays
+):
+    """By the variances of log weights, and the other's ELBO in place of 0."""
+    shapes, basins = known(bimodal, (0.0, 0.0, 100, 1.0))
+    shapes.fits[0] = first = shapes.fits[0]._replace(variance=variance)
+    other = LocalFit(GaussianBase(np.ones(2), UNITS, better[0]), better[1], 0)
+    monkeypatch.setattr("pymc_tempering.references.shapes.refine", lambda *_: (other, 1000))
+    shapes.improve(0, basins[0], UNIT, UNITS)
+    assert shapes.fits[0] == (first if stays else other._replace(hits=100))
+
+
 class Around:
     """Starts of a search that are asked for."""
 
