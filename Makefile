@@ -68,10 +68,11 @@ define check_python
 	@$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip >/dev/null
 endef
 
+# Modules are compiled when they are first imported, and most of what is installed never is.
 $(INSTALLED): pyproject.toml | $(PYTHON)
 	$(check_python)
 	@echo "Installing the package and its test tools into $(VENV) (once; a few minutes)"
-	@$(PYTHON) -m pip install -qq --disable-pip-version-check --editable ".[tests]"
+	@$(PYTHON) -m pip install -qq --disable-pip-version-check --no-compile --editable ".[tests]"
 	@touch $@
 
 $(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
