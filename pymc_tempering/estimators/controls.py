@@ -75,7 +75,7 @@ def with_controls(
     >>> influence = 0.3 * (of_scans - of_scans.mean()).ravel()
     >>> log_z = -2.0 + 0.3 * of_scans.mean()
     >>> better = with_controls(log_z, influence, of_scans.sum(axis=1)[:, None], np.full(200, 4))
-    >>> round(better.log_z, 9), bool(np.abs(better.influence).max() < 1e-12)
+    >>> round(float(better.log_z), 9), bool(np.abs(better.influence).max() < 1e-12)
     (-2.0, True)
     """
     as_it_is = Controlled(log_z, influence, 0)
@@ -97,7 +97,7 @@ def with_controls(
     # add as much again to that of log Z
     left = (sums - columns @ coefficients) * (n_draws / (n_draws - n_controls))
     correction = float(controls.sum(axis=0) @ coefficients[:-1]) / total
-    return Controlled(log_z - correction, left * n_draws / total, n_controls)
+    return Controlled(float(log_z - correction), left * n_draws / total, n_controls)
 
 
 def _varying(controls: FloatArray, most: int) -> FloatArray:

@@ -35,6 +35,7 @@ def test_bounds_hold_and_lie_close(model, seed):
     assert abs(hais[0] - hais[1]) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_own_method_is_held_against_the_bounds(model, seed):
     table = bidirectional_check(

@@ -127,6 +127,7 @@ def test_masses_are_not_weighted_beyond_the_gradients_allowed(monkeypatch):
     assert searched().n_gradients == weighted.n_gradients - 2 * 128
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_narrow_mode_beside_one_that_is_not_the_first(seed):
     """Around the wide first one alone half of these searches meet it not once."""

@@ -175,6 +175,7 @@ def test_divergences_turn_the_bar_red():
     assert (shown["divergences"], shown["failing"], shown["barrier"]) == (1, True, "1.2")
 
 
+@pytest.mark.slow
 def test_log_file_of_a_script(tmp_path):
     """Chains in other processes, output in a file: a table per run, no codes."""
     script = (
