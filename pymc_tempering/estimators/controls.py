@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_tempering.errors import DataError
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Controlled", "with_controls"]
@@ -68,6 +69,12 @@ def with_controls(
         comes in is returned where draws are too few, no control varies, or the influence is not
         known.
 
+    Raises
+    ------
+    DataError
+        If there is not one row of controls for each number of scans, or not one influence for each
+        scan.
+
     Examples
     --------
     >>> rng = np.random.default_rng(1)
@@ -78,6 +85,16 @@ def with_controls(
     >>> round(float(better.log_z), 9), bool(np.abs(better.influence).max() < 1e-12)
     (-2.0, True)
     """
+    if n_scans.ndim != 1 or controls.shape[:-1] != n_scans.shape:
+        raise DataError(
+            f"controls has shape {controls.shape} and n_scans {n_scans.shape}; expected (n_draws, "
+            "n_controls) and (n_draws,). Pass one row, and the number of scans, for each draw."
+        )
+    if influence.shape != (int(n_scans.sum()),):
+        raise DataError(
+            f"influence has shape {influence.shape}; expected ({int(n_scans.sum())},), one for "
+            "each scan of all draws. Pass the influence that goes with these draws."
+        )
     as_it_is = Controlled(log_z, influence, 0)
     known = n_scans > 0
     controls, n_scans = controls[known], n_scans[known]

@@ -58,8 +58,9 @@ class MethodEstimate:
     ----------
     log_z : ndarray of shape (n_chains,)
         Estimate of each chain, in nats.
-    influences : list of ndarray of shape (n_scans,)
-        First-order contribution of each scan to the error of its chain's estimate, in nats.
+    influences : list of ndarray of shape (n_scans,) or (n_draws,)
+        First-order contribution of each scan, or draw, to the error of its chain's estimate, in
+        nats.
     per_method : dict
         Estimates by other methods from the same run, combined over chains.
     lower, upper : float or None

@@ -44,12 +44,16 @@ were right, 2026-11-22)."""
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by MBAR, others beside it, and say what is doubtful.
 
+    Chains from a mixture have controls, see :mod:`pymc_tempering.estimators.controls`.
+
     Parameters
     ----------
     statistics : mapping of ndarray
         ``delta`` (chain, draw, scan, level), ``betas`` (chain, draw, level),
         ``base_id``, ``swap_acceptance_rate``, ``n_round_trips``, ``n_tempered_restarts``; unused
-        levels are nan.
+        levels are nan. Where they are there ``component_excess`` (chain, draw, component), for
+        controls, ``component_arrivals``, ``component_scans``, ``n_components``, ``log_z_before``
+        and ``log_z_se_before`` are used as well.
 
     Raises
     ------
@@ -80,7 +84,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     }
     log_z, influences = np.empty(n_chains), []
     others: dict[str, list[float]] = {n: [] for n in ("mbar", "bar", "forward", "reverse")}
-    n_controls = np.zeros(n_chains)
+    controlled = False
     for chain in range(n_chains):
         betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
@@ -88,7 +92,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
         better = _controlled(statistics, chain, estimate, n)
-        log_z[chain], n_controls[chain] = better.log_z, better.n_controls
+        log_z[chain], controlled = better.log_z, controlled or better.n_controls > 0
         influences.append(better.influence)
         others["mbar"].append(float(estimate.log_z[-1]))
         others["bar"].append(float(bar_ladder(delta, betas).log_z[-1]))
@@ -116,7 +120,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     )
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
-    if n_controls.any():
+    if controlled:
         per_method["mbar with controls"] = float(log_z.mean())
     return MethodEstimate(log_z, influences, per_method, warnings=warnings, arrays=arrays)
 

@@ -51,7 +51,7 @@ target do as well."""
 
 GOOD_AS_IT_IS = 0.4
 """The same, up to which chains may start from the fit: 0.16 to 0.38 of skewed posteriors, 0.43 to
-0.5 of a centred hierarchy whose neck a short run had not met."""
+0.53 of a centred hierarchy whose neck a short run had not met."""
 
 VERY_GOOD = 0.3
 """Rejection rate, of either, up to which hardly anything is left to gain."""

@@ -38,6 +38,9 @@ def merge(
     from its neck as from another mode, and between two widths of a scale's prior the density rises
     while the mass falls. The latter is looked at for the three nearest.
 
+    A poor fit that has a top of its own behind a dip may have left it to cover both modes, and
+    stays, unless it says nothing of either.
+
     Good fits of two modes stay apart: of a narrow mode in the flank of a wide one, before which
     there is no dip, and of one in the middle of it, where either has three nats more density than
     the other on its own draws.

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
+from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.controls import DRAWS_PER_CONTROL, with_controls
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 
@@ -122,3 +123,12 @@ def test_no_more_than_draws_can_tell(rng):
     better = with_controls(log_z, influence, many, counts)
     assert better.n_controls == N_DRAWS // DRAWS_PER_CONTROL
     assert better.log_z == pytest.approx(LOG_Z, abs=1e-12)
+
+
+def test_arrays_that_do_not_go_together_are_refused(rng):
+    log_z, influence, controls, counts = run(rng)
+    for shorter in ((influence, controls[:-1], counts), (influence, controls[:, 0], counts)):
+        with pytest.raises(DataError, match="one row, and the number of scans, for each draw"):
+            with_controls(log_z, *shorter)
+    with pytest.raises(DataError, match=r"influence has shape \(639,\); expected \(640,\)"):
+        with_controls(log_z, influence[:-1], controls, counts)

@@ -99,7 +99,8 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
 def test_a_mode_whose_fit_would_cover_its_neighbour_is_kept(seed):
     """Three on a line; a Gaussian over two of them has the better ELBO than one over the third.
 
-    Twelve searches: one in six lost it, and fits that left for both were put with the other.
+    Twelve searches: one in six lost it, and fits that left for both were put with the other. Now
+    none of 500 has: with 95 % certainty this fails once in 14 seeds at most.
     """
     target = trimodal_1d()
     for i in range(12):

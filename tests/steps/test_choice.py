@@ -308,10 +308,30 @@ def test_log_z_and_masses_of_a_default_run(step, model, seed):
     run = np.isfinite(statistics["delta"].isel(level=0)).sum("scan").values
     assert (run == run[:, :1]).all()
     assert (run < MOST_SCANS).all()
+    excess = statistics["component_excess"].values
+    assert np.isnan(excess[..., 3:]).all()
+    np.testing.assert_allclose(excess[..., :3].sum(axis=-1), 0.0, atol=1e-9)
+    # responsibilities vary less than the numbers of draws, of which they are the expectations
+    of_numbers = np.sqrt(0.15 * 0.85 * run.mean())
+    assert 0.4 * of_numbers < excess[..., 0].std() < 1.1 * of_numbers
+    assert estimate.per_method["mbar with controls"] == estimate.log_z
     x = idata.posterior["x"].values[..., 0]
     exact = TARGET.draw(np.random.default_rng(1), 100_000)[:, 0]
     middle = np.median(exact)
     assert np.mean(x < middle) == pytest.approx(0.5, abs=0.1)
+
+
+def test_components_that_have_no_room_are_put_together(fits):
+    """Of eighteen the last three, as counts and as what they exceed their weights by."""
+    numbers = np.arange(18.0)
+    record = SimpleNamespace(
+        from_component=np.stack([numbers, 2 * numbers]).astype(int), component_excess=numbers
+    )
+    statistics = ReferenceChoice("mixture", fits).statistics(SimpleNamespace(mixture=None), record)
+    stored = [*range(15), 15 + 16 + 17]
+    assert statistics["component_arrivals"].tolist() == stored
+    assert statistics["component_scans"].tolist() == [2 * n for n in stored]
+    assert statistics["component_excess"].tolist() == stored
 
 
 def _sample(step, model, seed, **options):

@@ -96,7 +96,7 @@ def widest(components: Components) -> float:
     return float(min(1.0, 1.0 / min(least)))
 
 
-@compiled(borrows=True)
+@compiled(borrows=True, inside=True)
 def log_defensive(components: Components, square: float, dim: int) -> float:
     """Log density of the weighted defensive component, by the squared distance from the origin."""
     tail = 0.5 * (components.dof + dim)
