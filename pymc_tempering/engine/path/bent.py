@@ -1,15 +1,15 @@
 """A Gaussian whose conditional means bend and whose conditional scales change: bananas and funnels.
 
-Its tails may be those of t densities, coordinate by coordinate. In coordinates
-``x = root (z - mean)``, taken in an order in which each depends on those before it,
+Its tails may be those of t densities, or one side longer than the other, coordinate by coordinate.
+In coordinates ``x = root (z - mean)``, taken in an order in which each depends on those before it,
 
     x_i = q_i(x_1, ..., x_{i-1}) + exp(s_i(x_1, ..., x_{i-1})) r_i
 
-with independent r_i, standard normal or of a standard t, and sums q and s of few constants,
-coordinates and products of two of them. The map from x to r is triangular, so its log determinant
-is ``-sum_i s_i``: the density is normalised, and drawn from directly. See Marzouk, Moselhy, Parno
-& Spantini (2016), "Sampling via measure transport", on triangular maps. Kernels are given the terms
-as arrays.
+with independent r_i of the laws of :mod:`.residuals`, standard normal unless a term says else, and
+sums q and s of few constants, coordinates and products of two of them. The map from x to r is
+triangular, so its log determinant is ``-sum_i s_i``: the density is normalised, and drawn from
+directly. See Marzouk, Moselhy, Parno & Spantini (2016), "Sampling via measure transport", on
+triangular maps. Kernels are given the terms as arrays.
 """
 
 import hashlib
@@ -18,19 +18,25 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from pymc_tempering.engine.path.residuals import (
+    LEAST_SKEW,
+    MOST_SKEW,
+    SKEW,
+    TAIL,
+    Residuals,
+    log_residual,
+)
 from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
-from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "TAIL", "BentGaussian", "Terms", "log_bent",
-           "products"]  # fmt: skip
+__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "SKEW", "TAIL", "BentGaussian", "Terms",
+           "log_bent", "products"]  # fmt: skip
 
-MEAN, SCALE, TAIL = 0, 1, 2
-"""What a term is a part of: the conditional mean, or the logarithm of the conditional scale; or its
-coefficient is the degrees of freedom of a coordinate, which is normal without such a term."""
+MEAN, SCALE = 0, 1
+"""What a term is a part of: the conditional mean, or the logarithm of the conditional scale. Those
+of other kinds, `TAIL` and `SKEW`, have the parameter of a residual as coefficient."""
 
 NOTHING = -1
 """In place of a factor of a product: 1."""
@@ -45,8 +51,8 @@ class Terms(NamedTuple):
     Attributes
     ----------
     what : ndarray of int, shape (T, 4)
-        By term: coordinate i whose sum it is in, ascending; `MEAN`, `SCALE` or `TAIL`; and the two
-        factors, each a coordinate before i or `NOTHING`, as for a `TAIL`.
+        By term: coordinate i whose sum it is in, ascending; `MEAN`, `SCALE`, `TAIL` or `SKEW`; and
+        the two factors, each a coordinate before i or `NOTHING`, as for the last two kinds.
     coefficients : ndarray of shape (T,)
     """
 
@@ -83,7 +89,8 @@ def log_bent(
     start = first
     for i in range(x.shape[0]):
         end = start
-        mean, log_scale, dof = 0.0, 0.0, 0.0
+        mean, log_scale = 0.0, 0.0
+        law, parameter = MEAN, 0.0
         while end < last and what[end, 0] == i:
             term = coefficients[end] * _factor(x, what[end, 2]) * _factor(x, what[end, 3])
             if what[end, 1] == MEAN:
@@ -91,19 +98,13 @@ def log_bent(
             elif what[end, 1] == SCALE:
                 log_scale += term
             else:
-                dof = term
+                law, parameter = what[end, 1], term
             end += 1
         bounded = min(max(log_scale, -_MOST_LOG_SCALE), _MOST_LOG_SCALE)
         shrink = np.exp(-bounded)
         residual = (x[i] - mean) * shrink
-        if dof > 0.0:
-            stretched = 1.0 + residual * residual / dof
-            log_density -= 0.5 * (dof + 1.0) * np.log(stretched)
-            pull = (dof + 1.0) / (dof * stretched) * residual
-        else:
-            log_density -= 0.5 * residual * residual
-            pull = residual
-        log_density -= bounded
+        own, pull = log_residual(law, parameter, residual)
+        log_density += own - bounded
         gradient[i] -= pull * shrink
         of_scale = residual * pull - 1.0 if bounded == log_scale else 0.0
         for t in range(start, end):
@@ -137,7 +138,7 @@ def _padded(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class BentGaussian:
-    """A Gaussian bent by a triangular map of few terms, with tails of t densities if need be.
+    """A Gaussian bent by a triangular map of few terms, with tails and skews where there are any.
 
     Attributes
     ----------
@@ -153,7 +154,7 @@ class BentGaussian:
     ------
     BaseError
         If the root is singular, or a term depends on a coordinate that does not come before its
-        own, or degrees of freedom are not positive.
+        own, or the parameter of a residual is out of bounds, or it has two.
 
     Examples
     --------
@@ -181,18 +182,13 @@ class BentGaussian:
                 f"{root.shape}; expected finite numbers, and a square matrix that has an inverse."
             )
         i, kind, a, b = what.T
-        ordered = (np.diff(i) >= 0).all() and np.isin(kind, (MEAN, SCALE, TAIL)).all()
+        ordered = (np.diff(i) >= 0).all() and np.isin(kind, (MEAN, SCALE, TAIL, SKEW)).all()
         if not i.size or not ordered or (np.maximum(a, b) >= i).any() or (i >= mean.size).any():
             raise BaseError(
                 "A bent Gaussian was given no terms, or terms that are not in the order of their "
                 "coordinates or depend on a coordinate that does not come before their own."
             )
-        tail = kind == TAIL
-        if (what[tail, 2:] != NOTHING).any() or not (coefficients[tail] > 0.0).all():
-            raise BaseError(
-                f"A bent Gaussian was given tails with {coefficients[tail]} degrees of freedom; "
-                "expected positive numbers, that depend on no coordinate."
-            )
+        _check_residuals(what, coefficients)
         for array in (mean, root, what, coefficients):
             array.setflags(write=False)
         object.__setattr__(self, "mean", mean)
@@ -224,20 +220,19 @@ class BentGaussian:
         return float(np.linalg.slogdet(self.root)[1])
 
     @cached_property
-    def dof(self) -> FloatArray:
-        """Degrees of freedom of the coordinates of the terms, shape (D,); infinite for normal."""
+    def residuals(self) -> Residuals:
+        """Laws of the coordinates' residuals."""
         what, coefficients = self.terms
-        tail = what[:, 1] == TAIL
-        dof = np.full(self.dim, np.inf)
-        dof[what[tail, 0]] = coefficients[tail]
-        dof.flags.writeable = False
-        return dof
+        tail, skew = (what[:, 1] == law for law in (TAIL, SKEW))
+        laws = Residuals(np.full(self.dim, np.inf), np.zeros(self.dim))
+        laws.dof[what[tail, 0]] = coefficients[tail]
+        laws.skew[what[skew, 0]] = coefficients[skew]
+        return laws
 
     @property
     def log_constant(self) -> float:
         """Log density of the coordinates' own distributions at their centres, in nats."""
-        dof = self.dof[np.isfinite(self.dof)]
-        return float(log_t_constant(dof).sum() - 0.5 * (self.dim - dof.size) * LOG_2PI)
+        return self.residuals.log_constant
 
     @cached_property
     def _factors(self) -> dict[tuple[int, int], tuple[IntArray, IntArray, FloatArray]]:
@@ -259,13 +254,8 @@ class BentGaussian:
 
     def from_base(self, y: FloatArray) -> FloatArray:
         """Map standard normal ``y`` to ``z``: (n, D) to (n, D)."""
-        padded = _padded(y)
+        padded = _padded(self.residuals.from_normal(y))
         x = padded[:, :-1]
-        dof = self.dof
-        tail = np.isfinite(dof)
-        if tail.any():
-            # by the lower side, where probabilities are small and not nearly one
-            x[:, tail] = -np.sign(x[:, tail]) * stdtrit(dof[tail], ndtr(-np.abs(x[:, tail])))
         for i in range(self.dim):
             mean, log_scale = (self._sum(padded, i, kind) for kind in (MEAN, SCALE))
             if log_scale is not None:
@@ -289,16 +279,56 @@ class BentGaussian:
 
     def to_base(self, z: FloatArray) -> FloatArray:
         """Map ``z`` to standard normal ``y``, the inverse of :meth:`from_base`."""
-        y, dof = self._residuals(z)[0], self.dof
-        tail = np.isfinite(dof)
-        y[:, tail] = -np.sign(y[:, tail]) * ndtri(stdtr(dof[tail], -np.abs(y[:, tail])))
-        return y
+        return self.residuals.to_normal(self._residuals(z)[0])
 
     def log_density(self, z: FloatArray) -> FloatArray:
         """Evaluate the normalised log density in nats: (n, D) to (n,)."""
         r, log_det = self._residuals(z)
-        dof = self.dof
-        tail = np.isfinite(dof)
-        of_tails = 0.5 * (dof[tail] + 1.0) * np.log1p(r[:, tail] ** 2 / dof[tail])
-        squares = 0.5 * (r[:, ~tail] ** 2).sum(axis=1)
-        return np.asarray(log_det + self.log_constant - of_tails.sum(axis=1) - squares)
+        return np.asarray(log_det + self.residuals.log_density(r))
+
+    def pulled_back(self, z: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradient of log weights by the residuals, at ``z``.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n, D)
+        gradient : ndarray of shape (n, D)
+            Of a target's log density there.
+
+        Returns
+        -------
+        residuals, gradient : ndarray of shape (n, D)
+            The latter of the target's log density minus this one, as functions of the residuals:
+            zero where both are the same.
+        """
+        r, x = self._residuals(z)[0], _padded((z - self.mean) @ self.root.T)
+        by_x = np.column_stack([np.linalg.solve(self.root.T, gradient.T).T, np.zeros(len(z))])
+        for i in range(self.dim - 1, -1, -1):
+            log_scale = self._sum(x, i, SCALE)
+            moved = by_x[:, i].copy()
+            if log_scale is not None:
+                by_x[:, i] *= np.exp(log_scale)
+            for kind, slope in ((MEAN, moved), (SCALE, by_x[:, i] * r[:, i] + 1.0)):
+                for a, b, c in zip(*self._factors.get((i, kind), ((), (), ())), strict=True):
+                    # the last column, of the ones, is of no coordinate
+                    by_x[:, a] += c * slope * x[:, b]
+                    by_x[:, b] += c * slope * x[:, a]
+        return r, by_x[:, :-1] + self.residuals.fall(r)
+
+
+def _check_residuals(what: IntArray, coefficients: FloatArray) -> None:
+    """Raise a BaseError unless each coordinate has one law at most, with a parameter in bounds."""
+    i, kind, *factors = what.T
+    tail, skew = kind == TAIL, kind == SKEW
+    dof, k = coefficients[tail], coefficients[skew]
+    alone = all((factor[tail | skew] == NOTHING).all() for factor in factors)
+    once = np.unique(i[tail | skew]).size == tail.sum() + skew.sum()
+    bounded = (
+        (dof > 0.0).all() and (np.abs(k) >= LEAST_SKEW).all() and (np.abs(k) <= MOST_SKEW).all()
+    )
+    if not (alone and once and bounded):
+        raise BaseError(
+            f"A bent Gaussian was given tails with {dof} degrees of freedom and skews {k}; "
+            f"expected positive numbers, and of absolute value {LEAST_SKEW} to {MOST_SKEW}, that "
+            "depend on no coordinate, and one of them for a coordinate at most."
+        )

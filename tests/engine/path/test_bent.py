@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.bent import (
     MEAN,
     NOTHING,
     SCALE,
+    SKEW,
     TAIL,
     BentGaussian,
     Terms,
@@ -128,7 +129,7 @@ def test_it_is_kept_and_sent_as_it_is():
         [[0, MEAN, 0, NOTHING]],
         [[2, MEAN, 0, NOTHING]],
         [[1, MEAN, 0, 0], [0, MEAN, NOTHING, NOTHING]],
-        [[1, 3, 0, NOTHING]],
+        [[1, 9, 0, NOTHING]],
         np.empty((0, 4)),
     ],
 )
@@ -137,10 +138,30 @@ def test_terms_depend_on_what_comes_before(what):
         BentGaussian(np.zeros(2), np.eye(2), Terms(np.array(what), np.ones(len(what))))
 
 
-@pytest.mark.parametrize(("what", "dof"), [([1, TAIL, 0, NOTHING], 3.0), ([1, TAIL, -1, -1], 0.0)])
-def test_degrees_of_freedom_are_numbers_of_their_own(what, dof):
+@pytest.mark.parametrize(
+    ("what", "parameters"),
+    [
+        ([[1, TAIL, 0, NOTHING]], [3.0]),
+        ([[1, TAIL, NOTHING, NOTHING]], [0.0]),
+        ([[1, SKEW, 0, NOTHING]], [0.5]),
+        ([[1, SKEW, NOTHING, NOTHING]], [0.0]),
+        ([[1, SKEW, NOTHING, NOTHING]], [-4.0]),
+        ([[1, SKEW, NOTHING, NOTHING], [1, TAIL, NOTHING, NOTHING]], [0.5, 3.0]),
+    ],
+)
+def test_a_residual_has_one_parameter_of_its_own(what, parameters):
     with pytest.raises(BaseError, match="degrees of freedom"):
-        BentGaussian(np.zeros(2), np.eye(2), Terms(np.array([what]), np.array([dof])))
+        BentGaussian(np.zeros(2), np.eye(2), Terms(np.array(what), np.array(parameters)))
+
+
+SKEWED = BentGaussian(
+    SHAPE.mean, ROOT,
+    Terms(
+        np.vstack([TERMS.what[:1], [0, SKEW, NOTHING, NOTHING], TERMS.what[1:],
+                   [1, SKEW, NOTHING, NOTHING]]),
+        np.concatenate([TERMS.coefficients[:1], [0.7], TERMS.coefficients[1:], [-1.1]]),
+    ),
+)  # fmt: skip
 
 
 HEAVY = BentGaussian(
@@ -169,8 +190,9 @@ def test_heavy_tails_against_scipy(rng):
     assert near.sum() > 40
 
 
-def test_compiled_heavy_tails_and_their_gradient(rng):
-    mixture = Mixture((HEAVY, SHAPE), np.array([0.6, 0.4]))
+@pytest.mark.parametrize("first", ["heavy", "skewed"])
+def test_compiled_residuals_and_their_gradient(first, rng):
+    mixture = Mixture(({"heavy": HEAVY, "skewed": SKEWED}[first], SHAPE), np.array([0.6, 0.4]))
     z = mixture.draw(40, WIDE, rng)[0]
     z = z[np.abs(z - TARGET.mean).max(axis=1) < 30.0]
     u = WIDE.to_base(z)
@@ -183,6 +205,43 @@ def test_compiled_heavy_tails_and_their_gradient(rng):
         np.testing.assert_allclose(
             replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-4, atol=1e-4
         )
+
+
+def test_skewed_draws_and_their_density(rng):
+    """The density is that of the draws: each residual by SciPy's log-gamma law."""
+    y = rng.normal(size=(200, 2))
+    z = SKEWED.from_base(y)
+    np.testing.assert_allclose(SKEWED.to_base(z), y, atol=1e-9)
+    x = (z - SKEWED.mean) @ ROOT.T
+    total = np.full(200, np.log(abs(np.linalg.det(ROOT))))
+    mean = np.column_stack([np.zeros(200), -0.3 + 0.4 * x[:, 0] ** 2])
+    scale = np.exp(np.column_stack([np.full(200, 0.2), 0.35 * x[:, 0]]))
+    for i, k in enumerate((0.7, -1.1)):
+        r, a = (x[:, i] - mean[:, i]) / scale[:, i], 1.0 / k**2
+        total += stats.loggamma(a).logpdf(k * r + np.log(a)) + np.log(abs(k) / scale[:, i])
+        np.testing.assert_allclose(r, SKEWED.residuals.from_normal(y)[:, i], atol=1e-9)
+    np.testing.assert_allclose(SKEWED.log_density(z), total, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, HEAVY, SKEWED])
+def test_gradients_pulled_back_to_residuals(shape, rng):
+    """By differences, each residual moved alone; zero where the target is the shape itself."""
+    z = shape.from_base(rng.normal(size=(20, 2)))
+    z = z[np.abs(z - TARGET.mean).max(axis=1) < 30.0]
+
+    def slopes(log_density, at, step):
+        moved = ((log_density(at + h) - log_density(at - h)) / (2 * step) for h in step * np.eye(2))
+        return np.column_stack(list(moved))
+
+    def log_weights(r):
+        at = shape.from_base(shape.residuals.to_normal(r))
+        return TARGET.log_density(at) - shape.log_density(at)
+
+    r, found = shape.pulled_back(z, slopes(TARGET.log_density, z, 1e-6))
+    np.testing.assert_allclose(shape.residuals.from_normal(shape.to_base(z)), r, atol=1e-7)
+    np.testing.assert_allclose(found, slopes(log_weights, r, 1e-5), rtol=1e-3, atol=1e-3)
+    of_itself = shape.pulled_back(z, slopes(shape.log_density, z, 1e-6))[1]
+    np.testing.assert_allclose(of_itself, 0.0, atol=1e-3)
 
 
 def test_the_root_has_an_inverse():
