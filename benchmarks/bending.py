@@ -28,7 +28,7 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references import bend
 from pymc_tempering.references.bend import bent_fit
-from pymc_tempering.references.local_runs import bend_fits
+from pymc_tempering.references.bending import bend_fits
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.testing import banana, heavy_tail

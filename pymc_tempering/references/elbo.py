@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
@@ -13,7 +14,11 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Elbo", "delta_at", "dip_between", "evaluate_elbo", "trimmed_variance"]
+__all__ = ["N_WEIGHTS", "Elbo", "delta_at", "dip_between", "evaluate_elbo", "log_weights",
+           "trimmed_variance"]  # fmt: skip
+
+N_WEIGHTS = 200
+"""Draws of a bent fit that say what it is worth."""
 
 _TRIMMED = 0.02
 
@@ -93,6 +98,12 @@ def evaluate_elbo(
         residual = np.where(finite, delta - centre, 0.0).reshape(2, -1).mean(axis=0) / mass
         variance = float(residual.var(ddof=1)) / residual.size + (1.0 - mass) / n_finite
         return Elbo(centre + math.log(mass), math.sqrt(variance), trimmed_variance(delta[finite]))
+
+
+def log_weights(density: Density, shape: BentGaussian, rng: np.random.Generator) -> FloatArray:
+    """Return the log target minus the log density of a shape at its own draws, shape (200,)."""
+    z = shape.from_base(rng.standard_normal((N_WEIGHTS, shape.dim)))
+    return delta_at(density, z, shape.log_density(z))
 
 
 def trimmed_variance(delta: FloatArray) -> float:

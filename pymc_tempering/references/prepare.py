@@ -13,8 +13,8 @@ from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
+from pymc_tempering.references.bending import bend_fits
 from pymc_tempering.references.images import Images, no_images
-from pymc_tempering.references.local_runs import bend_fits
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.search import SEARCHES, find_modes
@@ -60,7 +60,7 @@ def prepare(
     search : {"default", "thorough", "none"}
         See :data:`.search.SEARCHES`.
     bend : bool
-        Whether what is sampled can start from bent fits (:mod:`.local_runs`).
+        Whether what is sampled can start from bent fits (:mod:`.bending`).
     most : float
         Gradients that it may take.
     report : callable

@@ -14,9 +14,9 @@ from pymc_tempering.engine.path.bent import MEAN, NOTHING, BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.references import local_runs
+from pymc_tempering.references import bending, local_runs
+from pymc_tempering.references.bending import bend_fits
 from pymc_tempering.references.coverage import Search
-from pymc_tempering.references.local_runs import bend_fits
 from pymc_tempering.references.necks import DEEP
 from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT, Prepared
 from tests.references.conftest import two_gaussians
@@ -115,6 +115,7 @@ def test_how_often_swaps_with_a_straight_fit_fail_says_how_good_it_is(most, kind
     monkeypatch.setattr(local_runs, "GOOD_AS_IT_IS", 0.4 if most == 1.0 else 0.0)
     monkeypatch.setattr(local_runs, "STRAIGHT_ENOUGH", min(most, 0.65))
     monkeypatch.setattr(local_runs, "GOOD_ENOUGH", 0.0)  # no bend is
+    monkeypatch.setattr(bending, "MOST_DIM_OF_THIRD_ORDER", 0)
     target = testing.skewed_gamma()
     fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
     found = bend_fits(target, prepared(fit), rng)
@@ -124,6 +125,7 @@ def test_how_often_swaps_with_a_straight_fit_fail_says_how_good_it_is(most, kind
 def test_a_run_ends_where_a_bend_could_hardly_gain(rng, monkeypatch):
     """Three in ten swaps with the straight fit fail on the one, seven in ten on the other."""
     monkeypatch.setattr(local_runs, "VERY_GOOD", 0.5)
+    monkeypatch.setattr(bending, "MOST_DIM_OF_THIRD_ORDER", 0)
     monkeypatch.setattr(local_runs, "BUDGETS", ((0.5, 800), *local_runs.BUDGETS[1:]))
     for target in (testing.skewed_gamma(), BANANA):
         fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
@@ -150,10 +152,12 @@ def test_straight_fits_without_mass_go_where_another_was_bent(log_weight, n_kept
     straight = GaussianBase(means[1], np.ones(2), log_weight)
     bend = Terms(np.array([[1, MEAN, 0, NOTHING]]), np.array([1e-3]))
     shape = BentGaussian(means[0], np.eye(2), bend)
-    known = local_runs._Known(target, rng)
+    known = bending._Known(target, rng)
     known.add(shape)
-    fits = prepared(GaussianBase(means[0], np.ones(2), 0.0), straight)
-    found, n_evaluations = local_runs._with_shapes(target, fits, [shape, straight], known, rng)
+    fits = replace(
+        prepared(GaussianBase(means[0], np.ones(2), 0.0), straight), shapes=(shape, straight)
+    )
+    found, n_evaluations = bending._with_shapes(target, fits, known, rng)
     assert len(found.fits) == len(found.shapes) == n_kept
     assert n_evaluations > 400
 
@@ -231,5 +235,5 @@ def test_heavy_tails_are_fitted_where_swaps_succeed_without(rng):
     fit = GaussianBase(target.mean, np.array([1.0, 2.2]), target.log_z)
     found = bend_fits(target, prepared(fit), rng)
     assert found.kind == BENT
-    assert 1.0 <= found.shapes[0].dof.min() <= 3.0
+    assert 1.0 <= found.shapes[0].residuals.dof.min() <= 3.0
     assert found.search.n_gradients - 1000 < 20_000
