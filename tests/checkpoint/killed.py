@@ -33,7 +33,7 @@ from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.testing import asymmetric_bimodal
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-SHORT = {"draws": 12, "tune": 24, "chains": 2, "cores": 1, "random_seed": 3, "search": "none"}
+SHORT = {"draws": 12, "tune": 24, "chains": 2, "cores": 1, "random_seed": 4, "search": "none"}
 BLOCKS = {"scans_per_draw": 4}
 DISCRETE = {name: value for name, value in SHORT.items() if name != "search"}
 METHODS: dict[str, dict[str, Any]] = {

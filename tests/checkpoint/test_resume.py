@@ -185,7 +185,7 @@ def test_a_generator_is_known_again(model, tmp_path):
         ({"draws": 13}, "settings: draws is 13, was 12"),
         ({"tune": 25}, "settings: tune is 25, was 24"),
         ({"chains": 3}, "settings: chains is 3, was 2"),
-        ({"random_seed": 4}, "settings: random_seed is 4, was 3"),
+        ({"random_seed": 5}, "settings: random_seed is 5, was 4"),
         ({"scans_per_draw": 5}, "options: scans_per_draw is 5, was 4"),
         ({"initvals": {"x": [1.0, 2.0]}}, "options: initvals: x is .*, was not given"),
         ({"method": "hais"}, "step is 'HAIS', was 'ParallelTempering'"),

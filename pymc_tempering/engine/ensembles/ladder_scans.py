@@ -104,6 +104,17 @@ def ladder_scans(
     betas, replica_at, delta = rungs.betas, rungs.replica_at, replicas.delta
     n_levels, dim = replicas.u.shape
     for scan in range(record.delta.shape[0]):
+        for i in range(n_levels - 1):
+            record.swap_sums[i] += swap_probability(
+                betas[i + 1] - betas[i], delta[replica_at[i]], delta[replica_at[i + 1]]
+            )
+        swap_sweep(rungs.swap_scheme, rungs.first_scan + scan, betas, delta, replica_at, rng)
+        n_restarts = record.counts[0, RESTARTS]
+        track_trips(replica_at, rungs.last_end, record.counts[0])
+        origin = rungs.origin[replica_at[n_levels - 1]]
+        if origin >= 0:
+            record.from_component[0, origin] += record.counts[0, RESTARTS] - n_restarts
+            record.from_component[1, origin] += 1
         for level in range(n_levels):
             r = replica_at[level]
             if level == 0:
@@ -120,17 +131,6 @@ def ladder_scans(
                 record.acceptance_sums[level] += move.acceptance_rate
                 count_move(record.counts[level], move, level == n_levels - 1)
                 adapt_scale(adaptation, level, move.signal, explorer)
-        for i in range(n_levels - 1):
-            record.swap_sums[i] += swap_probability(
-                betas[i + 1] - betas[i], delta[replica_at[i]], delta[replica_at[i + 1]]
-            )
-        swap_sweep(rungs.swap_scheme, rungs.first_scan + scan, betas, delta, replica_at, rng)
-        n_restarts = record.counts[0, RESTARTS]
-        track_trips(replica_at, rungs.last_end, record.counts[0])
-        origin = rungs.origin[replica_at[n_levels - 1]]
-        if origin >= 0:
-            record.from_component[0, origin] += record.counts[0, RESTARTS] - n_restarts
-            record.from_component[1, origin] += 1
         for level in range(n_levels):
             record.delta[scan, level] = delta[replica_at[level]]
         if record.target_positions.shape[0] > 0:
