@@ -35,6 +35,10 @@ LEAST_CONTROLLED = 2 * MIN_ESS
 """Draws of all chains below which there are no controls: the error then rests on draws, and has to
 rest on `MIN_ESS` of them."""
 
+MOST_LOG_WEIGHT = float(np.log(5.0))
+"""Of a reference that covers, in nats: a mixture that is exact has log(1 / 0.85), and log K more
+where one of K modes has all the mass."""
+
 MIN_SUPPORT = 0.1
 """Share of the base on the support of the target below which swaps with the base are rare; above,
 the estimate of a hard edge is as good as another (25 of 25 default runs with shares near a half
@@ -91,7 +95,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         delta = scans_of_ladder(statistics["delta"][chain], n)
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
-        better = _controlled(statistics, chain, estimate, n)
+        better = _controlled(statistics, chain, estimate, delta, betas)
         log_z[chain], controlled = better.log_z, controlled or better.n_controls > 0
         influences.append(better.influence)
         others["mbar"].append(float(estimate.log_z[-1]))
@@ -135,15 +139,20 @@ def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         zip(statistics["delta"], statistics["betas"], strict=True)
     ):
         n = int(np.isfinite(betas[0]).sum())
-        estimate = bar_ladder(scans_of_ladder(delta, n), betas[0, :n])
-        better = _controlled(statistics, chain, estimate, n)
+        scans = scans_of_ladder(delta, n)
+        estimate = bar_ladder(scans, betas[0, :n])
+        better = _controlled(statistics, chain, estimate, scans, betas[0, :n])
         log_z.append(better.log_z)
         influences.append(better.influence)
     return MethodEstimate(np.array(log_z), influences)
 
 
 def _controlled(
-    statistics: Mapping[str, FloatArray], chain: int, estimate: LadderEstimate, n_levels: int
+    statistics: Mapping[str, FloatArray],
+    chain: int,
+    estimate: LadderEstimate,
+    delta: FloatArray,
+    betas: FloatArray,
 ) -> Controlled:
     """Estimate of a chain, with what its reference's components say where it is a mixture."""
     log_z, influence = float(estimate.log_z[-1]), estimate.influence
@@ -152,8 +161,25 @@ def _controlled(
     if "component_excess" not in statistics or n_chains * n_draws < LEAST_CONTROLLED:
         return Controlled(log_z, influence, 0)
     excess = np.nan_to_num(statistics["component_excess"][chain])
-    n_scans = np.isfinite(statistics["delta"][chain][..., n_levels - 1]).sum(axis=1)
-    return with_controls(log_z, influence, excess, n_scans)
+    n_scans = np.isfinite(statistics["delta"][chain][..., betas.size - 1]).sum(axis=1)
+    if not excess.any() or not _covers(delta, log_z):
+        return with_controls(log_z, influence, excess, n_scans)
+    forward = stepping_stone(delta, betas)
+    # what controls explain of weights is exact where it comes first
+    return with_controls(
+        float(forward.log_z[-1]), forward.influence, excess, n_scans, (log_z, influence)
+    )
+
+
+def _covers(delta: FloatArray, log_z: float) -> bool:
+    """Whether weights of the reference's own draws are as good as any, without levels between.
+
+    Where its tails are too light no draw of it may show that; then one of the target does.
+    """
+    if delta.shape[1] != 2:
+        return False
+    weights = np.exp(np.minimum(delta - log_z, MOST_LOG_WEIGHT))
+    return bool(weights.max() < np.exp(MOST_LOG_WEIGHT) and weights[:, 0].var() <= 1.0)
 
 
 def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.controls import DRAWS_PER_CONTROL, with_controls
+from pymc_tempering.estimators.controls import DRAWS_PER_CONTROL, LEFT, with_controls
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 
 N_DRAWS = 160
@@ -33,13 +33,19 @@ def run(rng, n_scans=4, strength=0.3, noise=0.1, phi=0.5, lag=0.0):
     return LOG_Z + error.mean(), error - error.mean(), by_draw, counts
 
 
+def assert_explained(better, log_z, influence):
+    """All is gone but what is left on purpose, and terms of second order."""
+    off = abs(log_z - LOG_Z)
+    assert off > 1e-8
+    assert abs(better.log_z - LOG_Z) < 2.0 * LEFT * off + off**2
+    by_draw = np.abs(better.influence).max() / np.abs(influence).max()
+    assert 0.1 * LEFT < by_draw < 2.0 * LEFT
+
+
 def test_what_they_explain_is_gone(rng):
     log_z, influence, controls, counts = run(rng, noise=0.0)
     better = with_controls(log_z, influence, controls, counts)
-    assert np.abs(influence).max() > 0.1
-    assert abs(log_z - LOG_Z) > 1e-8
-    assert better.log_z == pytest.approx(LOG_Z, abs=1e-12)
-    assert np.abs(better.influence).max() < 1e-12
+    assert_explained(better, log_z, influence)
     assert better.influence.size == N_DRAWS
 
 
@@ -93,10 +99,8 @@ def test_draws_of_unequal_length(rng):
     np.add.at(controls, np.repeat(np.arange(N_DRAWS), lengths), apart)
     error = apart @ np.array([-0.3, 0.1, 0.05])
     better = with_controls(LOG_Z + error.mean(), error - error.mean(), controls, lengths)
-    assert abs(error.mean()) > 1e-8
-    assert better.log_z == pytest.approx(LOG_Z, abs=1e-12)
+    assert_explained(better, LOG_Z + error.mean(), error - error.mean())
     assert better.influence.size == N_DRAWS - 10
-    assert np.abs(better.influence).max() < 1e-12
 
 
 def test_it_stays_as_it_is_where_nothing_can_be_said(rng):
@@ -122,7 +126,7 @@ def test_no_more_than_draws_can_tell(rng):
     many = np.hstack([0.4 * rng.normal(size=(N_DRAWS, 30)), controls])
     better = with_controls(log_z, influence, many, counts)
     assert better.n_controls == N_DRAWS // DRAWS_PER_CONTROL
-    assert better.log_z == pytest.approx(LOG_Z, abs=1e-12)
+    assert_explained(better, log_z, influence)
 
 
 def test_arrays_that_do_not_go_together_are_refused(rng):
@@ -132,3 +136,66 @@ def test_arrays_that_do_not_go_together_are_refused(rng):
             with_controls(log_z, *shorter)
     with pytest.raises(DataError, match=r"influence has shape \(639,\); expected \(640,\)"):
         with_controls(log_z, influence[:-1], controls, counts)
+
+
+def two_estimates(rng, noise=0.05):
+    """One from draws that controls explain, and one from these and others with equal weights.
+
+    Returns
+    -------
+    log_z, influence, controls, n_scans, second
+    """
+    counts = np.full(N_DRAWS, 4)
+    which = rng.choice(3, size=4 * N_DRAWS, p=WEIGHTS)
+    apart = (which[:, None] == np.arange(3)) - WEIGHTS
+    weights = 1.0 + apart @ np.array([-0.9, 0.4, 0.0]) + 1e-3 * rng.normal(size=apart.shape[0])
+    log_z = LOG_Z + np.log(weights.mean())
+    influence = weights / weights.mean() - 1.0
+    others = noise * rng.normal(size=influence.size)
+    both = 0.5 * (influence + others - others.mean())
+    second = 0.5 * (log_z + LOG_Z + others.mean()), both
+    return log_z, influence, apart.reshape(N_DRAWS, 4, -1).sum(axis=1), counts, second
+
+
+def rms(values):
+    return np.sqrt(np.mean(np.square(values)))
+
+
+@pytest.mark.statistical
+def test_a_second_estimate_is_given_the_weight_that_it_deserves(rng):
+    """400 chains, in both orders: a fifth of the error where it is the better one, else the same.
+
+    Reported errors are within four errors, of 3.5 % each, of the actual ones.
+    """
+    errors, reported, alone, of_worse, of_worse_alone = [], [], [], [], []
+    for _ in range(400):
+        log_z, influence, controls, counts, second = two_estimates(rng)
+        chain = log_z, influence, controls, counts
+        better = with_controls(*chain, second)
+        errors.append(better.log_z - LOG_Z)
+        reported.append(better.influence.std() / np.sqrt(N_DRAWS))
+        alone.append(with_controls(*chain).log_z - LOG_Z)
+        chain = *second, controls, counts
+        of_worse.append(with_controls(*chain, (log_z, influence)).log_z - LOG_Z)
+        of_worse_alone.append(with_controls(*chain).log_z - LOG_Z)
+    assert rms(errors) == pytest.approx(rms(alone), rel=0.05)
+    assert np.mean(reported) == pytest.approx(rms(errors), rel=0.14)
+    assert rms(of_worse) < 0.3 * rms(of_worse_alone)
+
+
+def test_a_mean_of_weights_is_linear_in_them(rng):
+    """Its logarithm is not: a tenth too many of a component would leave 0.005 nats."""
+    counts = np.full(N_DRAWS, 4)
+    which = rng.choice(3, size=4 * N_DRAWS, p=[0.25, 0.5, 0.25])
+    apart = (which[:, None] == np.arange(3)) - WEIGHTS
+    weights = 1.0 + apart @ np.array([-1.0, 0.3, -0.4])
+    log_z, controls = LOG_Z + np.log(weights.mean()), apart.reshape(N_DRAWS, 4, -1).sum(axis=1)
+    assert abs(log_z - LOG_Z) > 0.05
+    better = with_controls(log_z, weights / weights.mean() - 1.0, controls, counts)
+    assert better.log_z == pytest.approx(LOG_Z, abs=2.0 * LEFT * abs(log_z - LOG_Z))
+
+
+def test_a_second_estimate_of_other_scans_is_refused(rng):
+    log_z, influence, controls, counts, second = two_estimates(rng)
+    with pytest.raises(DataError, match=r"influence has shape \(639,\)"):
+        with_controls(log_z, influence, controls, counts, (second[0], second[1][:-1]))
