@@ -14,14 +14,19 @@ __all__ = ["expand_to_draws"]
 
 _TAIL = 0.005
 
+_ONE_IN_A_THOUSAND = 3.3
+"""Quantile of the Tracy-Widom law of real matrices."""
+
 
 def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -> GaussianBase:
     r"""Widen a base along principal directions of draws that noise cannot explain.
 
     In base coordinates the draws of a perfectly fitted target have the identity as covariance, and
-    sample eigenvalues up to :math:`(1 + \sqrt{D / n})^2` are noise (Marchenko & Pastur 1967). Each
-    direction above that edge gets its sample variance, and its mean is moved; all others are left
-    alone, so that a base is never narrowed here.
+    sample eigenvalues up to :math:`(1 + \sqrt{D / n})^2` are noise (Marchenko & Pastur 1967); the
+    largest exceeds that by a few of its own standard deviations (Johnstone 2001, "On the
+    distribution of the largest eigenvalue in principal components analysis", Annals of Statistics
+    29). Each direction above what one in a thousand exceeds gets its sample variance, and its mean
+    is moved; all others are left alone, so that a base is never narrowed here.
 
     Parameters
     ----------
@@ -49,8 +54,7 @@ def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -
     u = np.clip(u, *np.quantile(u, [_TAIL, 1.0 - _TAIL], axis=0))
     mean = u.mean(axis=0)
     eigenvalues, vectors = np.linalg.eigh(np.cov(u, rowvar=False).reshape(base.dim, base.dim))
-    edge = (1.0 + np.sqrt(base.dim / max(n_effective, 1.0))) ** 2
-    wide = eigenvalues > edge
+    wide = eigenvalues > _largest_of_noise(max(n_effective, 1.0), base.dim)
     if not wide.any():
         return base
     along = vectors[:, wide]
@@ -59,3 +63,10 @@ def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -
     return GaussianBase(
         base.from_base(along @ (along.T @ mean)), np.tril(base.matrix @ factor), base.log_zeta
     )
+
+
+def _largest_of_noise(n: float, dim: int) -> float:
+    """Eigenvalue that one in a thousand sample covariances of n standard normal draws exceeds."""
+    roots = np.sqrt(n), np.sqrt(dim)
+    unit = sum(roots) * (1.0 / roots[0] + 1.0 / roots[1]) ** (1.0 / 3.0)
+    return float((sum(roots) ** 2 + _ONE_IN_A_THOUSAND * unit) / n)
