@@ -1,0 +1,115 @@
+"""What the third derivatives of log weights make of Gaussian fits, on models of the corpus.
+
+    python benchmarks/third_order.py
+    python benchmarks/third_order.py --models logistic,batting --seeds 4
+
+Of each model of up to 50 parameters in which the search finds one mode: the variance of the log
+weights of 4000 draws of its fit and of the shape of third order, without the lowest 2 %, in nats
+squared; effective draws of these as a share; Pareto k of the shape's weights; whether chains would
+start from the shape; gradients of the search, and of the shape. Medians over the seeds.
+"""
+
+import argparse
+import logging
+import warnings
+
+import numpy as np
+from corpus_models import CORPUS
+from figures import table
+
+from pymc_tempering.engine.path.bent import BentGaussian
+from pymc_tempering.errors import TemperingError
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.numerics import pareto_k, weight_ess
+from pymc_tempering.references.bending import ALIKE, MAX_TAIL_INDEX, MAX_VARIANCE
+from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
+from pymc_tempering.references.heavy import falls_like_a_power
+from pymc_tempering.references.prepare import prepare
+from pymc_tempering.references.third_order import GAIN, MOST_DIM, third_order_fit
+
+N_DRAWS = 4000
+MODELS = (
+    "failure_rates", "batting", "beta_binomial_pooled", "poisson_groups", "sites_centred",
+    "sites_non_centred", "correlated_slopes", "crossed", "zero_sum_effects",
+    "heavy_tailed_studies", "censored_readings", "truncated_readings", "rounded_readings",
+    "weibull_survival", "piecewise_hazard", "missing_outcomes", "detection_limit", "tobit",
+    "mixture_ordered", "poisson_mixture", "gp_marginal", "hsgp", "linear_unknown_noise",
+    "logistic", "probit_dose", "poisson_exposure", "poisson_rate", "negative_binomial",
+    "gamma_log_link", "beta_proportions", "robust_student", "quantile", "softmax_classes",
+    "ordinal", "zero_inflated_poisson", "hurdle_gamma", "spline", "skew_normal",
+    "errors_in_variables", "autoregression", "garch", "seasonal", "logistic_growth",
+    "predator_and_prey", "banana", "funnel",
+)  # fmt: skip
+
+
+def weights(density, shape, rng):
+    """Log weights of draws of a shape."""
+    if isinstance(shape, BentGaussian):
+        z = shape.from_base(rng.standard_normal((N_DRAWS, shape.dim)))
+    else:
+        z = shape.draw(rng, N_DRAWS)
+    return delta_at(density, z, shape.log_density(z))
+
+
+def share_effective(log_weights):
+    """Effective draws as a share of all."""
+    finite = np.where(np.isfinite(log_weights), log_weights, -np.inf)
+    return weight_ess(finite) / finite.size
+
+
+def one_fit(density, seed):
+    """Figures of one search and its shape; None where it finds several modes."""
+    rng = np.random.default_rng(seed)
+    found = prepare(density, density.start, rng)
+    if len(found.fits) > 1:
+        return None
+    fit = found.fits[0]
+    before = evaluate_elbo(density, fit, rng).variance
+    shaped = third_order_fit(density, fit, rng)
+    straight, bent = (weights(density, shape, rng) for shape in (fit, shaped.shape))
+    good = shaped.variance <= min(MAX_VARIANCE, GAIN * before)
+    k = pareto_k(bent)
+    kept = good and (shaped.variance <= ALIKE or k <= MAX_TAIL_INDEX)
+    return (
+        trimmed_variance(straight), trimmed_variance(bent), share_effective(straight),
+        share_effective(bent), k, kept and not falls_like_a_power(density, fit)[0],
+        found.search.n_gradients, shaped.n_gradients,
+    )  # fmt: skip
+
+
+def row(name, n_seeds):
+    """Row of a model; None where there is nothing to say."""
+    try:
+        density = compile_density(CORPUS[name].build()[0])
+    except TemperingError:
+        return None
+    if density.dim > MOST_DIM:
+        return None
+    found = [one_fit(density, seed) for seed in range(1, n_seeds + 1)]
+    found = np.array([each for each in found if each is not None], dtype=float)
+    if not len(found):
+        return None
+    before, after, share, of_bent, k, _, search, own = np.median(found, axis=0)
+    return (
+        name, density.dim, f"{before:.4f}", f"{after:.4f}", f"{share:.2f}", f"{of_bent:.3f}",
+        f"{k:.1f}", f"{int(found[:, 5].sum())} of {len(found)}", f"{search:.0f}", f"{own:.0f}",
+    )  # fmt: skip
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    rows = [row(name, args.seeds) for name in args.models.split(",")]
+    head = ("model", "D", "variance of the fit", "of the shape", "effective", "of the shape", "k",
+            "kept", "search", "gradients")  # fmt: skip
+    table(f"shapes of third order, {args.seeds} seeds", head, filter(None, rows))
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        main()
