@@ -2,25 +2,34 @@
 
     python benchmarks/third_order.py
     python benchmarks/third_order.py --models logistic,batting --seeds 4
+    python benchmarks/third_order.py --runs --seeds 12
 
 Of each model of up to 50 parameters in which the search finds one mode: the variance of the log
 weights of 4000 draws of its fit and of the shape of third order, without the lowest 2 %, in nats
 squared; effective draws of these as a share; Pareto k of the shape's weights; whether chains would
 start from the shape; gradients of the search, and of the shape. Medians over the seeds.
+
+With ``--runs`` default runs of models whose log Z is known, where shapes are kept whatever their
+tails, with the bound on these, and without any: RMSE of log Z, its bias, the mean reported error,
+the root mean square of errors over reported errors, runs with a warning, and gradients.
 """
 
 import argparse
 import logging
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 from corpus_models import CORPUS
-from figures import table
+from figures import QUIET, rmse, table
+from straight import problem
 
+import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import pareto_k, weight_ess
+from pymc_tempering.references import bending
 from pymc_tempering.references.bending import ALIKE, MAX_TAIL_INDEX, MAX_VARIANCE
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
 from pymc_tempering.references.heavy import falls_like_a_power
@@ -40,6 +49,8 @@ MODELS = (
     "errors_in_variables", "autoregression", "garch", "seasonal", "logistic_growth",
     "predator_and_prey", "banana", "funnel",
 )  # fmt: skip
+
+RUNS = ("sites_centred", "sites_non_centred", "weibull_survival", "skewed_gamma", "banana")
 
 
 def weights(density, shape, rng):
@@ -96,14 +107,46 @@ def row(name, n_seeds):
     )  # fmt: skip
 
 
+def default_runs(name, n_seeds):
+    """Rows of a model, one for each bound on tails."""
+    model, exact = problem(name)
+    for said, most_dim, bound in (
+        ("whatever its tails", MOST_DIM, np.inf),
+        (f"k at most {MAX_TAIL_INDEX}", MOST_DIM, MAX_TAIL_INDEX),
+        ("without", 0, MAX_TAIL_INDEX),
+    ):
+        with (
+            patch.object(bending, "MAX_TAIL_INDEX", bound),
+            patch.object(bending, "MOST_DIM_OF_THIRD_ORDER", most_dim),
+        ):
+            found = [
+                pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
+                for seed in range(1, n_seeds + 1)
+            ]
+        errors = np.array([each.log_z for each in found]) - exact
+        reported = np.array([each.se for each in found])
+        yield (
+            name, said, f"{rmse(errors):.4f}", f"{errors.mean():+.4f}", f"{reported.mean():.4f}",
+            f"{rmse(errors / reported):.2f}", sum(bool(each.warnings) for each in found),
+            f"{np.median([sum(each.gradients.values()) for each in found]):.0f}",
+        )  # fmt: skip
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--runs", action="store_true")
     args = parser.parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    rows = [row(name, args.seeds) for name in args.models.split(",")]
+    names = (args.models or ",".join(RUNS if args.runs else MODELS)).split(",")
+    if args.runs:
+        head = ("model", "shapes", "RMSE", "bias", "se", "RMS of error / se", "warned", "gradients")
+        rows = [row for name in names for row in default_runs(name, args.seeds)]
+        table(f"default runs, {args.seeds} seeds", head, rows)
+        return
+    rows = [row(name, args.seeds) for name in names]
     head = ("model", "D", "variance of the fit", "of the shape", "effective", "of the shape", "k",
             "kept", "search", "gradients")  # fmt: skip
     table(f"shapes of third order, {args.seeds} seeds", head, filter(None, rows))

@@ -1,5 +1,7 @@
 """A mixture as reference: its density, draws and state; scans from it, right and wrong."""
 
+from copy import deepcopy
+
 import cloudpickle
 import numpy as np
 import pytest
@@ -299,6 +301,17 @@ def test_arrivals_are_counted_for_the_component_that_was_drawn_from(rng):
     assert (np.abs(counted - expected) < 5.0 * np.sqrt(variance)).all()
     # the components differ by far more than that
     assert np.ptp(expected) > 10.0 * np.sqrt(variance).max()
+
+
+def test_what_is_recorded_of_the_reference_are_its_draws(rng):
+    """Not what a swap put in their place: controls are sums over the draws."""
+    chain = tuned(rng)
+    draws, _ = chain.path.draws_and_origins(40, deepcopy(rng))
+    record = chain.run(40, rng)
+    assert record.swap_acceptance_rate.min() > 0.1
+    z = chain.coordinates.from_base(draws)
+    own = chain.mixture.log_density(z, chain.coordinates)
+    np.testing.assert_allclose(record.delta[:, 0], TARGET.log_density(z) - own, rtol=1e-9)
 
 
 def test_the_only_pair_of_two_levels_meets_in_every_scan(rng):
