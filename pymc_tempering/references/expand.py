@@ -53,13 +53,16 @@ def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -
     u = base.to_base(draws[np.isfinite(draws).all(axis=1)])
     u = np.clip(u, *np.quantile(u, [_TAIL, 1.0 - _TAIL], axis=0))
     mean = u.mean(axis=0)
-    eigenvalues, vectors = np.linalg.eigh(np.cov(u, rowvar=False).reshape(base.dim, base.dim))
+    # a funnel's draws have widths that a covariance cannot hold at once, and its roots can
+    triangular = np.linalg.qr(np.concatenate([u - mean, np.zeros((base.dim, base.dim))]), mode="r")
+    _, widths, rows = np.linalg.svd(triangular)
+    eigenvalues, vectors = widths**2 / max(len(u) - 1, 1), rows.T
     wide = eigenvalues > _largest_of_noise(max(n_effective, 1.0), base.dim)
     if not wide.any():
         return base
     along = vectors[:, wide]
-    covariance = np.eye(base.dim) + (along * (eigenvalues[wide] - 1.0)) @ along.T
-    factor = np.linalg.cholesky(covariance)
+    upper = np.linalg.qr((vectors * np.sqrt(np.where(wide, eigenvalues, 1.0))).T, mode="r")
+    factor = (np.sign(np.diagonal(upper))[:, None] * upper).T
     return GaussianBase(
         base.from_base(along @ (along.T @ mean)), np.tril(base.matrix @ factor), base.log_zeta
     )

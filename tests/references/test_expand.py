@@ -56,3 +56,14 @@ def test_one_dimension(rng):
     base = GaussianBase(np.zeros(1), np.ones(1))
     wide = expand_to_draws(base, 5.0 * rng.standard_normal((1000, 1)), 1000)
     assert wide.standard_deviation[0] == pytest.approx(5.0, rel=0.15)
+
+
+def test_scales_that_a_covariance_cannot_hold(rng):
+    """Twelve digits between the widest direction and the others."""
+    base = GaussianBase(np.zeros(3), SCALE)
+    u = rng.standard_normal((400, 3))
+    u += 1e12 * np.outer(u[:, 0], [0.6, 0.48, 0.64])
+    wide = expand_to_draws(base, base.from_base(u), 400)
+    widths = np.linalg.svd(np.linalg.solve(SCALE, wide.scale), compute_uv=False)
+    assert widths[0] == pytest.approx(1e12, rel=0.2)
+    np.testing.assert_allclose(widths[1:], 1.0, atol=0.01)
