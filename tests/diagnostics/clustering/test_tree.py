@@ -49,11 +49,14 @@ def test_two_leaves_stay_what_the_only_cut_made_them(rng):
 
 @pytest.mark.parametrize("n_few", [40, 200])
 def test_a_small_leaf_is_joined_only_where_it_belongs(rng, n_few):
-    """Too small for halves of its own: the two leaves together say whether they are apart."""
-    draws, which = blobs(rng, [[0.0, 0.0], [9.0, 0.0]])
+    """Too small for halves of its own: the two leaves together say whether they are apart.
+
+    Of 400 seeds none fails; two standard deviations nearer, forty draws do not tell in 1 % to 9 %.
+    """
+    draws, which = blobs(rng, [[0.0, 0.0], [11.0, 0.0]])
     few = np.zeros(len(draws.x), dtype=bool)
     few[np.flatnonzero(which == 0)[:n_few]] = True
-    far = draws._replace(x=draws.x + few[:, None] * np.array([-6.0, -6.0]))
+    far = draws._replace(x=draws.x + few[:, None] * np.array([-8.0, -8.0]))
     leaves = [(which == 0) & ~few, which == 1, few]
     assert same_groups(tree._merged(draws, leaves), [0, 1, 0])
     assert same_groups(tree._merged(far, leaves), [0, 1, 2])
