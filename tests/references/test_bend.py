@@ -36,17 +36,25 @@ def log_funnel(z):
 TARGETS = {"bananas": (bananas, log_bananas), "funnel": (funnel, log_funnel)}
 
 
+def rejection(fit, draw, log_density, rng):
+    """Share of the swaps that ends of a path from a fit to a target reject."""
+    z, own = draw(rng, 1000), fit.from_base(rng.normal(size=(1000, fit.dim)))
+    return swap_rejection(
+        log_density(own) - fit.log_density(own), log_density(z) - fit.log_density(z)
+    )
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TARGETS)
 def test_three_hundred_draws_are_enough(name, rng):
-    """Ends of a path from the fit reject .27 +- .05 of swaps over seeds; from moments, all."""
+    """Ends of a path from the fit reject .2 +- .04 of swaps over seeds; from moments, all.
+
+    One fit in thirty takes another coordinate for what drives the funnel, and rejects .6 to 1. Of
+    five fits the middle one counts: false alarms 3e-4.
+    """
     draw, log_density = TARGETS[name]
-    fit = bent_fit(draw(rng, 300), 150.0)
-    z, own = draw(rng, 1000), fit.from_base(rng.normal(size=(1000, fit.dim)))
-    rejection = swap_rejection(
-        log_density(own) - fit.log_density(own), log_density(z) - fit.log_density(z)
-    )
-    assert rejection < 0.5
+    fits = [bent_fit(draw(rng, 300), 150.0) for _ in range(5)]
+    assert np.median([rejection(fit, draw, log_density, rng) for fit in fits]) < 0.35
 
 
 def test_the_terms_are_those_of_the_target(rng):
@@ -114,17 +122,19 @@ def log_heavy(z, dof=1.5):
 
 @pytest.mark.statistical
 def test_heavy_tails_are_fitted_with_their_places_and_scales(rng):
-    """Of 300 draws: ends of a path from the fit reject .13 +- .03 of swaps; from moments, .96."""
-    fit = bent_fit(heavy(rng, 300), 300.0)
-    dof = fit.residuals.dof[np.isfinite(fit.residuals.dof)]
-    assert dof.size == 5
-    assert ((dof >= 0.7) & (dof <= 3.0)).all()
-    assert (fit.terms.what[fit.terms.what[:, 1] != TAIL, 2] == NOTHING).all()
-    z, own = heavy(rng, 1000), fit.from_base(rng.normal(size=(1000, 6)))
-    rejection = swap_rejection(
-        log_heavy(own) - fit.log_density(own), log_heavy(z) - fit.log_density(z)
-    )
-    assert rejection < 0.3
+    """Of 300 draws: ends of a path from the fit reject .13 +- .03 of swaps; from moments, .96.
+
+    One fit in eight takes draws far out for a bend, and rejects up to .6: of 15 fits more than
+    seven do at a rate of 2e-4.
+    """
+    fits = [bent_fit(heavy(rng, 300), 300.0) for _ in range(15)]
+    for fit in fits:
+        dof = fit.residuals.dof[np.isfinite(fit.residuals.dof)]
+        assert len(dof) == 5
+        assert ((dof >= 0.7) & (dof <= 3.0)).all()
+    terms = [fit.terms.what for fit in fits]
+    assert sum((what[what[:, 1] != TAIL, 2] != NOTHING).any() for what in terms) <= 7
+    assert np.median([rejection(fit, heavy, log_heavy, rng) for fit in fits[:5]]) < 0.3
 
 
 def test_what_has_no_variance_in_numbers_is_not_fitted(rng):
