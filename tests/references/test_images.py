@@ -18,10 +18,15 @@ from tests.references.conftest import SIGNATURE, two_gaussians
 
 MODES = np.array([[9.0, -1.0], [-1.0, 9.0]])
 SCALES = np.array([[0.3, 0.5], [0.5, 0.3]])
+FAR = 10.0 * MODES
 FEW = Effort(2, 4000)
-"""One start more than the first: around it, so that the other mode is out of its reach."""
+"""One start more than the first: around it, out of reach of the other of two modes far apart.
+
+To that one's side of the middle it takes five standard deviations of the widest jitter.
+"""
 
 alike = two_gaussians(np.log([0.5, 0.5]), MODES, SCALES)
+apart = two_gaussians(np.log([0.5, 0.5]), FAR, SCALES)
 unlike = two_gaussians(np.log([0.5, 0.5]), np.add(MODES, [[0.0], [3.0]]), SCALES)
 unequal = two_gaussians(np.log([0.7, 0.3]), MODES, SCALES)
 
@@ -32,15 +37,16 @@ def exchanged(z):
 
 def search(density, rng, effort=FEW, **options):
     target = SimpleNamespace(address=density.address, dim=2)
-    return find_modes(target, MODES[0], rng, effort=effort, **options)
+    start = FAR[0] if density is apart else MODES[0]
+    return find_modes(target, start, rng, effort=effort, **options)
 
 
 def test_the_image_of_a_mode_is_found_and_fitted(rng):
-    without, found = search(alike, rng), search(alike, rng, images=exchanged)
+    without, found = search(apart, rng), search(apart, rng, images=exchanged)
     assert len(without.fits) == 1
     assert without.search.n_images == 0
     first, second = sorted(found.fits, key=lambda fit: -fit.mean[0])
-    np.testing.assert_allclose([first.mean, second.mean], MODES, atol=0.01)
+    np.testing.assert_allclose([first.mean, second.mean], FAR, atol=0.01)
     np.testing.assert_allclose(second.standard_deviation, SCALES[1], rtol=0.05)
     assert found.search.hits == (2,)
     assert found.search.n_images == 1
@@ -67,7 +73,8 @@ def test_images_of_images_are_found_too(rng):
 
     target = SimpleNamespace(address=four.address, dim=2)
     found = find_modes(target, np.array([4.0, 6.0]), rng, images=turned, effort=FEW)
-    np.testing.assert_allclose(np.abs(found.modes), [[4.0, 6.0]] * 4, atol=0.01)
+    # an ascent ends where a step promises 1e-4 nats; of 1000 seeds the furthest end was 0.013 off
+    np.testing.assert_allclose(np.abs(found.modes), [[4.0, 6.0]] * 4, atol=0.03)
     assert len(np.unique(np.sign(found.modes), axis=0)) == 4
     assert found.search.n_images == 3
 
@@ -154,7 +161,7 @@ def test_few_evaluations_are_kept_to(rng, most):
     def very_many(z):
         return np.tile(z[::-1], (1000, 1))
 
-    found = search(alike, rng, Effort(2, 4000).within(most), images=very_many)
+    found = search(apart, rng, FEW.within(most), images=very_many)
     assert found.search.n_gradients < most + 600
     assert len(found.fits) == 1
 

@@ -24,7 +24,8 @@ def test_ends_of_one_mode_are_one_basin(bimodal, rng):
         starts = np.repeat(bimodal.modes, n, axis=0) + 0.3 * rng.normal(size=(2 * n, 2))
         basins.add(starts, ascend(bimodal, starts, UNIT), UNIT)
     assert [basin.hits for basin in basins.known] == [25, 25]
-    np.testing.assert_allclose([b.end for b in basins.known], bimodal.modes, atol=0.02)
+    # an ascent ends where a step promises 1e-4 nats; of 2000 seeds the furthest end was 0.036 off
+    np.testing.assert_allclose([b.end for b in basins.known], bimodal.modes, atol=0.05)
     assert basins.n_lost == 0
 
 
