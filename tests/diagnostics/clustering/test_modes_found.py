@@ -130,10 +130,13 @@ def test_two_bananas_and_a_mode_aside(rng):
 
 
 def test_chains_that_stay_apart_are_modes(rng):
-    """As NUTS leaves them: chains 0, 1 and the other two never meet."""
+    """As NUTS leaves them: chains 0, 1 and the other two never meet.
+
+    Eight standard deviations apart a draw is beyond the cut for one of 20 seeds; ten, of 300 none.
+    """
     draws = rng.normal(size=(4, 300, 3))
-    draws[0, :, 0] += 8.0
-    draws[1, :, 1] += 8.0
+    draws[0, :, 0] += 10.0
+    draws[1, :, 1] += 10.0
     labels = find_modes(draws)
     assert shares(labels).tolist() == [0.5, 0.25, 0.25]
     assert all(np.ptp(row) == 0 for row in labels)
