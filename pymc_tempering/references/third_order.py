@@ -51,6 +51,8 @@ _TRIMMED = 0.02
 _LEAST_SHARE = 0.8
 _MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5
 _LARGEST = 1e150
+_EXPONENT, _SERIES = 40.0, 1e-3
+_STRONGEST = 0.7 * MOST_SKEW
 
 GAIN = 0.5
 """Of the variance of a fit's log weights, what a better shape has to be below."""
@@ -282,6 +284,7 @@ def _stepped(present: _Map, seen: _Seen, entered: BoolArray) -> _Map:
         )
     first, second, third_index = np.indices((dim,) * 3)
     bends = np.where((third_index <= second) & (second < first), third, 0.0)
+    # a view: of squares it is the half
     twice = np.einsum("ijj->ij", bends)
     twice *= 0.5
     unit = np.exp(present.log_scale)
@@ -316,13 +319,13 @@ def _own_step(r: FloatArray, gradient: FloatArray, k: float) -> tuple[float, flo
     # on the short side all of them grow beyond bounds
     weights = 1.0 / np.hypot(1.0, grown)
     shift, widening, change = np.linalg.lstsq(design * weights[:, None], gradient * weights)[0]
-    skew = float(np.clip(k + np.clip(change, -_MOST_SKEW_STEP, _MOST_SKEW_STEP), -_BOUND, _BOUND))
+    skew = _bounded(k + _bounded(change, _MOST_SKEW_STEP), _STRONGEST)
     return (
-        float(np.clip(shift, -_MOST_SHIFT, _MOST_SHIFT)),
-        float(np.clip(widening, -_MOST_SLOPE, _MOST_SLOPE)),
+        _bounded(shift, _MOST_SHIFT),
+        _bounded(widening, _MOST_SLOPE),
         skew if abs(skew) >= LEAST_SKEW else 0.0,
     )
 
 
-_EXPONENT, _SERIES = 40.0, 1e-3
-_BOUND = 0.7 * MOST_SKEW
+def _bounded(value: float, most: float) -> float:
+    return float(np.clip(value, -most, most))

@@ -197,13 +197,13 @@ class CompoundLadder(Stateful):
         delta, swap_sums, acceptance_sums = np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n)
         positions = np.empty((n_scans if keep_positions else 0, self.path.dim))
         for scan, draw in enumerate(self.path.draws(n_scans, rng)):
-            for level, row in enumerate(self.replica_at.tolist()):
-                acceptance_sums[level] += self._move(level, row, draw, counts[level])
             swap_sums += self._swap_probabilities()
             swap_sweep(
                 self.swap_scheme, self.scan + scan, self.betas, self.delta, self.replica_at, rng
             )
             track_trips(self.replica_at, self.last_end, counts[0])
+            for level, row in enumerate(self.replica_at.tolist()):
+                acceptance_sums[level] += self._move(level, row, draw, counts[level])
             delta[scan] = self.delta[self.replica_at]
             if keep_positions:
                 positions[scan] = self.target_position

@@ -194,7 +194,7 @@ class ExactTarget:
         """Draw `n` exact states of a parallel tempering ensemble, shape ``(n, levels, D)``.
 
         Level k of each state is an independent exact draw of the path at ``betas[k]``: the law
-        that a scan (kernels at all levels, then swaps) must leave invariant.
+        that a scan (swaps, then kernels at all levels) must leave invariant.
         """
         schedule = np.asarray(betas, dtype=np.float64)
         return np.stack([self.draw_path(rng, n, float(b), base) for b in schedule], axis=1)

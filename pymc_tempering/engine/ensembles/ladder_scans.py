@@ -1,4 +1,8 @@
-"""Whole scans of parallel tempering: every replica moves, then neighbours exchange places."""
+"""Whole scans of parallel tempering: neighbours exchange places, then every replica moves.
+
+In this order what is recorded of the reference is a draw of it, whatever it is exchanged for in the
+next scan: controls are sums over these draws.
+"""
 
 from typing import Any, NamedTuple
 
