@@ -257,11 +257,18 @@ class ReferenceChoice(Stateful):
         """Whether fits were bent before any chain."""
         return any(isinstance(shape, BentGaussian) for shape in self.shapes)
 
+    def _bent_among_others(self, mixture: Mixture) -> bool:
+        """Whether shapes bent before any chain are of modes of which the search may lack one.
+
+        Their weights, and what they leave uncovered, are then as those of straight fits.
+        """
+        return self._knows_bends and len(mixture.fits) > 1
+
     def _candidate(self, ladder: Ladder, ended: Round) -> Candidate:
         """Mixture as a round's draws would have it."""
         assert self.first is not None
         in_use, coordinates, positions = ladder.mixture, ended.coordinates, ended.positions
-        if in_use is not None and in_use.is_bent:
+        if in_use is not None and in_use.is_bent and not self._bent_among_others(in_use):
             kept = Candidate(in_use, uncovered_share(in_use, coordinates, positions))
             if self._knows_bends:
                 # from a run of its own, which saw more than a chain that is stuck in a neck
@@ -270,14 +277,25 @@ class ReferenceChoice(Stateful):
             return bent or kept
         if in_use is not None:
             self.first = with_fit_of_strays(self.first, coordinates, positions)
-        n_effective = min(len(positions), _DRAWS_PER_RESTART * ended.n_restarts)
-        mixture = refined_mixture(self.first, ladder.coordinates, positions, n_effective)
-        # one that is fitted to few draws explains them better than any that is not
-        straight = Candidate(mixture, uncovered_share(mixture, coordinates, positions))
+        straight = self._straight(ladder, ended)
+        if in_use is None and straight.uncovered <= MAX_UNCOVERED:
+            # what is left over may be a mode that the search lacks, and draws of the mixture would
+            self.first = with_fit_of_strays(self.first, coordinates, positions)
+            straight = self._straight(ladder, ended)
         if in_use is None and (self.rule == "bent" or straight.uncovered > MAX_UNCOVERED):
-            bent = bent_candidate(mixture, self.shapes, coordinates, positions, ended.n_restarts)
+            bent = bent_candidate(
+                straight.mixture, self.shapes, coordinates, positions, ended.n_restarts
+            )
             return bent or straight
         return straight
+
+    def _straight(self, ladder: Ladder, ended: Round) -> Candidate:
+        """Mixture of the fits as they are, with weights and widths from a round's draws."""
+        assert self.first is not None
+        n_effective = min(len(ended.positions), _DRAWS_PER_RESTART * ended.n_restarts)
+        mixture = refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
+        # one that is fitted to few draws explains them better than any that is not
+        return Candidate(mixture, uncovered_share(mixture, ended.coordinates, ended.positions))
 
     def _promises(self, candidate: Candidate, ended: Round) -> bool:
         """Whether the last trial says that the mixture pays."""
@@ -292,14 +310,16 @@ class ReferenceChoice(Stateful):
     def _keep_or_leave(self, ladder: Ladder, candidate: Candidate, ended: Round) -> bool:
         """Refine the mixture in use, or return to the Gaussian."""
         self.settled = True
-        if not self._disappoints(ended, is_bent=candidate.mixture.is_bent):
+        in_use = candidate.mixture
+        is_bent = in_use.is_bent and not self._bent_among_others(in_use)
+        if not self._disappoints(ended, is_bent=is_bent):
             ladder.change_mixture(candidate.mixture)
             return False
         ladder.change_mixture(None)
         if self.old_betas.size:
             ladder.change_schedule(self.old_betas)
         self.n_returns += 1
-        if candidate.mixture.is_bent and self.n_returns <= _MOST_RETURNS:
+        if is_bent and self.n_returns <= _MOST_RETURNS:
             self.earlier, self.settled = [], False
         else:
             self.first = None
