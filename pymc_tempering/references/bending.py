@@ -43,14 +43,18 @@ ALIKE = 0.005
 """Variance of log weights up to which they have no tail to speak of."""
 
 MOST_FITS = 4
-"""Fits that are looked at, those of most mass."""
+"""Fits that may have a short run, those of most mass."""
+
+MOST_MENDED = 16
+"""Fits that are looked at, and mended by their gradients as long as all of it takes no more than
+half of what the search took."""
 
 NEEDLESS = 7.0
 """nats of mass below a bent shape at which a straight fit goes: fits of pieces of a ridge were kept
 since they are as good as the one that was bent. A thousandth, which what is wide covers."""
 
 _N_CHECKED, _N_TAIL, _LEAST = 400, 1000, 10_000
-_MOST_FAILURES = 2
+_MOST_FAILURES, _MOST_OF_SEARCH = 2, 0.5
 _INSIDE = 0.999
 _MORE = 3.0
 """Nats above the largest log weight of 200 draws: a place with less is no mode of its own."""
@@ -109,13 +113,15 @@ def bend_fits(
     known = _Known(density, rng)
     n_gradients = n_failures = 0
     kind, necks = found.kind, 0.0
-    for i, fit in enumerate(found.fits[:MOST_FITS]):
+    for i, fit in enumerate(found.fits[:MOST_MENDED]):
         if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
             break
-        report("shapes of modes", i, len(found.fits[:MOST_FITS]))
+        if i >= MOST_FITS and n_gradients > _MOST_OF_SEARCH * found.search.n_gradients:
+            break
+        report("shapes of modes", i, len(found.fits[:MOST_MENDED]))
         if known.explains(fit):
             continue
-        run = _shape_of(density, fit, rng, most - n_gradients)
+        run = _shape_of(density, fit, rng, most - n_gradients, may_run=i < MOST_FITS)
         n_gradients += run.n_gradients
         n_failures += run.kind == CURVED
         kind, necks = max(kind, run.kind), max(necks, run.necks)
@@ -133,7 +139,9 @@ def bend_fits(
     return replace(shaped, search=search, kind=kind, unsure=unsure)
 
 
-def _shape_of(density: Density, fit: GaussianBase, rng: np.random.Generator, left: float) -> Run:
+def _shape_of(
+    density: Density, fit: GaussianBase, rng: np.random.Generator, left: float, *, may_run: bool
+) -> Run:
     """Find a better shape for a fit, if it needs one."""
     is_heavy, n_evaluations = falls_like_a_power(density, fit)
     variance = evaluate_elbo(density, fit, rng, _N_CHECKED).variance
@@ -151,7 +159,8 @@ def _shape_of(density: Density, fit: GaussianBase, rng: np.random.Generator, lef
             elbo = evaluate_elbo(density, mended.shape, rng, _N_CHECKED).value
             shape = GaussianBase(mended.shape.mean, mended.shape.scale, elbo)
             return Run(STRAIGHT, shape, n_gradients + _N_CHECKED, 0.0)
-    if density.dim == 1 or (variance <= MAX_VARIANCE and not is_heavy):
+    good = variance <= MAX_VARIANCE and not is_heavy
+    if good or density.dim == 1 or not may_run:
         return Run(STRAIGHT, None, n_gradients, 0.0)
     run = bent_by_run(density, fit, rng, left - n_gradients, is_heavy)
     return run._replace(n_gradients=run.n_gradients + n_gradients)

@@ -82,7 +82,7 @@ def test_a_shape_is_kept_where_its_weights_are_good(variance, k, kept, rng, monk
         bending, "bent_by_run",
         lambda *args: runs.append(args) or bending.Run(STRAIGHT, None, 0, 0.0),
     )  # fmt: skip
-    found = bending._shape_of(target, fit, rng, np.inf)
+    found = bending._shape_of(target, fit, rng, np.inf, may_run=True)
     assert (found.shape is shape) == kept
     assert len(runs) == (not kept)
 
@@ -96,4 +96,16 @@ def test_heavy_tails_are_left_to_draws(rng, monkeypatch):
     monkeypatch.setattr(bending, "third_order_fit", third_order_fit)
     target = testing.heavy_tail()
     fit = GaussianBase(target.mean, np.array([1.0, 2.2]), target.log_z)
-    assert isinstance(bending._shape_of(target, fit, rng, np.inf).shape, BentGaussian)
+    assert isinstance(bending._shape_of(target, fit, rng, np.inf, may_run=True).shape, BentGaussian)
+
+
+def test_the_other_modes_are_mended_and_have_no_runs(no_runs, rng, monkeypatch):
+    """Beyond the fits that may have a run, as long as the search took enough more."""
+    monkeypatch.setattr(bending, "MOST_FITS", 0)
+    shape = bend_fits(REGRESSION, prepared(AT_MAXIMUM), rng).shapes[0]
+    assert isinstance(shape, BentGaussian)
+    target = testing.banana()
+    fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
+    assert bend_fits(target, prepared(fit), rng).shapes == (fit,)
+    monkeypatch.setattr(bending, "_MOST_OF_SEARCH", -1.0)
+    assert bend_fits(REGRESSION, prepared(AT_MAXIMUM), rng).shapes == (AT_MAXIMUM,)
