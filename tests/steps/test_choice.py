@@ -13,6 +13,7 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice
+from pymc_tempering.engine.path.bent import BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -164,6 +165,41 @@ def test_a_short_round_without_arrivals_is_not_blocked(fits, rng):
     positions = TARGET.draw(rng, 210)
     assert some_round(positions, 0).is_blocked
     assert not some_round(positions[:190], 0).is_blocked
+
+
+def with_a_third_mode(fits, rng, n_there):
+    """400 draws, some of them of a mode of which nobody knows."""
+    there = fits[0].draw(rng, n_there) + 30.0 * fits[0].standard_deviation
+    return np.concatenate([TARGET.draw(rng, 400 - n_there), there])
+
+
+@pytest.mark.parametrize(("n_there", "n_fits"), [(10, 2), (32, 3), (80, 2)])
+def test_what_fits_leave_over_has_a_component_from_the_start(n_there, n_fits, fits, rng):
+    """A twentieth or more; where it is beyond a tenth the Gaussian stays."""
+    ladder, _, choice = ladder_and_tuner("measured", fits, rng)
+    ended = some_round(with_a_third_mode(fits, rng, n_there), 60)
+    choice._candidate(ladder, ended)
+    assert len(choice.first.fits) == n_fits
+
+
+def test_bent_shapes_of_several_modes_are_judged_as_fits_are(fits, rng):
+    """Their weights follow the draws, and what they leave over has a component."""
+    root = np.linalg.inv(np.linalg.cholesky(fits[0].covariance))
+    bent = BentGaussian(fits[0].mean, root, Terms(np.array([[1, 0, 0, 0]]), np.array([1e-3])))
+    ladder, _, _ = ladder_and_tuner("measured", fits, rng)
+    choice = ReferenceChoice("measured", fits, shapes=(bent, fits[1]))
+    ladder.change_mixture(choice.first)
+    ended = some_round(with_a_third_mode(fits, rng, 80), 60)
+    found = choice._candidate(ladder, ended)
+    assert isinstance(found.mixture.fits[0], BentGaussian)
+    assert len(found.mixture.fits) == 3
+    shares = choice.first.responsibilities(ended.positions, ended.coordinates).mean(axis=0)[1:3]
+    there = found.mixture.weights[:2] / found.mixture.weights[:2].sum()
+    np.testing.assert_allclose(there, shares / shares.sum(), atol=0.1)
+    # of one mode alone it is as it was bent
+    alone = ReferenceChoice("bent", fits[:1], shapes=(bent,))
+    ladder.change_mixture(alone.first)
+    assert alone._candidate(ladder, ended).mixture is ladder.mixture
 
 
 def test_tuning_may_end_where_fits_clearly_do_not_cover(rng):
