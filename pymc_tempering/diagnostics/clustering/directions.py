@@ -14,6 +14,9 @@ _MAX_POINTS = 1500
 # draws far out say nothing of where the middle falls apart, and would decide every covariance
 _CLIP = 6.0
 
+# share of the largest variance below which a direction's is rounding
+_LEAST_VARIANCE = 1e-10
+
 # draws needed for each dimension of a covariance
 _PER_DIMENSION = 5
 
@@ -47,7 +50,9 @@ def principal_directions(draws: FloatArray) -> FloatArray:
     -------
     ndarray of shape (at most 3, D)
     """
-    _, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
+    values, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
+    # across collinear coordinates draws differ by rounding alone, which has gaps
+    vectors = vectors[:, values > _LEAST_VARIANCE * max(values[-1], 1e-300)]
     return vectors[:, ::-1][:, :_N_DIRECTIONS].T
 
 
@@ -128,5 +133,5 @@ def _whitening(draws: FloatArray) -> FloatArray:
         return np.empty((0, dim))
     values, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
     order = np.argsort(values)[::-1][:most]
-    order = order[values[order] > 1e-10 * max(values[order[0]], 1e-300)]
+    order = order[values[order] > _LEAST_VARIANCE * max(values[order[0]], 1e-300)]
     return (vectors[:, order] / np.sqrt(values[order])).T
