@@ -257,18 +257,11 @@ class ReferenceChoice(Stateful):
         """Whether fits were bent before any chain."""
         return any(isinstance(shape, BentGaussian) for shape in self.shapes)
 
-    def _bent_among_others(self, mixture: Mixture) -> bool:
-        """Whether shapes bent before any chain are of modes of which the search may lack one.
-
-        Their weights, and what they leave uncovered, are then as those of straight fits.
-        """
-        return self._knows_bends and len(mixture.fits) > 1
-
     def _candidate(self, ladder: Ladder, ended: Round) -> Candidate:
         """Mixture as a round's draws would have it."""
         assert self.first is not None
         in_use, coordinates, positions = ladder.mixture, ended.coordinates, ended.positions
-        if in_use is not None and in_use.is_bent and not self._bent_among_others(in_use):
+        if in_use is not None and in_use.is_bent:
             kept = Candidate(in_use, uncovered_share(in_use, coordinates, positions))
             if self._knows_bends:
                 # from a run of its own, which saw more than a chain that is stuck in a neck
@@ -310,16 +303,14 @@ class ReferenceChoice(Stateful):
     def _keep_or_leave(self, ladder: Ladder, candidate: Candidate, ended: Round) -> bool:
         """Refine the mixture in use, or return to the Gaussian."""
         self.settled = True
-        in_use = candidate.mixture
-        is_bent = in_use.is_bent and not self._bent_among_others(in_use)
-        if not self._disappoints(ended, is_bent=is_bent):
+        if not self._disappoints(ended, is_bent=candidate.mixture.is_bent):
             ladder.change_mixture(candidate.mixture)
             return False
         ladder.change_mixture(None)
         if self.old_betas.size:
             ladder.change_schedule(self.old_betas)
         self.n_returns += 1
-        if is_bent and self.n_returns <= _MOST_RETURNS:
+        if candidate.mixture.is_bent and self.n_returns <= _MOST_RETURNS:
             self.earlier, self.settled = [], False
         else:
             self.first = None

@@ -13,7 +13,6 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice
-from pymc_tempering.engine.path.bent import BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -180,26 +179,6 @@ def test_what_fits_leave_over_has_a_component_from_the_start(n_there, n_fits, fi
     ended = some_round(with_a_third_mode(fits, rng, n_there), 60)
     choice._candidate(ladder, ended)
     assert len(choice.first.fits) == n_fits
-
-
-def test_bent_shapes_of_several_modes_are_judged_as_fits_are(fits, rng):
-    """Their weights follow the draws, and what they leave over has a component."""
-    root = np.linalg.inv(np.linalg.cholesky(fits[0].covariance))
-    bent = BentGaussian(fits[0].mean, root, Terms(np.array([[1, 0, 0, 0]]), np.array([1e-3])))
-    ladder, _, _ = ladder_and_tuner("measured", fits, rng)
-    choice = ReferenceChoice("measured", fits, shapes=(bent, fits[1]))
-    ladder.change_mixture(choice.first)
-    ended = some_round(with_a_third_mode(fits, rng, 80), 60)
-    found = choice._candidate(ladder, ended)
-    assert isinstance(found.mixture.fits[0], BentGaussian)
-    assert len(found.mixture.fits) == 3
-    shares = choice.first.responsibilities(ended.positions, ended.coordinates).mean(axis=0)[1:3]
-    there = found.mixture.weights[:2] / found.mixture.weights[:2].sum()
-    np.testing.assert_allclose(there, shares / shares.sum(), atol=0.1)
-    # of one mode alone it is as it was bent
-    alone = ReferenceChoice("bent", fits[:1], shapes=(bent,))
-    ladder.change_mixture(alone.first)
-    assert alone._candidate(ladder, ended).mixture is ladder.mixture
 
 
 def test_tuning_may_end_where_fits_clearly_do_not_cover(rng):
