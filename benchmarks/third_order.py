@@ -25,13 +25,12 @@ from figures import QUIET, rmse, table
 from straight import problem
 
 import pymc_tempering as pm_temper
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import pareto_k, weight_ess
 from pymc_tempering.references import bending
-from pymc_tempering.references.bending import ALIKE, MAX_TAIL_INDEX, MAX_VARIANCE
-from pymc_tempering.references.elbo import delta_at, evaluate_elbo, trimmed_variance
+from pymc_tempering.references.bending import EXACT_ENOUGH, MAX_TAIL_INDEX, MAX_VARIANCE
+from pymc_tempering.references.elbo import evaluate_elbo, log_weights, trimmed_variance
 from pymc_tempering.references.heavy import falls_like_a_power
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.third_order import GAIN, MOST_DIM, third_order_fit
@@ -53,18 +52,9 @@ MODELS = (
 RUNS = ("sites_centred", "sites_non_centred", "weibull_survival", "skewed_gamma", "banana")
 
 
-def weights(density, shape, rng):
-    """Log weights of draws of a shape."""
-    if isinstance(shape, BentGaussian):
-        z = shape.from_base(rng.standard_normal((N_DRAWS, shape.dim)))
-    else:
-        z = shape.draw(rng, N_DRAWS)
-    return delta_at(density, z, shape.log_density(z))
-
-
-def share_effective(log_weights):
+def share_effective(of_shape):
     """Effective draws as a share of all."""
-    finite = np.where(np.isfinite(log_weights), log_weights, -np.inf)
+    finite = np.where(np.isfinite(of_shape), of_shape, -np.inf)
     return weight_ess(finite) / finite.size
 
 
@@ -77,10 +67,10 @@ def one_fit(density, seed):
     fit = found.fits[0]
     before = evaluate_elbo(density, fit, rng).variance
     shaped = third_order_fit(density, fit, rng)
-    straight, bent = (weights(density, shape, rng) for shape in (fit, shaped.shape))
+    straight, bent = (log_weights(density, shape, rng, N_DRAWS) for shape in (fit, shaped.shape))
     good = shaped.variance <= min(MAX_VARIANCE, GAIN * before)
     k = pareto_k(bent)
-    kept = good and (shaped.variance <= ALIKE or k <= MAX_TAIL_INDEX)
+    kept = good and (shaped.variance <= EXACT_ENOUGH or k <= MAX_TAIL_INDEX)
     return (
         trimmed_variance(straight), trimmed_variance(bent), share_effective(straight),
         share_effective(bent), k, kept and not falls_like_a_power(density, fit)[0],

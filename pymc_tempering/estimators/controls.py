@@ -82,8 +82,8 @@ def with_controls(
     -------
     Controlled
         Draws, not scans, since a draw from the reference goes on to act in later scans. What
-        comes in is returned where draws are too few, no control varies, or the influence is not
-        known.
+        comes in is returned where draws are too few, no control varies, the influence is not
+        known, or half of the estimate would go.
 
     Raises
     ------

@@ -125,7 +125,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     if controlled:
-        per_method["mbar with controls"] = float(log_z.mean())
+        per_method["with controls"] = float(log_z.mean())
     return MethodEstimate(log_z, influences, per_method, warnings=warnings, arrays=arrays)
 
 
@@ -166,9 +166,11 @@ def _controlled(
         return with_controls(log_z, influence, excess, n_scans)
     forward = stepping_stone(delta, betas)
     # what controls explain of weights is exact where it comes first
-    return with_controls(
+    better = with_controls(
         float(forward.log_z[-1]), forward.influence, excess, n_scans, (log_z, influence)
     )
+    # without controls it is not the better one
+    return better if better.n_controls else Controlled(log_z, influence, 0)
 
 
 def _covers(delta: FloatArray, log_z: float) -> bool:
@@ -178,8 +180,9 @@ def _covers(delta: FloatArray, log_z: float) -> bool:
     """
     if delta.shape[1] != 2:
         return False
-    weights = np.exp(np.minimum(delta - log_z, MOST_LOG_WEIGHT))
-    return bool(weights.max() < np.exp(MOST_LOG_WEIGHT) and weights[:, 0].var() <= 1.0)
+    if delta.max() - log_z >= MOST_LOG_WEIGHT:
+        return False
+    return bool(np.exp(delta[:, 0] - log_z).var() <= 1.0)
 
 
 def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:

@@ -31,16 +31,13 @@ MAX_VARIANCE = 0.1
 which a mode is not Gaussian enough to start from its fit."""
 
 EXACT_ENOUGH = 0.005
-"""The same, up to which gradients at the fit's draws would not pay: log Z from 2560 draws is off by
-0.0014."""
+"""The same, up to which gradients at the fit's draws would not pay, and weights have no tail to
+speak of: log Z from 2560 draws is off by 0.0014."""
 
 MAX_TAIL_INDEX = 0.5
 """Pareto k of the weights of a shape of third order up to which it is kept. It sees what its own
 draws meet: of a centred hierarchy's neck, or the ends of a ridge, they do not. See "Shapes of third
 order" in benchmarks/README.md."""
-
-ALIKE = 0.005
-"""Variance of log weights up to which they have no tail to speak of."""
 
 MOST_FITS = 4
 """Fits that may have a short run, those of most mass."""
@@ -147,13 +144,14 @@ def _shape_of(
     variance = evaluate_elbo(density, fit, rng, _N_CHECKED).variance
     n_gradients = _N_CHECKED + n_evaluations
     if variance > EXACT_ENOUGH and not is_heavy and density.dim <= MOST_DIM_OF_THIRD_ORDER:
-        mended = third_order_fit(density, fit, rng, left - n_gradients)
+        checks = _N_TAIL + _N_CHECKED
+        mended = third_order_fit(density, fit, rng, left - n_gradients - checks)
         n_gradients += mended.n_gradients
-        small = mended.variance <= min(MAX_VARIANCE, GAIN * variance)
-        if small and mended.variance > ALIKE:
+        kept = mended.variance <= min(MAX_VARIANCE, GAIN * variance)
+        if kept and mended.variance > EXACT_ENOUGH:
             n_gradients += _N_TAIL
-            small = _tail_index(density, mended.shape, rng) <= MAX_TAIL_INDEX
-        if small:
+            kept = pareto_k(log_weights(density, mended.shape, rng, _N_TAIL)) <= MAX_TAIL_INDEX
+        if kept:
             if isinstance(mended.shape, BentGaussian):
                 return Run(BENT, mended.shape, n_gradients, 0.0)
             elbo = evaluate_elbo(density, mended.shape, rng, _N_CHECKED).value
@@ -164,15 +162,6 @@ def _shape_of(
         return Run(STRAIGHT, None, n_gradients, 0.0)
     run = bent_by_run(density, fit, rng, left - n_gradients, is_heavy)
     return run._replace(n_gradients=run.n_gradients + n_gradients)
-
-
-def _tail_index(density: Density, shape: LocalDensity, rng: np.random.Generator) -> float:
-    """Pareto k of the weights of a shape's draws."""
-    if isinstance(shape, BentGaussian):
-        z = shape.from_base(rng.standard_normal((_N_TAIL, shape.dim)))
-    else:
-        z = shape.draw(rng, _N_TAIL)
-    return pareto_k(delta_at(density, z, shape.log_density(z)))
 
 
 class _Known:

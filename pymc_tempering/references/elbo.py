@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
@@ -100,9 +100,11 @@ def evaluate_elbo(
         return Elbo(centre + math.log(mass), math.sqrt(variance), trimmed_variance(delta[finite]))
 
 
-def log_weights(density: Density, shape: BentGaussian, rng: np.random.Generator) -> FloatArray:
-    """Return the log target minus the log density of a shape at its own draws, shape (200,)."""
-    z = shape.from_base(rng.standard_normal((N_WEIGHTS, shape.dim)))
+def log_weights(
+    density: Density, shape: LocalDensity, rng: np.random.Generator, n: int = N_WEIGHTS
+) -> FloatArray:
+    """Return the log target minus the log density of a shape at its own draws, shape (n,)."""
+    z = shape.from_base(rng.standard_normal((n, shape.dim)))
     return delta_at(density, z, shape.log_density(z))
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
@@ -131,7 +130,6 @@ def bent_by_run(
             if rejection < min(lowest, GAIN * straight):
                 n_gradients += N_WEIGHTS
                 # infinite where one draw in fifty has no density
-                assert isinstance(in_use, BentGaussian)
                 if trimmed_variance(log_weights(density, in_use, rng)) <= MAX_BENT_VARIANCE:
                     best, lowest = in_use, rejection
                 else:

@@ -162,17 +162,18 @@ def third_order_fit(
     """
     search = _Rounds(density, rng, most)
     present = _straight(fit, np.arange(fit.dim))
+    entered = np.zeros((fit.dim,) * 3, dtype=bool)
     for n_done in range(_MOST_ROUNDS):
         seen = search.look(present)
         if seen is None or search.is_over:
             break
         if n_done < _STRAIGHT_ROUNDS:
-            present = _stepped(present, seen, np.zeros_like(seen.third, dtype=bool))
+            present = _stepped(present, seen, entered)
         if n_done == _STRAIGHT_ROUNDS - 1:
             present = _straight(present.gaussian(), _drivers_first(seen.third))
         elif n_done >= _STRAIGHT_ROUNDS:
-            search.entered |= np.abs(seen.third) > _SIGMAS * seen.error
-            present = _stepped(present, seen, search.entered)
+            entered |= np.abs(seen.third) > _SIGMAS * seen.error
+            present = _stepped(present, seen, entered)
     if search.best is None:
         return ThirdOrder(fit, search.lowest, search.n_gradients)
     best = search.best
@@ -204,7 +205,6 @@ class _Rounds:
         self.n_gradients, self._n_rounds, self._in_vain = 0, 0, 0
         self.best: _Map | None = None
         self.lowest = self._first = np.inf
-        self.entered: BoolArray = np.zeros((density.dim,) * 3, dtype=bool)
 
     @property
     def is_over(self) -> bool:

@@ -77,7 +77,8 @@ def test_a_shape_is_kept_where_its_weights_are_good(variance, k, kept, rng, monk
     shape = bend_fits(REGRESSION, prepared(AT_MAXIMUM), rng).shapes[0]
     runs = []
     monkeypatch.setattr(bending, "third_order_fit", lambda *args: ThirdOrder(shape, variance, 500))
-    monkeypatch.setattr(bending, "_tail_index", lambda *args: k)
+    monkeypatch.setattr(bending, "log_weights", lambda *args: None)
+    monkeypatch.setattr(bending, "pareto_k", lambda weights: k)
     monkeypatch.setattr(
         bending, "bent_by_run",
         lambda *args: runs.append(args) or bending.Run(STRAIGHT, None, 0, 0.0),

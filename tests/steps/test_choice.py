@@ -329,7 +329,7 @@ def test_log_z_and_masses_of_a_default_run(step, model, seed):
     # responsibilities vary less than the numbers of draws, of which they are the expectations
     of_numbers = np.sqrt(0.15 * 0.85 * run.mean())
     assert 0.4 * of_numbers < excess[..., 0].std() < 1.1 * of_numbers
-    assert estimate.per_method["mbar with controls"] == estimate.log_z
+    assert estimate.per_method["with controls"] == estimate.log_z
     x = idata.posterior["x"].values[..., 0]
     exact = TARGET.draw(np.random.default_rng(1), 100_000)[:, 0]
     middle = np.median(exact)
