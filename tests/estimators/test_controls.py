@@ -103,6 +103,12 @@ def test_draws_of_unequal_length(rng):
     assert better.influence.size == N_DRAWS - 10
 
 
+def most_explained(rng):
+    """Influence of scans on which controls have a mean far from zero, and these."""
+    of_scans = 0.6 + rng.normal(size=(N_DRAWS, 4))
+    return (of_scans - of_scans.mean()).ravel(), of_scans.sum(axis=1)[:, None]
+
+
 def test_it_stays_as_it_is_where_nothing_can_be_said(rng):
     log_z, influence, controls, counts = run(rng)
     few = slice(0, 40)
@@ -112,6 +118,7 @@ def test_it_stays_as_it_is_where_nothing_can_be_said(rng):
         "no controls": (log_z, influence, np.zeros((N_DRAWS, 16)), counts),
         "levels apart": (log_z, np.full_like(influence, np.nan), controls, counts),
         "infinite": (np.inf, influence, controls, counts),
+        "half of it would go": (log_z, *most_explained(rng), counts),
     }
     for name, case in cases.items():
         same = with_controls(*case)
