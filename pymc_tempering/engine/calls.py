@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numba.extending import intrinsic
 
-from pymc_tempering.engine.path.mixture import no_components
+from pymc_tempering.engine.path.components import no_components
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import N_WORK, Replicas
 from pymc_tempering.private.of_numba import address_of_compiled

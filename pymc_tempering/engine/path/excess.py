@@ -8,7 +8,7 @@ happened to be of the defensive component, or of one mode.
 
 import numpy as np
 
-from pymc_tempering.engine.path.mixture import (
+from pymc_tempering.engine.path.components import (
     NEGLIGIBLE,
     Components,
     log_component,

@@ -7,29 +7,27 @@ Its log density in the coordinates of a path is
 with a multivariate t that has the scales of the coordinates' Gaussian. The mixture has each mode's
 own shape where one is known, bent where no Gaussian fits it. It covers, if thinly, what lies many
 standard deviations outside of all of them: tails that no Gaussian has, and a wide mode around a
-narrow one. Kernels are given arrays: none is compiled again for other fits, weights or models.
+narrow one. Compiled code sees it as the arrays of :mod:`.components`.
 """
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from pymc_tempering.engine.path.bent import NO_TERMS, BentGaussian, log_bent
+from pymc_tempering.engine.path.bent import NO_TERMS, BentGaussian
+from pymc_tempering.engine.path.components import Components, is_diagonal
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
-from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "NEGLIGIBLE", "Components", "LocalDensity",
-           "Mixture", "log_component", "log_defensive", "log_mixture", "no_components",
-           "widest"]  # fmt: skip
+__all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "LocalDensity", "Mixture"]
 
 type LocalDensity = GaussianBase | BentGaussian
 """What a mixture knows of a mode."""
@@ -40,143 +38,6 @@ DEFENSIVE_SHARE = 0.15
 DEFENSIVE_DOF = 1.0
 """Its degrees of freedom: with these, one draw in ten is beyond eight standard deviations, whatever
 the dimension. See "What bounds the mixture" in benchmarks/README.md."""
-
-NEGLIGIBLE = 37.0
-"""Nats below the others at which a component changes no digit of their sum."""
-
-
-class Components(NamedTuple):
-    """A mixture as compiled code sees it, in the coordinates of a path.
-
-    Attributes
-    ----------
-    log_scales : ndarray of shape (K + 1,)
-        Log densities of the weighted components at their means: the defensive one, then the others.
-    means : ndarray of shape (K, D)
-    roots : ndarray of shape (K, D, D)
-        To coordinates in which a component is N(0, I), or bent. Lower triangular for those that
-        are not: inverses of the Cholesky factors of the covariances.
-    begins : ndarray of int, shape (K, D)
-        Column of the first entry of each row of the roots that is not zero, at most the diagonal.
-    what : ndarray of int, shape (T, 4)
-    coefficients : ndarray of shape (T,)
-        See :class:`pymc_tempering.engine.path.bent.Terms`; of all components, one after the other.
-    ends : ndarray of int, shape (K + 1,)
-        Where the terms of the components begin and end.
-    dof : float
-        Degrees of freedom of the defensive component.
-    """
-
-    log_scales: FloatArray
-    means: FloatArray
-    roots: FloatArray
-    begins: IntArray
-    what: IntArray
-    coefficients: FloatArray
-    ends: IntArray
-    dof: float
-
-
-def no_components(dim: int) -> Components:
-    """Of a path whose reference is no mixture."""
-    return Components(
-        np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), np.empty((0, dim), np.int64),
-        *NO_TERMS, np.zeros(1, np.int64), np.inf,
-    )  # fmt: skip
-
-
-def widest(components: Components) -> float:
-    """Largest standard deviation of a local fit in the coordinates, at most 1."""
-    least = [
-        np.abs(np.diagonal(root)).min()
-        if _is_diagonal(root)
-        else np.linalg.svd(root, compute_uv=False)[-1]
-        for root in components.roots
-    ]
-    return float(min(1.0, 1.0 / min(least)))
-
-
-@compiled(borrows=True, inside=True)
-def log_defensive(components: Components, square: float, dim: int) -> float:
-    """Log density of the weighted defensive component, by the squared distance from the origin."""
-    tail = 0.5 * (components.dof + dim)
-    return components.log_scales[0] - tail * np.log1p(square / components.dof)
-
-
-@compiled
-def log_component(
-    components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray, floor: float
-) -> float:
-    """Log density of one weighted component, and the gradient `pull` in its own coordinates.
-
-    Or ``-inf`` below `floor`; `x` is overwritten.
-    """
-    log_density = components.log_scales[k + 1]
-    first, last = components.ends[k], components.ends[k + 1]
-    if first < last:
-        for i in range(u.shape[0]):
-            x[i] = 0.0
-            for j in range(u.shape[0]):
-                x[i] += components.roots[k, i, j] * (u[j] - components.means[k, j])
-        log_density += log_bent(components.what, components.coefficients, first, last, x, pull)
-        return log_density if log_density >= floor else -np.inf
-    for i in range(u.shape[0]):
-        total = 0.0
-        for j in range(components.begins[k, i], i + 1):
-            total += components.roots[k, i, j] * (u[j] - components.means[k, j])
-        pull[i] = -total
-        log_density -= 0.5 * total * total
-        if log_density < floor:
-            return -np.inf
-    return log_density
-
-
-@compiled
-def log_mixture(
-    components: Components, u: FloatArray, residual: FloatArray, work: FloatArray
-) -> float:
-    """Log density at ``u`` of shape (D,) in nats, and the part of its gradient that is not ``-u``.
-
-    Parameters
-    ----------
-    components : Components
-        With a defensive one, a t around the origin.
-    u : ndarray of shape (D,)
-    residual : ndarray of shape (D,)
-        Overwritten with the gradient plus ``u``.
-    work : ndarray of shape (2, D) or more rows
-        Scratch space.
-    """
-    dim = u.shape[0]
-    square = 0.0
-    for i in range(dim):
-        square += u[i] * u[i]
-    top = log_defensive(components, square, dim)
-    for i in range(dim):
-        residual[i] = (1.0 - (components.dof + dim) / (components.dof + square)) * u[i]
-    total = 1.0
-    x, pull = work[0], work[1]
-    for k in range(components.means.shape[0]):
-        log_density = log_component(components, k, u, x, pull, top - NEGLIGIBLE)
-        if log_density == -np.inf:
-            continue
-        if log_density > top:
-            shrink = np.exp(top - log_density)
-            total *= shrink
-            for i in range(dim):
-                residual[i] *= shrink
-            top = log_density
-        weight = np.exp(log_density - top)
-        total += weight
-        bent = components.ends[k] < components.ends[k + 1]
-        for i in range(dim):
-            residual[i] += weight * u[i]
-            force = weight * pull[i]
-            for j in range(components.begins[k, i], dim if bent else i + 1):
-                residual[j] += components.roots[k, i, j] * force
-    for i in range(dim):
-        residual[i] /= total
-    return top + np.log(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,15 +188,11 @@ class Mixture:
         return z, component
 
 
-def _is_diagonal(matrix: FloatArray) -> bool:
-    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
-
-
 def _root_in(fit: LocalDensity, matrix: FloatArray) -> FloatArray:
     """Return a fit's root in the coordinates of a matrix."""
     if isinstance(fit, BentGaussian):
         return fit.root @ matrix
-    if fit.is_diagonal and _is_diagonal(matrix):
+    if fit.is_diagonal and is_diagonal(matrix):
         return np.asarray(matrix / fit.scale[:, None])
     if fit.is_diagonal:
         return _lower_root(matrix / fit.scale[:, None])

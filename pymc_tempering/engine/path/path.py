@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_tempering.engine.path.components import Components, log_mixture
 from pymc_tempering.engine.path.density import call_density, pull_back, to_z
-from pymc_tempering.engine.path.mixture import Components, log_mixture
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray

@@ -6,9 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
+from pymc_tempering.engine.path.components import no_components, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.mixture import Mixture, no_components, widest
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE, Path
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.types import BoolArray, FloatArray, IntArray

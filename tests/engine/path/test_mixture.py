@@ -15,9 +15,10 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.bent import MEAN, BentGaussian, Terms
+from pymc_tempering.engine.path.components import log_mixture, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.engine.path.mixture import Mixture, log_mixture, widest
+from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -98,6 +99,36 @@ def test_density_in_low_rank_coordinates(rng):
     replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
     expected = target.log_density(z) - mixture.log_density(z, coordinates)
     np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_density_and_gradient_in_many_dimensions(rng):
+    """40 of them, where vector instructions take over: dense, banded and bent components."""
+    dim = 40
+    dense, banded = (np.tril(0.2 * rng.normal(size=(dim, dim)), -1) for _ in range(2))
+    banded[np.abs(np.subtract.outer(range(dim), range(dim))) > 2] = 0.0
+    # a banded root, whose rows begin beyond the first column
+    fits = (
+        GaussianBase(rng.normal(size=dim), dense + np.diag(rng.uniform(0.5, 1.5, dim))),
+        GaussianBase(np.zeros(dim), np.linalg.inv(banded + np.eye(dim))),
+        BentGaussian(
+            np.full(dim, 0.3), rng.normal(size=(dim, dim)) / 4.0 + np.eye(dim),
+            Terms(np.array([[7, MEAN, 2, 5], [39, 1, 7, -1]]), np.array([0.4, -0.2])),
+        ),
+    )  # fmt: skip
+    coordinates = Coordinates.of(GaussianBase(np.full(dim, 0.1), np.linspace(0.5, 2.0, dim)))
+    mixture = Mixture(fits, np.array([0.5, 0.2, 0.3]))
+    begins = mixture.in_coordinates(coordinates).begins
+    assert begins[0].max() == 0 < begins[1].max()
+    target = testing.scaled_normal(dim=dim, sd=0.7)
+    z, component = mixture.draw(40, coordinates, rng)
+    assert set(component) == {0, 1, 2, 3}
+    near = component > 0  # far out, where the wide component is, differences are not as exact
+    replicas = new_replicas(
+        TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z[near])
+    )
+    expected = target.log_density(z[near]) - mixture.log_density(z[near], coordinates)
+    np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
+    check_gradient(replicas, mixture, coordinates)
 
 
 def test_rows_of_roots_begin_where_they_are_not_zero(rng):

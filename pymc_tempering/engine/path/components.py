@@ -1,0 +1,219 @@
+"""A mixture as compiled code sees it: arrays of its components, and its density and gradient.
+
+Kernels are given arrays: none is compiled again for other fits, weights or models.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.bent import NO_TERMS, log_bent
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["NEGLIGIBLE", "Components", "is_diagonal", "log_component", "log_defensive",
+           "log_mixture", "no_components", "widest"]  # fmt: skip
+
+_MANY = 32
+"""Coordinates from which vector instructions gain more than they cost to begin with."""
+
+NEGLIGIBLE = 37.0
+"""Nats below the others at which a component changes no digit of their sum."""
+
+
+class Components(NamedTuple):
+    """A mixture as compiled code sees it, in the coordinates of a path.
+
+    Attributes
+    ----------
+    log_scales : ndarray of shape (K + 1,)
+        Log densities of the weighted components at their means: the defensive one, then the others.
+    means : ndarray of shape (K, D)
+    roots : ndarray of shape (K, D, D)
+        To coordinates in which a component is N(0, I), or bent. Lower triangular for those that
+        are not: inverses of the Cholesky factors of the covariances.
+    begins : ndarray of int, shape (K, D)
+        Column of the first entry of each row of the roots that is not zero, at most the diagonal.
+    what : ndarray of int, shape (T, 4)
+    coefficients : ndarray of shape (T,)
+        See :class:`pymc_tempering.engine.path.bent.Terms`; of all components, one after the other.
+    ends : ndarray of int, shape (K + 1,)
+        Where the terms of the components begin and end.
+    dof : float
+        Degrees of freedom of the defensive component.
+    """
+
+    log_scales: FloatArray
+    means: FloatArray
+    roots: FloatArray
+    begins: IntArray
+    what: IntArray
+    coefficients: FloatArray
+    ends: IntArray
+    dof: float
+
+
+def no_components(dim: int) -> Components:
+    """Of a path whose reference is no mixture."""
+    return Components(
+        np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), np.empty((0, dim), np.int64),
+        *NO_TERMS, np.zeros(1, np.int64), np.inf,
+    )  # fmt: skip
+
+
+def widest(components: Components) -> float:
+    """Largest standard deviation of a local fit in the coordinates, at most 1."""
+    least = [
+        np.abs(np.diagonal(root)).min()
+        if is_diagonal(root)
+        else np.linalg.svd(root, compute_uv=False)[-1]
+        for root in components.roots
+    ]
+    return float(min(1.0, 1.0 / min(least)))
+
+
+def is_diagonal(matrix: FloatArray) -> bool:
+    """Tell whether a matrix has nothing beside its diagonal."""
+    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
+
+
+@compiled(borrows=True, inside=True)
+def log_defensive(components: Components, square: float, dim: int) -> float:
+    """Log density of the weighted defensive component, by the squared distance from the origin."""
+    tail = 0.5 * (components.dof + dim)
+    return components.log_scales[0] - tail * np.log1p(square / components.dof)
+
+
+# sums in any order, as in :mod:`.density`: in order each addition waits for the one before; and by
+# indices without a sign, since where one may be negative the compiler uses no vector instructions
+@compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
+def _log_of_many(
+    components: Components, k: int, u: FloatArray, pull: FloatArray, floor: float
+) -> float:
+    log_density = components.log_scales[k + 1]
+    for i in range(u.shape[0]):
+        total = 0.0
+        for j in range(np.uint64(components.begins[k, i]), np.uint64(i + 1)):
+            total += components.roots[k, i, j] * (u[j] - components.means[k, j])
+        pull[i] = -total
+        log_density -= 0.5 * total * total
+        if log_density < floor:
+            return -np.inf
+    return log_density
+
+
+@compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
+def _log_of_bent(
+    components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray
+) -> float:
+    dim = u.shape[0]
+    for i in range(dim):
+        pull[i] = u[i] - components.means[k, i]
+    for i in range(dim):
+        total = 0.0
+        for j in range(dim):
+            total += components.roots[k, i, j] * pull[j]
+        x[i] = total
+    first, last = components.ends[k], components.ends[k + 1]
+    of_terms = log_bent(components.what, components.coefficients, first, last, x, pull)
+    return components.log_scales[k + 1] + of_terms
+
+
+@compiled(borrows=True, inside=True)
+def _add_pull(
+    components: Components, k: int, weight: float, pull: FloatArray, residual: FloatArray
+) -> None:
+    dim = pull.shape[0]
+    bent = components.ends[k] < components.ends[k + 1]
+    for i in range(dim):
+        force = weight * pull[i]
+        end = np.uint64(dim if bent else i + 1)
+        for j in range(np.uint64(components.begins[k, i]), end):
+            residual[j] += components.roots[k, i, j] * force
+
+
+@compiled(borrows=True, inside=True)
+def _log_of_few(
+    components: Components, k: int, u: FloatArray, pull: FloatArray, floor: float
+) -> float:
+    log_density = components.log_scales[k + 1]
+    for i in range(u.shape[0]):
+        total = 0.0
+        for j in range(components.begins[k, i], i + 1):
+            total += components.roots[k, i, j] * (u[j] - components.means[k, j])
+        pull[i] = -total
+        log_density -= 0.5 * total * total
+        if log_density < floor:
+            return -np.inf
+    return log_density
+
+
+@compiled
+def log_component(
+    components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray, floor: float
+) -> float:
+    """Log density of one weighted component, and the gradient `pull` in its own coordinates.
+
+    Or ``-inf`` below `floor`; `x` is overwritten.
+    """
+    if components.ends[k] < components.ends[k + 1]:
+        of_bent = _log_of_bent(components, k, u, x, pull)
+        return of_bent if of_bent >= floor else -np.inf
+    if u.shape[0] >= _MANY:
+        return _log_of_many(components, k, u, pull, floor)
+    return _log_of_few(components, k, u, pull, floor)
+
+
+@compiled
+def log_mixture(
+    components: Components, u: FloatArray, residual: FloatArray, work: FloatArray
+) -> float:
+    """Log density at ``u`` of shape (D,) in nats, and the part of its gradient that is not ``-u``.
+
+    Parameters
+    ----------
+    components : Components
+        With a defensive one, a t around the origin.
+    u : ndarray of shape (D,)
+    residual : ndarray of shape (D,)
+        Overwritten with the gradient plus ``u``.
+    work : ndarray of shape (2, D) or more rows
+        Scratch space.
+    """
+    dim = u.shape[0]
+    square = 0.0
+    for i in range(dim):
+        square += u[i] * u[i]
+    top = log_defensive(components, square, dim)
+    for i in range(dim):
+        residual[i] = (1.0 - (components.dof + dim) / (components.dof + square)) * u[i]
+    total = 1.0
+    x, pull = work[0], work[1]
+    for k in range(components.means.shape[0]):
+        bent = components.ends[k] < components.ends[k + 1]
+        if bent or dim >= _MANY:
+            log_density = log_component(components, k, u, x, pull, top - NEGLIGIBLE)
+        else:
+            log_density = _log_of_few(components, k, u, pull, top - NEGLIGIBLE)
+        if log_density == -np.inf:
+            continue
+        if log_density > top:
+            shrink = np.exp(top - log_density)
+            total *= shrink
+            for i in range(dim):
+                residual[i] *= shrink
+            top = log_density
+        weight = np.exp(log_density - top)
+        total += weight
+        for i in range(dim):
+            residual[i] += weight * u[i]
+        if bent or dim >= _MANY:
+            _add_pull(components, k, weight, pull, residual)
+            continue
+        for i in range(dim):
+            force = weight * pull[i]
+            for j in range(components.begins[k, i], i + 1):
+                residual[j] += components.roots[k, i, j] * force
+    for i in range(dim):
+        residual[i] /= total
+    return top + np.log(total)
