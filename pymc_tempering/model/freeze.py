@@ -170,8 +170,9 @@ def check_finite(
     points: PointMap,
     model: pm.Model,
     starts: FloatArray,
-) -> None:
-    """Refuse a model whose log density is finite at none of several starting points.
+    more: Callable[[], FloatArray] | None = None,
+) -> FloatArray:
+    """Find where a log density is finite, or refuse the model.
 
     Parameters
     ----------
@@ -179,16 +180,33 @@ def check_finite(
     points : PointMap
     model : pymc.Model
     starts : ndarray of shape (n, D)
+        The initial point, then others around it.
+    more : callable, optional
+        Gives further places, shape (m, D), where it is finite at none of these: draws of the prior.
+
+    Returns
+    -------
+    ndarray of shape (D,)
+        The first of them.
 
     Raises
     ------
     ModelError
-        Names the terms that are not finite at the initial point.
+        If there is none. Names the terms that are not finite at the initial point.
     """
-    for z in starts:
+
+    def is_finite(z: FloatArray) -> bool:
         value, grad = value_and_grad(z)
-        if np.isfinite(value) and np.isfinite(grad).all():
-            return
+        return bool(np.isfinite(value) and np.isfinite(grad).all())
+
+    further = np.empty((0, points.dim))
+    place = next(filter(is_finite, starts), None)
+    if place is None and more is not None:
+        further = more()
+        place = next(filter(is_finite, further), None)
+    if place is not None:
+        return place
+    drawn = f" nor at {len(further)} draws from the prior" if len(further) else ""
     terms = {
         name: float(value)
         for name, value in model.point_logps(points.initial).items()
@@ -196,7 +214,7 @@ def check_finite(
     }
     raise ModelError(
         f"The log density is not finite at the model's initial point nor at {len(starts) - 1} "
-        "points around it. Terms that are not finite at the initial point: "
+        f"points around it{drawn}. Terms that are not finite at the initial point: "
         f"{terms or 'the gradient'}. Check the observed values against their distributions, or "
         "set `initval=`."
     )

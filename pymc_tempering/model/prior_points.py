@@ -1,18 +1,21 @@
 """Draws from the prior as flat unconstrained vectors, where to look for modes."""
 
 import logging
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import FloatArray
+
+if TYPE_CHECKING:
+    from pymc_tempering.model.compile import CompiledDensity
 
 __all__ = ["prior_points"]
 
 _log = logging.getLogger(__name__)
 
 
-def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> FloatArray:
+def prior_points(density: "CompiledDensity", rng: np.random.Generator, n: int) -> FloatArray:
     """Draw starting points from the prior.
 
     Jitter around one point does not know how far the modes of a model may lie apart; its prior

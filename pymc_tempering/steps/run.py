@@ -259,6 +259,10 @@ def run_chains(
         kwargs["trace"] = reused_trace(
             model, step.density.points.initial, step.method if trims else None
         )
+    points, start = step.density.points, step.density.start
+    if kwargs.get("initvals") is None and not np.array_equal(start, points.ravel(points.initial)):
+        # the model's own has no density, and PyMC would refuse it
+        kwargs["initvals"] = points.unravel(start)
     try:
         idata = pm.sample(
             draws,

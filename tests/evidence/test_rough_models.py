@@ -52,3 +52,16 @@ def test_log_z(model, method, options, seed):
     # a slice uses no gradient, so that none counts as bad
     n_bad = int(estimate.idata.sample_stats["n_bad_gradients"].sum())
     assert (n_bad == 0) if options.get("explorer") == "slice" else (n_bad > 0)
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_log_z_of_a_model_that_is_impossible_at_its_initial_point(seed):
+    """Observed beyond the top that the prior's middle has; false alarms as above."""
+    with pm.Model() as model:
+        pm.Uniform("y", 0.0, pm.Uniform("top", 0.0, 10.0), observed=9.0)
+    run = pm_temper.sample(model, random_seed=seed, **OPTIONS)
+    assert run["posterior"]["top"].min() > 9.0
+    estimate = pm_temper.estimate_logz(run)
+    exact = np.log(0.1 * np.log(10.0 / 9.0))
+    assert abs(estimate.log_z - exact) < 4.5 * estimate.se + 0.02

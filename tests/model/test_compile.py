@@ -288,3 +288,32 @@ def test_first_and_later_processes_agree_to_the_last_bit(tmp_path):
     ]  # fmt: skip
     assert len(digests[0]) > 30
     assert digests[0] == digests[1]
+
+
+def impossible_at_first(**kwargs):
+    """The initial point of `top` is 5, and what was observed lies beyond."""
+    with pm.Model() as model:
+        top = pm.Uniform("top", 0.0, 10.0, **kwargs)
+        pm.Uniform("y", 0.0, top, observed=9.0)
+    return model
+
+
+def test_starts_from_a_draw_of_the_prior_where_the_initial_point_has_no_density():
+    density = compile_density(impossible_at_first())
+    top = 10.0 / (1.0 + np.exp(-density.start[0]))
+    assert 9.0 < top < 10.0
+    assert np.isfinite(density.value_and_grad(density.start)[0])
+    again = compile_density(impossible_at_first())
+    assert np.array_equal(again.start, density.start)
+
+
+def test_a_chosen_start_is_not_passed_over():
+    with pytest.raises(ModelError, match=r"nor at 7 points around it\. Terms .*'y': -inf"):
+        compile_density(impossible_at_first(initval=5.0))
+
+
+def test_refuses_where_no_draw_of_the_prior_has_density_either():
+    with pm.Model() as model:
+        pm.Uniform("y", 0.0, pm.Uniform("top", 0.0, 8.0), observed=9.0)
+    with pytest.raises(ModelError, match=r"7 points around it nor at 512 draws from the prior"):
+        compile_density(model)
