@@ -10,6 +10,7 @@ from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.model.freeze import shared_values
+from pymc_tempering.model.jumps import MOST_DIM, staircase_names
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import rewrite_before_gradient
 
@@ -26,7 +27,7 @@ class DensityGraph(NamedTuple):
     log_density, gradient : pytensor variables
         In nats; of the shape of ``z``.
     no_gradient : str
-        Why the gradient is zeros, where there is none.
+        Why the gradient is zeros, where there is none that helps.
     """
 
     z: Any
@@ -54,6 +55,9 @@ def density_graph(
     term = graph_replace(term, given | dict(data or {}))
     [log_density], z = points.join(term, [], frozen.value_vars)
     log_density = rewrite_before_gradient(log_density).astype("float64")
+    if points.dim <= MOST_DIM and (names := staircase_names(frozen)):
+        reason = f"everything depends on {', '.join(names)} through comparisons alone"
+        return DensityGraph(z, log_density, pt.zeros_like(z), reason)
     return DensityGraph(z, log_density, *_gradient(log_density, z))
 
 
