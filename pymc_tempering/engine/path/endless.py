@@ -23,11 +23,16 @@ MIN_WAY = 5.0
 """Standard deviations, beyond which the end of an ascent is no mode that is known."""
 
 BEYOND = 10.0
-"""Standard deviations: the mass is looked at where it would be nothing, and two and three times as
+"""Standard deviations: the mass is looked at where it would be nothing, and up to four times as
 far."""
 
+_WAYS = (1, 2, 3, 4)
+"""Times as far, at which each mass has to be larger than the one before. Ascents that are not at
+their ends, or lead beside the way, make the first three rise as well; much farther out true rises
+may end where numbers do."""
+
 MAX_DIM = 100
-"""Widths cost 28 densities for each direction, three times at three points."""
+"""Widths cost 28 densities for each direction, three times at four points."""
 
 # in the units of the path; each halving of the first gap is worth a bit
 _LOG_WIDTHS = (-200.0, 7.0)
@@ -81,7 +86,7 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
     step = np.sign(way[far]) * BEYOND * base.standard_deviation[far]
     masses: list[float] = []
     n_gradients = 0
-    for n in (1, 2, 3):
+    for n in _WAYS:
         at = end.copy()
         at[far] = base.mean[far] + n * step
         mass, n_more = _log_mass(density, at, base.standard_deviation, far)
@@ -102,7 +107,7 @@ def first_rise(
     rise, n_gradients = NO_RISE, 0
     of_mass = _N_MOVES * (MAX_EVALUATIONS + 2 * _HALVINGS * (base.dim - 1))
     for end in ends:
-        if n_gradients + 3 * of_mass > most:
+        if n_gradients + len(_WAYS) * of_mass > most:
             break
         rise = rise_beyond(density, base, end)
         n_gradients += rise.n_gradients
