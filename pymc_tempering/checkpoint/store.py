@@ -30,7 +30,7 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
 
-FORMAT = 5
+FORMAT = 6
 _ABOUT = "run.json"
 _FITS = "fits.npz"
 _LOCK = "lock"

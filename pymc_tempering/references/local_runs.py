@@ -19,8 +19,15 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.elbo import N_WEIGHTS, log_weights, trimmed_variance
 from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.mixture import barrier_of_rejection
 from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
-from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT
+from pymc_tempering.references.prepared import (
+    BENT,
+    BENT_ROUGHLY,
+    CURVED,
+    NEARLY_STRAIGHT,
+    STRAIGHT,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_GRADIENTS", "Run", "bent_by_run"]
@@ -60,6 +67,16 @@ BUDGETS = (
 """Gradients by the rejection rate of the fit as it is, up to this one. Where swaps succeed without
 a bend, it shows soon whether one helps; twice as many while it does. The first is for two or three
 rounds, which say how many succeed."""
+
+MORE_DRAWS = 1.25
+"""Times as many independent draws, with which a fit is bent again."""
+
+ENOUGH_DRAWS = 400
+"""Independent draws from which more of them say nothing new: what they do not straighten stays."""
+
+ROUGH = 0.8
+"""Of the Gaussian's barrier, that of a bent fit up to which a few levels from it are better than
+more of them from the Gaussian, where swaps without a level in between hardly succeed."""
 
 _HELPS, _MOST_UNEVEN = 0.9, 3
 _BETAS = np.array([0.0, 1.0])
@@ -112,7 +129,7 @@ def bent_by_run(
     best, lowest, lowest_seen = None, GOOD_ENOUGH, 1.0
     earlier: list[FloatArray] = []
     straight, n_uneven, n_gradients = 1.0, 0, 0
-    necks, wanted = 0.0, N_PLACES
+    necks, wanted, n_fitted = 0.0, N_PLACES, 0.0
     for n_scans in _ROUNDS:
         dear = n_gradients + n_scans * most_of_scan > left
         in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
@@ -134,7 +151,8 @@ def bent_by_run(
                     best, lowest = in_use, rejection
                 else:
                     n_uneven += 1
-            if lowest <= VERY_GOOD or (best is None and n_uneven == _MOST_UNEVEN):
+            in_vain = n_uneven == _MOST_UNEVEN or n_fitted > ENOUGH_DRAWS
+            if lowest <= VERY_GOOD or (best is None and in_vain):
                 break
         earlier.append(record.target_positions)
         positions = _later_half(earlier)
@@ -146,12 +164,33 @@ def bent_by_run(
                 ladder.settings = Gist()
                 ladder.restart_adaptation()
         n = max(n_independent(positions), len(positions) / DRAWS_PER_INDEPENDENT)
-        bent = bent_fit(positions, n)
+        bent, n_fitted = (
+            (bent_fit(positions, n), n) if n >= MORE_DRAWS * n_fitted else (None, n_fitted)
+        )
         if bent is not None:
             ladder.change_mixture(Mixture((bent,), np.ones(1)))
-    kind = CURVED if straight > STRAIGHT_ENOUGH else NEARLY_STRAIGHT
-    kind = STRAIGHT if straight <= GOOD_AS_IT_IS else kind
-    return Run(BENT if best is not None else kind, best, n_gradients + ladder.n_beside, necks)
+    known = n_fitted > ENOUGH_DRAWS and not is_heavy and not n_uneven
+    last = ladder.mixture.fits[0] if known and ladder.mixture is not None else None
+    kind, shape = _verdict(best, last, straight, lowest_seen)
+    return Run(kind, shape, n_gradients + ladder.n_beside, necks)
+
+
+def _verdict(
+    best: LocalDensity | None, last: LocalDensity | None, straight: float, lowest: float
+) -> tuple[int, LocalDensity | None]:
+    """How well fits do, and the bent one to start from: a good one, or else the last one.
+
+    By the rejection rates of the fit as it is and of the best bent one. The last one is None where
+    few draws made it, which leaves out what they had not met, or tails are heavy.
+    """
+    if best is not None:
+        return BENT, best
+    if straight <= STRAIGHT_ENOUGH:
+        return (STRAIGHT if straight <= GOOD_AS_IT_IS else NEARLY_STRAIGHT), None
+    helps = lowest < 1.0 and (
+        barrier_of_rejection(lowest) <= ROUGH * barrier_of_rejection(straight)
+    )
+    return (BENT_ROUGHLY, last) if last is not None and helps else (CURVED, None)
 
 
 def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import erfinv, softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -15,6 +15,7 @@ from pymc_tempering.references.independent import n_independent
 from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "barrier_of_rejection",
     "bent_mixture",
     "first_mixture",
     "refined_mixture",
@@ -195,3 +196,17 @@ def swap_rejection(delta_reference: FloatArray, delta_target: FloatArray) -> flo
     """
     difference = delta_reference[:, None] - delta_target[None, :]
     return 1.0 - float(np.exp(np.minimum(difference, 0.0)).mean())
+
+
+def barrier_of_rejection(rejection: float) -> float:
+    r"""Barrier of a path whose ends swap with this rejection rate, were log weights normal.
+
+    With variance V of the log weights all along it, the barrier is :math:`\sqrt{V / \pi}`, and the
+    ends reject :math:`\operatorname{erf}(\sqrt V / 2)`.
+
+    Examples
+    --------
+    >>> round(barrier_of_rejection(0.5), 2), round(barrier_of_rejection(0.9), 2)
+    (0.54, 1.31)
+    """
+    return float(2.0 / np.sqrt(np.pi) * erfinv(min(rejection, 1.0)))

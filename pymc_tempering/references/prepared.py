@@ -11,11 +11,12 @@ from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BENT", "CURVED", "NEARLY_STRAIGHT", "STRAIGHT", "Prepared", "centre"]
+__all__ = ["BENT", "BENT_ROUGHLY", "CURVED", "NEARLY_STRAIGHT", "STRAIGHT", "Prepared", "centre"]
 
-STRAIGHT, NEARLY_STRAIGHT, BENT, CURVED = range(4)
+STRAIGHT, NEARLY_STRAIGHT, BENT, BENT_ROUGHLY, CURVED = range(5)
 """How well the fits do: as they are; not quite, and bending gains little; those that did not are
-bent; one did not, and no bend was found yet that does. The worst of all fits."""
+bent; so that some levels are still needed; one did not, and no bend was found yet that does. The
+worst of all fits."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Prepared:
     shapes : tuple of LocalDensity
         What a mixture is made of: the fits, with bent ones in place of some.
     kind : int
-        `STRAIGHT`, `NEARLY_STRAIGHT`, `BENT` or `CURVED`.
+        `STRAIGHT`, `NEARLY_STRAIGHT`, `BENT`, `BENT_ROUGHLY` or `CURVED`.
     sure : tuple of GaussianBase
         Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
     """

@@ -22,6 +22,7 @@ from pymc_tempering.references.halo import hides_one, one_place
 from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.local_runs import MAX_BENT_VARIANCE
 from pymc_tempering.references.mixture import (
+    barrier_of_rejection,
     first_mixture,
     refined_mixture,
     with_fit_of_strays,
@@ -30,7 +31,6 @@ from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, bent_candidate
 from pymc_tempering.steps.covering import (
     TRIAL_DRAWS,
-    barrier_of_rejection,
     every_fit_visited,
     trial,
     uncovered_share,
@@ -47,6 +47,9 @@ reject 0.15 to 0.3; rare passages hide in the mean swap rates of one that does n
 
 MAX_BARRIER = 0.8
 """Barrier of the mixture's own path beyond which the Gaussian comes back."""
+
+MAX_ROUGH_BARRIER = 2.0
+"""The same where a bent fit is known to need levels."""
 
 _RESTARTS_PER_FIT = 4
 """Arrivals from the Gaussian for each local fit, before the mixture may take over: a mode with a
@@ -92,9 +95,12 @@ class ReferenceChoice(Stateful):
         See :attr:`pymc_tempering.references.prepared.Prepared.unsure`.
     shapes : sequence of LocalDensity
         What a mixture is made of; by default the fits.
+    rough : bool
+        Whether these are bent, but so that levels are needed.
     """
 
     _changing = (
+        "max_barrier",
         "rule",
         "first",
         "settled",
@@ -118,7 +124,10 @@ class ReferenceChoice(Stateful):
         fits: Sequence[GaussianBase],
         unsure: Sequence[GaussianBase] = (),
         shapes: Sequence[LocalDensity] = (),
+        *,
+        rough: bool = False,
     ) -> None:
+        self.max_barrier = MAX_ROUGH_BARRIER if rough else MAX_BARRIER
         self.unsure, self.n_missed, self.n_returns = list(unsure), 0, 0
         self.fits, self.shapes = tuple(fits), tuple(shapes or fits)
         # without any fit there is nothing to mix
@@ -323,7 +332,7 @@ class ReferenceChoice(Stateful):
             return False
         if is_bent:
             # costs and tails of so few draws, out of the Gaussian or in it, say less than swaps
-            return ended.barrier > max(MAX_BARRIER, BENT_BARRIER * self.old_barrier)
+            return ended.barrier > max(self.max_barrier, BENT_BARRIER * self.old_barrier)
         # nor do they of a Gaussian that has not seen all modes, where swaps say that this is better
         dear = ended.cost > self.old_cost and ended.barrier > BENT_BARRIER * self.old_barrier
         disappointing = ended.barrier > MAX_BARRIER or dear

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfinv
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.path.bent import BentGaussian
@@ -14,8 +13,7 @@ from pymc_tempering.references.elbo import trimmed_variance
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TRIAL_DRAWS", "Trial", "barrier_of_rejection", "every_fit_visited", "trial",
-           "uncovered_share"]  # fmt: skip
+__all__ = ["TRIAL_DRAWS", "Trial", "every_fit_visited", "trial", "uncovered_share"]
 
 TRIAL_DRAWS = 200
 """Evaluations of the density that a trial takes."""
@@ -99,17 +97,3 @@ def trial(
     ]
     rejection = swap_rejection(draws.delta, log_target[kept] - own)
     return Trial(rejection, max(of_bent, default=0.0))
-
-
-def barrier_of_rejection(rejection: float) -> float:
-    r"""Barrier of a path whose ends swap with this rejection rate, were log weights normal.
-
-    With variance V of the log weights all along it, the barrier is :math:`\sqrt{V / \pi}`, and the
-    ends reject :math:`\operatorname{erf}(\sqrt V / 2)`.
-
-    Examples
-    --------
-    >>> round(barrier_of_rejection(0.5), 2), round(barrier_of_rejection(0.9), 2)
-    (0.54, 1.31)
-    """
-    return float(2.0 / np.sqrt(np.pi) * erfinv(min(rejection, 1.0)))

@@ -23,6 +23,7 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.references.moments import match_moments
+from pymc_tempering.references.prepared import BENT_ROUGHLY
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice
@@ -225,7 +226,9 @@ class ParallelTempering(TemperedStep):
         if (found := self._fits) is not None:
             self._necks = found.search.necks
             rule = settled_rule(self._rule, found.fits, found.kind)
-            choice = ReferenceChoice(rule, found.fits, found.unsure, found.shapes)
+            choice = ReferenceChoice(
+                rule, found.fits, found.unsure, found.shapes, rough=found.kind == BENT_ROUGHLY
+            )
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if self._given_base is None and len(modes) == 1:
             n_levels = _FEW_LEVELS

@@ -18,7 +18,14 @@ from pymc_tempering.references import bending, local_runs
 from pymc_tempering.references.bending import bend_fits
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.necks import DEEP
-from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT, Prepared
+from pymc_tempering.references.prepared import (
+    BENT,
+    BENT_ROUGHLY,
+    CURVED,
+    NEARLY_STRAIGHT,
+    STRAIGHT,
+    Prepared,
+)
 from tests.references.conftest import two_gaussians
 from tests.references.test_necks import FUNNELS
 
@@ -132,6 +139,49 @@ def test_a_run_ends_where_a_bend_could_hardly_gain(rng, monkeypatch):
         found = bend_fits(target, prepared(fit), rng)
         assert (found.shapes == (fit,)) == (target is not BANANA)
         assert (found.search.n_gradients < 1000 + 2000) == (target is not BANANA)
+
+
+@pytest.mark.parametrize(
+    ("straight", "lowest", "given", "kind"),
+    [
+        (0.3, 1.0, {"last"}, STRAIGHT),
+        (0.6, 0.5, {"last"}, NEARLY_STRAIGHT),
+        (0.98, 0.5, {"best", "last"}, BENT),
+        # barriers of 1.64 and 1.15, and of 1.64 and 1.45
+        (0.98, 0.85, {"last"}, BENT_ROUGHLY),
+        (0.98, 0.96, {"last"}, CURVED),
+        (0.98, 0.85, set(), CURVED),
+        (1.0, 1.0, {"last"}, CURVED),
+    ],
+)
+def test_what_levels_gain_from_a_bent_fit_says_whether_it_is_kept(straight, lowest, given, kind):
+    of = {name: GaussianBase([0.0, 0.0], [1.0, 1.0]) for name in given}
+    found, shape = local_runs._verdict(of.get("best"), of.get("last"), straight, lowest)
+    assert found == kind
+    wanted = {BENT: "best", BENT_ROUGHLY: "last"}.get(kind)
+    assert shape is (of[wanted] if wanted else None)
+
+
+def test_a_run_ends_when_more_draws_would_bend_the_fit_as_they_did(rng, monkeypatch):
+    """A fit that does not help, however many draws made it, is made of few times as many each."""
+    target = testing.banana()
+    useless = BentGaussian(
+        target.mean + 40.0, np.eye(2), Terms(np.array([[1, MEAN, 0, 0]]), np.array([1.0]))
+    )
+    sizes = []
+
+    def bent_fit(draws, n):
+        sizes.append(n)
+        return useless
+
+    monkeypatch.setattr(local_runs, "bent_fit", bent_fit)
+    monkeypatch.setattr(local_runs, "n_independent", lambda draws: 0.5 * len(draws))
+    fit = GaussianBase(target.mean, np.array([0.2, 0.2]))
+    run = local_runs.bent_by_run(target, fit, rng, np.inf, False)
+    assert run.kind == CURVED
+    assert run.shape is None
+    assert sizes[-2] <= local_runs.ENOUGH_DRAWS < sizes[-1]
+    assert (np.divide(sizes[1:], sizes[:-1]) >= local_runs.MORE_DRAWS).all()
 
 
 def test_fits_inside_of_a_bent_one_are_dropped(rng):

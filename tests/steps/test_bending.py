@@ -12,9 +12,10 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.references.bend import bent_fit
+from pymc_tempering.references.mixture import barrier_of_rejection
 from pymc_tempering.steps.candidates import bent_candidate
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.covering import barrier_of_rejection, every_fit_visited
+from pymc_tempering.steps.covering import every_fit_visited
 from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.tuning import RoundTuner
 from tests.steps.test_choice import tune
@@ -32,8 +33,8 @@ def shape():
     return bent_fit(TARGET.draw(np.random.default_rng(0), 1000), 1000.0)
 
 
-def chain(rng, fits=(FIT,), shapes=(), rule="bent"):
-    choice = ReferenceChoice(rule, fits, (), shapes)
+def chain(rng, fits=(FIT,), shapes=(), rule="bent", *, rough=False):
+    choice = ReferenceChoice(rule, fits, (), shapes, rough=rough)
     path = TemperedPath.from_base(TARGET, WIDE).starting_from(choice.mixture_at_start)
     betas = np.linspace(0, 1, 6) ** 2 if path.mixture is None else np.linspace(0, 1, 3)
     ladder = Ladder(path, betas, TARGET.start, rng, settings=Hamiltonian())
@@ -117,6 +118,16 @@ def test_a_chain_comes_back_to_the_gaussian_and_bends_again_but_not_for_ever(sha
             assert choice.end_of_round(ladder, ended(rng, barrier=2.0), rng)
     assert choice.settled
     assert choice.first is None
+
+
+@pytest.mark.parametrize("barrier", [0.7, 1.5, 2.2])
+@pytest.mark.parametrize("rough", [False, True])
+def test_one_that_needs_levels_may_have_a_larger_barrier(rough, barrier, shape, rng):
+    ladder, _, choice = chain(rng, shapes=(shape,), rough=rough)
+    left = choice.end_of_round(ladder, ended(rng, barrier=barrier), rng)
+    assert left == (barrier > (2.0 if rough else 0.8))
+    restored = ReferenceChoice("gaussian", ()).set_state(choice.state())
+    assert restored.max_barrier == choice.max_barrier
 
 
 def test_a_gaussian_that_lacks_a_mode_has_no_second_opinion(shape, rng):
