@@ -15,9 +15,6 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.interpret import CannotInterpretError, interpret
 from pymc_tempering.model.verify import _computes_in_single, verify_density
 
-# of the branches that a density does not take
-pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
-
 ON_THE_LINE = {
     "Normal": lambda name: pm.Normal(name, 0.3, 1.7),
     "StudentT": lambda name: pm.StudentT(name, 3.5, mu=0.2, sigma=1.3),
