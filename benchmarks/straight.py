@@ -24,7 +24,7 @@ from corpus_second import quadrature
 from figures import QUIET, rmse, table
 
 import pymc_tempering as pm_temper
-from pymc_tempering.references import local_runs
+from pymc_tempering.references import bending, local_runs
 
 MODELS = ("sites_centred", "conjugate_regression", "skewed_gamma", "heavy_tail", "banana",
           "ordered_means", "detection_limit", "stick_breaking", "weibull_survival")  # fmt: skip
@@ -46,7 +46,7 @@ class Rates(local_runs.Ladder):
 
 def one_run(model, seed, bound):
     """Estimate with a bound, and the rate of the last short run that kept its straight fit."""
-    Rates.last, kept, by_run = np.nan, [], local_runs._bent_by_run
+    Rates.last, kept, by_run = np.nan, [], bending.bent_by_run
 
     def noted(*args):
         run = by_run(*args)
@@ -56,7 +56,7 @@ def one_run(model, seed, bound):
 
     with (
         patch.object(local_runs, "Ladder", Rates),
-        patch.object(local_runs, "_bent_by_run", noted),
+        patch.object(bending, "bent_by_run", noted),
         patch.object(local_runs, "GOOD_AS_IT_IS", bound),
     ):
         estimate = pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
