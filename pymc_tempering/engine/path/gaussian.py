@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from pymc_tempering.engine.path.robust import robust_moments
 from pymc_tempering.errors import BaseError
@@ -295,7 +295,8 @@ class GaussianBase:
         if self.is_diagonal:
             return centred / self.scale
         flat = centred.reshape(-1, self.dim)
-        u = solve_triangular(self.scale, flat.T, lower=True, check_finite=False).T
+        # what `scipy.linalg.solve_triangular` calls, after checks that take ten times as long
+        u = dtrtrs(self.scale.T, flat.T, lower=0, trans=1)[0].T
         return np.ascontiguousarray(u).reshape(centred.shape)
 
     def log_density(self, z: FloatArray) -> FloatArray:
