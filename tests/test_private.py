@@ -393,6 +393,14 @@ def test_is_for_jax():
     assert not private.is_for_jax(x.sum().owner.op)
 
 
+def test_is_step():
+    x = pt.vector("x")
+    steps = (x > 0.0, pt.floor(x), pt.sign(x), x.astype("int64"), pt.round(x), pt.eq(x, 1.0))
+    others = (2.0 * x, pt.switch(x > 0.0, x, 0.0), pt.abs(x), pm.Poisson.dist(pt.exp(x)))
+    assert all(map(private.is_step, steps))
+    assert not any(map(private.is_step, others))
+
+
 def test_jax_dispatch():
     """Who writes an Op for JAX registers it; it is then known by its class, and sent to workers."""
     pytest.importorskip("jax", reason=NO_JAX)

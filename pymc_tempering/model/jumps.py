@@ -9,17 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pymc as pm
-from pytensor.scalar import Ceil, Floor, RoundHalfAwayFromZero, RoundHalfToEven, Sign, Trunc
-from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.type import discrete_dtypes
+
+from pymc_tempering.private import is_step
 
 __all__ = ["MOST_DIM", "staircase_names"]
 
 MOST_DIM = 30
 """Unconstrained values up to which such a model does without gradients: slices go from coordinate
 to coordinate, and the Gaussian that they start from is fitted to weighted draws."""
-
-_STEPS = (Ceil, Floor, RoundHalfAwayFromZero, RoundHalfToEven, Sign, Trunc)
 
 
 def staircase_names(model: pm.Model) -> list[str]:
@@ -47,7 +44,7 @@ def staircase_names(model: pm.Model) -> list[str]:
     return [
         rv.name
         for rv in model.free_RVs
-        if rv in all_reached and rv not in smooth and rv.dtype not in discrete_dtypes
+        if rv in all_reached and rv not in smooth and rv.dtype.startswith("float")
     ]
 
 
@@ -61,15 +58,6 @@ def _reached(ends: Iterable[Any], stops: set[Any], *, cross: bool) -> set[Any]:
         seen.add(variable)
         if variable in stops or variable.owner is None:
             continue
-        if cross or not _is_step(variable):
+        if cross or not is_step(variable):
             waiting.extend(variable.owner.inputs)
     return seen & stops
-
-
-def _is_step(variable: Any) -> bool:
-    """Whether a variable is a step function of whatever it is made from."""
-    op = variable.owner.op
-    # other operations with whole numbers as results draw them at random, as do parts of a mixture
-    return isinstance(op, Elemwise) and (
-        isinstance(op.scalar_op, _STEPS) or variable.dtype in discrete_dtypes
-    )

@@ -8,6 +8,7 @@ __all__ = [
     "compile_keyed",
     "graph_key",
     "is_for_jax",
+    "is_step",
     "jax_dispatch",
     "jitted",
     "runs_compiled_code",
@@ -27,6 +28,23 @@ def runs_compiled_code(op: Any) -> bool:
     from pytensor.scalar.basic import ScalarOp
 
     return isinstance(op, HasMultipleInnerGraph) and not isinstance(op, ScalarOp)
+
+
+def is_step(variable: Any) -> bool:
+    """Whether a variable is a step function of what it is made from: a comparison, or rounding.
+
+    Only entry by entry: other operations with whole numbers as results draw them at random, as do
+    the parts of a mixture. Classes of scalar operations are not public.
+    """
+    from pytensor.scalar import basic
+    from pytensor.tensor.elemwise import Elemwise
+
+    op = variable.owner.op
+    rounds = (basic.Ceil, basic.Floor, basic.RoundHalfAwayFromZero, basic.RoundHalfToEven,
+              basic.Sign, basic.Trunc)  # fmt: skip
+    return isinstance(op, Elemwise) and (
+        isinstance(op.scalar_op, rounds) or not variable.dtype.startswith(("float", "complex"))
+    )
 
 
 def is_for_jax(op: Any) -> bool:
