@@ -14,12 +14,13 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow lint types format bench peers corpus startup growth calibration model_calibration agreement hard discrete quiet papers gallery faults docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup growth calibration model_calibration agreement hard discrete quiet papers gallery faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
 	@echo "make test         lint, types, unit tests, doctests, demo and notebooks at tiny settings"
 	@echo "make test-slow    the tests that take long, in themselves or to compile"
+	@echo "make processors   the tests with the last bits of other processors, and with other seeds (hours)"
 	@echo "make lint types   ruff; mypy"
 	@echo "make format       let ruff rewrite the formatting"
 	@echo "make bench        cost and error of log Z: the README's table, then beside its peers"
@@ -112,6 +113,9 @@ smoke: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	@$(PYTHON) -m pytest -m slow $(PYTEST_ARGS) tests
+
+processors: $(INSTALLED)
+	@$(PYTHON) .ci/processors.py $(ARGS)
 
 format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from last_bits import disturb
 
 # Graphs of models are very many small objects. To note for each of them which lines made it, and to
 # look for cycles among them as often as Python does, would take a seventh of the time of a run as
@@ -21,6 +22,9 @@ for flag, value in {"traceback__limit": "0", "gcc__cxxflags": "-O0"}.items():
         flags = f"{flags},{flag}={value}".lstrip(",")
 os.environ["PYTENSOR_FLAGS"] = flags
 gc.set_threshold(50_000, 10, 10)
+
+if "PYMC_TEMPERING_TEST_LAST_BITS" in os.environ:
+    disturb(int(os.environ["PYMC_TEMPERING_TEST_LAST_BITS"]))
 
 # a shell's background jobs are started with the signal ignored, and their children after them
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -89,7 +89,10 @@ def test_a_shape_is_kept_where_its_weights_are_good(variance, k, kept, rng, monk
 
 
 def test_heavy_tails_are_left_to_draws(rng, monkeypatch):
-    """Gradients at a fit's own draws do not see them."""
+    """Gradients at a fit's own draws do not see them.
+
+    A run keeps no shape for one seed in forty. False alarms: 1.5e-4.
+    """
 
     def third_order_fit(*args):
         raise AssertionError("a fit of third order")
@@ -97,7 +100,8 @@ def test_heavy_tails_are_left_to_draws(rng, monkeypatch):
     monkeypatch.setattr(bending, "third_order_fit", third_order_fit)
     target = testing.heavy_tail()
     fit = GaussianBase(target.mean, np.array([1.0, 2.2]), target.log_z)
-    assert isinstance(bending._shape_of(target, fit, rng, np.inf, may_run=True).shape, BentGaussian)
+    found = [bending._shape_of(target, fit, r, np.inf, may_run=True) for r in rng.spawn(5)]
+    assert sum(isinstance(run.shape, BentGaussian) for run in found) >= 3
 
 
 def test_the_other_modes_are_mended_and_have_no_runs(no_runs, rng, monkeypatch):

@@ -280,10 +280,15 @@ def test_a_mode_that_a_bent_shape_does_not_know_is_kept(rng):
 
 @pytest.mark.statistical
 def test_heavy_tails_are_fitted_where_swaps_succeed_without(rng):
-    """A Gaussian swaps in eight of ten scans, and hardly a draw is in the tails; 20 of 20 seeds."""
+    """A Gaussian swaps in eight of ten scans, and hardly a draw is in the tails.
+
+    A run keeps no shape for one seed in forty. False alarms: 1.5e-4.
+    """
     target = testing.heavy_tail()
     fit = GaussianBase(target.mean, np.array([1.0, 2.2]), target.log_z)
-    found = bend_fits(target, prepared(fit), rng)
-    assert found.kind == BENT
-    assert 1.0 <= found.shapes[0].residuals.dof.min() <= 3.0
-    assert found.search.n_gradients - 1000 < 20_000
+    found = [bend_fits(target, prepared(fit), r) for r in rng.spawn(5)]
+    bent = [each for each in found if each.kind == BENT]
+    assert len(bent) >= 3
+    for each in bent:
+        assert 1.0 <= each.shapes[0].residuals.dof.min() <= 3.0
+        assert each.search.n_gradients - 1000 < 20_000

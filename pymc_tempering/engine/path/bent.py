@@ -160,7 +160,7 @@ class BentGaussian:
     --------
     >>> square = Terms(np.array([[1, MEAN, 0, 0]]), np.array([2.0]))
     >>> banana = BentGaussian(np.zeros(2), np.eye(2), square)
-    >>> banana.from_base(np.array([[1.5, 0.1]])).tolist()
+    >>> banana.from_base(np.array([[1.5, 0.1]])).round(3).tolist()
     [[1.5, 4.6]]
     >>> banana.log_density(np.array([[1.5, 4.6]])).round(3).tolist()
     [-2.968]
