@@ -62,6 +62,8 @@ def test_posterior_has_both_modes(target, run):
     assert abs(share - target.survival(0, 0.0)) < 0.3
 
 
+# what is said of so few draws depends on them
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
 def test_options_go_to_the_step_and_to_pm_sample(model, base, monkeypatch):
     seen = {}
     real = pm.sample
