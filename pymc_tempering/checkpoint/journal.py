@@ -54,7 +54,7 @@ class Journal:
     folder : Path
         Made if it is missing.
     total : int
-        Steps of the whole chain.
+        Steps of the whole chain; there may be more in the folder, which stay there.
 
     Raises
     ------
@@ -114,6 +114,8 @@ class Journal:
             del self._blocks[0]
         if self._done == self._kept:
             self._restore(step)
+        if self._done >= self._total:
+            self._close()
         return draw, [statistics]
 
     def record(self, step: ChainStep, record: Record) -> None:
@@ -185,8 +187,6 @@ class Journal:
         step.searched, step.visits = state["searched"], state["visits"]
         step.rng.bit_generator.state = state["rng"]
         self._state, self._block = None, {}
-        if self._done >= self._total:
-            self._close()
 
     def _close(self) -> None:
         self._buffers = None

@@ -45,9 +45,13 @@ class Kept:
     Attributes
     ----------
     folder : Path
+    n_draws : int
+        Of the first call, for which scans are planned: those of a draw are the same in all chains
+        and calls.
     """
 
     folder: Path
+    n_draws: int
 
     def journal(self, rng: np.random.Generator, total: int) -> Journal:
         """Open the journal of the chain whose generator is in this state, of `total` steps."""
@@ -149,6 +153,8 @@ class Store:
     def attach(self, step: Any, run: dict[str, Any]) -> None:
         """Have a step keep its chains here, if what is here already is of the same run.
 
+        It may have another number of draws: chains are then made longer, or read in part.
+
         Parameters
         ----------
         step : TemperedStep
@@ -160,15 +166,19 @@ class Store:
         DataError
             Saying what differs.
         """
-        found = differences(self._about["run"], run) if self._about else ["nothing is there"]
+        kept, settings = self._about["run"] if self._about else {}, run["settings"]
+        n_draws = kept["settings"]["draws"] if self._chains else settings["draws"]
+        # of fits and of what a chain has drawn, nothing depends on how much is still to come
+        same = run | {"settings": settings | {"draws": kept["settings"]["draws"]}} if kept else run
+        found = differences(kept, same)
         if found and self._chains:
             raise DataError(
                 f"The run in {self.folder} is another one: {'; '.join(found)}. Call as when it was "
                 "started, or give another path for a new run."
             )
         if found:
-            # of a run that was killed before it had any draws
             (self.folder / _FITS).unlink(missing_ok=True)
+        if not self._chains:
             about = {"kind": _OURS, "format": FORMAT, "run": run}
             try:
                 write_whole(
@@ -178,7 +188,7 @@ class Store:
                 )
             except OSError as error:
                 raise _unwritable(self.folder, error) from error
-        step.kept = Kept(self.folder)
+        step.kept = Kept(self.folder, n_draws)
 
     def progress(self, chains: int, total: int, *, rounds: bool) -> str:
         """Say what is there of a run; empty for a new one.
@@ -195,6 +205,8 @@ class Store:
             return ""
         counts = [n_kept(path) for path in self._chains]
         if not rounds and sum(count >= total for count in counts) >= chains:
+            if max(counts) > total:
+                return f"{self.folder} has more draws of this run; the first of them are returned."
             return f"{self.folder} has this run whole; nothing is sampled."
         return (
             f"{self.folder} has {sum(counts)} draws of this run, tuning included, in "
@@ -286,7 +298,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
         about = json.loads(path.read_text(encoding="utf-8"))
         known = about["kind"] == _OURS
         number = int(about["format"])
-        about["run"]["settings"]["random_seed"]
+        about["run"]["settings"]["random_seed"], int(about["run"]["settings"]["draws"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path} cannot be read as the description of a run ({type(error).__name__}: {error}). "

@@ -166,8 +166,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._n_tune, self._n_draws = int(tune), int(draws)
         self._board.start_chain()
         self._reset_chain()
-        total = self._n_tune + self._n_draws
-        self._journal = None if self.kept is None else self.kept.journal(self.rng, total)
+        self._journal = None
+        if self.kept is not None:
+            self._journal = self.kept.journal(self.rng, self._n_tune + self._n_draws)
+            self._n_draws = self.kept.n_draws
 
     def _reset_chain(self) -> None:
         raise NotImplementedError

@@ -22,7 +22,15 @@ from pymc_tempering.methods import METHODS as ROWS
 from pymc_tempering.results.files import probe, write_whole
 from pymc_tempering.steps.parallel import ParallelTempering
 from tests.checkpoint import killed
-from tests.checkpoint.killed import METHODS, Counter, different, run_and_die, sample, with_events
+from tests.checkpoint.killed import (
+    METHODS,
+    Counter,
+    different,
+    model_of,
+    run_and_die,
+    sample,
+    with_events,
+)
 
 RUN = METHODS["pt"]
 FOLDERS_OF_CHAINS = "chain-*"
@@ -176,13 +184,72 @@ def test_a_generator_is_known_again(model, tmp_path):
         sample(model, resume=tmp_path, **options)
 
 
+# --- more draws, and fewer ----------------------------------------------------------------------
+
+LONGER = RUN | {"draws": 19}
+
+
+@pytest.fixture(scope="module")
+def longer(model):
+    return sample(model, **LONGER)
+
+
+def test_a_run_is_made_longer(model, whole, longer, store, monkeypatch, capsys):
+    """What comes of twelve draws and then nineteen is what comes of nineteen at once."""
+    loud = {"resume": store, "progressbar": True, "quiet": False}
+    assert different(longer, sample(model, **(LONGER | loud))) == []
+    assert "has 72 draws of this run, tuning included, in 2 chains" in capsys.readouterr().out
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    assert different(longer, sample(model, **(LONGER | loud))) == []
+    # fewer draws are the first of them, and take none away
+    assert different(whole, sample(model, **(RUN | loud))) == []
+    assert "has more draws of this run; the first of them" in capsys.readouterr().out
+    assert different(longer, sample(model, **(LONGER | loud))) == []
+
+
+@FORKED
+def test_killed_while_it_is_made_longer(model, longer, store, tmp_path):
+    """The first chain has new draws by then, the second not one more than it had."""
+    counter, copy = Counter(), shutil.copytree(store, tmp_path / "copy")
+    with_events(counter, model, LONGER | {"resume": copy})
+    assert run_and_die(model, LONGER | {"resume": store}, int(0.4 * counter.n))
+    counts = sorted(journal.n_kept(chain) for chain in store.glob(FOLDERS_OF_CHAINS))
+    assert counts[0] == 36 < counts[1] < 43
+    assert different(longer, sample(model, resume=store, **LONGER)) == []
+
+
+def test_chains_added_for_an_error_are_made_longer(model, tmp_path):
+    options = METHODS["pt, target_se"]
+    sample(model, resume=tmp_path, **options)
+    again = options | {"draws": 19}
+    assert different(sample(model, **again), sample(model, resume=tmp_path, **again)) == []
+
+
+def test_scans_of_a_longer_run_are_those_planned_at_first(model, tmp_path):
+    """Where tuning chooses them: of every chain, also of one that the first call did not come to.
+
+    Otherwise draws of one chain would say more than those of another.
+    """
+    options = {name: value for name, value in RUN.items() if name != "scans_per_draw"}
+    first = sample(model, resume=tmp_path / "a", **options)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    shutil.rmtree(sorted((tmp_path / "b").glob(FOLDERS_OF_CHAINS))[0])
+    options |= {"draws": 40}
+    a, b = (sample(model, resume=tmp_path / name, **options) for name in "ab")
+    assert different(a, b) == []
+    n_scans, planned = (np.isfinite(run.sample_stats["delta"]).any("level") for run in (a, first))
+    assert (n_scans.sum("scan").max("draw") == planned.sum("scan").max("draw")).all()
+    # planned for forty draws they would be fewer
+    at_once = np.isfinite(sample(model, **options).sample_stats["delta"]).any("level")
+    assert int(at_once.sum()) < 0.8 * int(n_scans.sum())
+
+
 # --- another run --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"draws": 13}, "settings: draws is 13, was 12"),
         ({"tune": 25}, "settings: tune is 25, was 24"),
         ({"chains": 3}, "settings: chains is 3, was 2"),
         ({"random_seed": 5}, "settings: random_seed is 5, was 4"),
@@ -443,3 +510,13 @@ def test_ten_kills(name, seed):
     kills = list(killed.study(name, 10, seed))
     assert [found for *_, found in kills if found] == []
     assert all(died for _, _, died, _ in kills[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gibbs_ct", "st", "hais", "discrete", "compound"])
+def test_every_method_is_made_longer(name, tmp_path):
+    options = METHODS[name]
+    sample(model_of(name), resume=tmp_path, **options)
+    again = options | {"draws": 19}
+    whole = sample(model_of(name), **again)
+    assert different(whole, sample(model_of(name), resume=tmp_path, **again)) == []
