@@ -12,6 +12,11 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.checkpoint.description import differences
+from pymc_tempering.checkpoint.evaluations import (
+    Evaluations,
+    n_evaluated,
+    remove_evaluations,
+)
 from pymc_tempering.checkpoint.journal import Journal, n_kept
 from pymc_tempering.checkpoint.lock import acquire, end_with_parent
 from pymc_tempering.checkpoint.trees import (
@@ -24,6 +29,7 @@ from pymc_tempering.engine.path.endless import Rise
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
@@ -59,6 +65,16 @@ class Kept:
         state = repr(rng.bit_generator.state).encode()
         name = f"{_CHAIN}{hashlib.sha256(state).hexdigest()[:16]}"
         return Journal(self.folder / name, total)
+
+    @contextmanager
+    def searching(self, density: CompiledDensity) -> Iterator[CompiledDensity]:
+        """Give the same density, whose evaluations are kept until there are fits."""
+        evaluations = Evaluations(self.folder, density.address, density.dim)
+        try:
+            yield density.evaluated_by(evaluations.function)
+        except BaseException:
+            evaluations.flush()
+            raise
 
     def fits(self) -> Prepared | None:
         """Fits that were kept; None without any, or where they cannot be read."""
@@ -102,6 +118,7 @@ class Kept:
         }
         try:
             write_whole(self.folder / _FITS, lambda path: write_tree(path, tree), overwrite=True)
+            remove_evaluations(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
 
@@ -178,6 +195,7 @@ class Store:
             )
         if found:
             (self.folder / _FITS).unlink(missing_ok=True)
+            remove_evaluations(self.folder)
         if not self._chains:
             about = {"kind": _OURS, "format": FORMAT, "run": run}
             try:
@@ -202,6 +220,14 @@ class Store:
             Whether chains may be added to these.
         """
         if not self._chains:
+            searched = n_evaluated(self.folder)
+            if (self.folder / _FITS).exists():
+                return f"{self.folder} has the fits of this run; it goes on from them."
+            if searched:
+                return (
+                    f"{self.folder} has {searched:,} gradients of the search of this run; it goes "
+                    "on from them."
+                )
             return ""
         counts = [n_kept(path) for path in self._chains]
         if not rounds and sum(count >= total for count in counts) >= chains:

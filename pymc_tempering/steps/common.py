@@ -265,8 +265,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
         rng = get_random_generator(random_seed)
         self._fits = None if self.kept is None else self.kept.fits()
         if self._fits is None:
-            self._fits = self._prepare_from(rng, report)
-            if self.kept is not None:
+            if self.kept is None:
+                self._fits = self._prepare_from(self._density, rng, report)
+            else:
+                with self.kept.searching(self._density) as density:
+                    self._fits = self._prepare_from(density, rng, report)
                 self.kept.keep_fits(self._fits)
         self._prepared_for = None
 
@@ -281,11 +284,13 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""
         return plan(self, search=self._search, **run)
 
-    def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
+    def _prepare_from(
+        self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None
+    ) -> Prepared:
         report = report or self._board.report
-        start = self._density.start
+        start = density.start
         fits = prepare(
-            self._density, start, shared_generator(rng), search=self._search,
+            density, start, shared_generator(rng), search=self._search,
             bend=self._can_bend, most=self.search_most, report=report,
         )  # fmt: skip
         if self._reference is not None:
@@ -301,7 +306,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """
         identity = repr(shared_generator(self.rng).bit_generator.state)
         if self._fits is None or self._prepared_for not in (None, identity):
-            self._fits = self._prepare_from(self.rng, report)
+            self._fits = self._prepare_from(self._density, self.rng, report)
             self._prepared_for = identity
         self.searched = self._fits.search.statistics()
         unsure = () if self._looks_in_tuning else self._fits.unsure

@@ -14,9 +14,11 @@ import pymc as pm
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.checkpoint import journal
+from pymc_tempering.checkpoint import evaluations, journal
+from pymc_tempering.checkpoint.evaluations import n_evaluated
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import FORMAT, resumed
+from pymc_tempering.checkpoint.trees import read_tree, write_tree
 from pymc_tempering.errors import DataError, OptionError, OutputError, WorkerError
 from pymc_tempering.methods import METHODS as ROWS
 from pymc_tempering.results.files import probe, write_whole
@@ -62,6 +64,10 @@ def store(finished, tmp_path):
 
 def no_sampling(*_):
     raise AssertionError("sampled")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def test_a_run_that_is_kept_is_the_same(model, whole, finished):
@@ -164,6 +170,117 @@ def test_fits_are_not_made_again(model, whole, store, monkeypatch):
         shutil.rmtree(chain)
     monkeypatch.setattr(ParallelTempering, "_prepare_from", no_sampling)
     assert different(whole, sample(model, resume=store, **RUN)) == []
+
+
+# --- a search that was killed -------------------------------------------------------------------
+
+SEARCHED = RUN | {"search": "default", "chains": 1, "draws": 2, "tune": 0}
+BLOCK = 700
+
+
+@pytest.fixture(scope="module")
+def searched(model):
+    return sample(model, **SEARCHED)
+
+
+@pytest.fixture(scope="module")
+def n_evaluations(model, tmp_path_factory):
+    """Of a search that was not killed; a few are counted as none of its gradients."""
+    asked = []
+    note = evaluations.Evaluations._note
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            evaluations.Evaluations, "_note", lambda *of: asked.append(of[1]) or note(*of)
+        )
+        sample(model, resume=tmp_path_factory.mktemp("searched") / "run", **SEARCHED)
+    return len(asked)
+
+
+def as_it_is(path):
+    pass
+
+
+def answered_elsewhere(path):
+    """As where the last bits of places differ from the 300th on."""
+    block = read_tree(path)
+    block["marks"][300:] ^= 1
+    write_tree(path, block)
+
+
+@FORKED
+@pytest.mark.parametrize("damage", [as_it_is, answered_elsewhere, cut])
+def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch, capsys, damage):
+    """Killed twice while a third block is written; it asks the density for nothing again."""
+    monkeypatch.setattr(evaluations, "_MOST_ROWS", BLOCK)
+    counter = Counter()
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(2 * BLOCK))
+        with pytest.raises(KeyboardInterrupt):
+            with_events(counter, model, SEARCHED | {"resume": tmp_path / "counted"})
+    options = SEARCHED | {"resume": tmp_path / "run"}
+    assert run_and_die(model, options, counter.n + 3)
+    assert n_evaluated(tmp_path / "run") == 2 * BLOCK
+    assert not list((tmp_path / "run").glob(FOLDERS_OF_CHAINS))
+    second = sorted((tmp_path / "run").glob("search-*"))[1]
+    damage(second)
+    kept = BLOCK + {as_it_is: BLOCK, answered_elsewhere: 300, cut: 0}[damage]
+    assert run_and_die(model, options, counter.n + 3)
+    assert n_evaluated(tmp_path / "run") == kept + 2 * BLOCK
+    asked = []
+    note = evaluations.Evaluations._note
+    monkeypatch.setattr(
+        evaluations.Evaluations, "_note", lambda *of: asked.append(of[1]) or note(*of)
+    )
+    found = sample(model, **(options | {"progressbar": True, "quiet": False}))
+    assert different(searched, found) == []
+    assert f"has {kept + 2 * BLOCK:,} gradients of the search" in capsys.readouterr().out
+    assert len(asked) == n_evaluations - kept - 2 * BLOCK
+    assert n_evaluated(tmp_path / "run") == 0
+
+
+def stop_after(n):
+    """Ctrl-C in an evaluation of the search."""
+    note, calls = evaluations.Evaluations._note, iter(range(n + 1))
+
+    def stopping(*of):
+        if next(calls) == n:
+            raise KeyboardInterrupt
+        note(*of)
+
+    return stopping
+
+
+def test_a_search_that_was_interrupted_is_kept(model, searched, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(900))
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, resume=tmp_path, **SEARCHED)
+    assert n_evaluated(tmp_path) == 900
+    # of another run, none of it is of use
+    changed = SEARCHED | {"random_seed": 5}
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(500))
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, resume=tmp_path, **changed)
+    assert n_evaluated(tmp_path) == 500
+    # more draws are no other run
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, resume=tmp_path, **(changed | {"draws": 3}))
+    assert n_evaluated(tmp_path) == 501
+
+
+def test_a_full_disk_does_not_end_a_search(model, searched, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(evaluations, "_MOST_ROWS", BLOCK)
+    monkeypatch.setattr(evaluations, "write_tree", full)
+    assert different(searched, sample(model, resume=tmp_path, **SEARCHED)) == []
+
+
+# --- without a seed -----------------------------------------------------------------------------
 
 
 def test_without_a_seed_the_drawn_one_is_kept(model, tmp_path):
@@ -312,10 +429,6 @@ def test_another_format(model, store, other):
 
 
 # --- damaged and hostile files ------------------------------------------------------------------
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def flip(path):
