@@ -13,13 +13,14 @@ import xarray as xr
 
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.estimators.doubt import CODES
+from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.options import as_numbers, check_probability, check_random_seed
 from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.results.printed import PrintedTable, with_error
+from pymc_tempering.results.printed import PrintedTable
 from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
@@ -27,6 +28,7 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
+    "mass_missing",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -42,21 +44,29 @@ class ComparisonTable(PrintedTable):
 
     @staticmethod
     def short(table: pd.DataFrame) -> pd.DataFrame:
-        """Columns that fit 80 characters."""
-        interval = [
-            f"{p:.2f} [{low:.2f}, {high:.2f}]"
-            for p, low, high in zip(
-                table["probability"], table["probability_low"], table["probability_high"],
-                strict=True,
-            )
-        ]  # fmt: skip
+        """Columns that fit 80 characters; no more digits than missing modes leave."""
+        missing = mass_missing(table)
+        unsure = missing | missing.iloc[0] if len(table) else missing
+        intervals = zip(
+            table["probability"], table["probability_low"], table["probability_high"], strict=True
+        )
+        factors = zip(table["log_bayes_factor"], table["log_bayes_factor_se"], unsure, strict=True)
         return pd.DataFrame(
             {
-                "log Z": with_error(table["log_marginal_likelihood"], table["se"]),
-                "log Bayes factor": with_error(
-                    table["log_bayes_factor"], table["log_bayes_factor_se"]
-                ),
-                "probability": interval,
+                "log Z": [
+                    with_error(z, se, mass_missing=lacks)
+                    for z, se, lacks in zip(
+                        table["log_marginal_likelihood"], table["se"], missing, strict=True
+                    )
+                ],
+                "log Bayes factor": [
+                    f"{b:.1f} ± ?" if lacks and b != 0.0 else with_error(b, se)
+                    for b, se, lacks in factors
+                ],
+                "probability": [
+                    "unknown" if missing.any() else f"{p:.2f} [{low:.2f}, {high:.2f}]"
+                    for p, low, high in intervals
+                ],
                 "warning": ["yes" if warning else "" for warning in table["warning"]],
             },
             index=table.index.rename(None),
@@ -135,6 +145,19 @@ def compare(
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
     return _table(estimates, prior, prob)
+
+
+def mass_missing(table: pd.DataFrame) -> "pd.Series[bool]":
+    """Which rows of a comparison have warnings that a mode may be missing.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`compare`.
+    """
+    return table["warning_codes"].map(
+        lambda codes: any(c in CODES and CODES[c].mass_missing for c in codes.split(", "))
+    )
 
 
 def resolve_estimates(
