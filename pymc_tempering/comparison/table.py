@@ -11,9 +11,10 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.comparison.doubts import doubts_of_comparison, mass_missing
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.doubt import CODES
+from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
@@ -28,7 +29,6 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
-    "mass_missing",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -126,6 +126,11 @@ def compare(
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
 
+    Warns
+    -----
+    TemperingWarning
+        Of extremely wide priors, where they are not as wide in all models.
+
     Examples
     --------
     >>> a = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
@@ -144,20 +149,12 @@ def compare(
     check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
-    return _table(estimates, prior, prob)
-
-
-def mass_missing(table: pd.DataFrame) -> "pd.Series[bool]":
-    """Which rows of a comparison have warnings that a mode may be missing.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From :func:`compare`.
-    """
-    return table["warning_codes"].map(
-        lambda codes: any(c in CODES and CODES[c].mass_missing for c in codes.split(", "))
-    )
+    of_comparison = doubts_of_comparison(estimates)
+    warn_of(of_comparison.values())
+    warnings = {name: list(e.warnings) for name, e in estimates.items()}
+    for name, doubt in of_comparison.items():
+        warnings[name].append(doubt)
+    return _table(estimates, warnings, prior, prob)
 
 
 def resolve_estimates(
@@ -255,7 +252,12 @@ def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatAr
     return log_z + (se if np.isfinite(se).all() else np.nan) * errors
 
 
-def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -> pd.DataFrame:
+def _table(
+    estimates: dict[str, LogZEstimate],
+    warnings: dict[str, list[Doubt]],
+    prior: FloatArray,
+    prob: float,
+) -> pd.DataFrame:
     names = list(estimates)
     log_z = np.array([e.log_z for e in estimates.values()])
     se = np.array([e.se for e in estimates.values()])
@@ -280,10 +282,10 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
             "probability_low": low,
             "probability_high": high,
             "rank_stability": np.where(np.isfinite(simulated).all(), stability, np.nan),
-            "warning": [bool(e.warnings) for e in estimates.values()],
+            "warning": [bool(doubts) for doubts in warnings.values()],
             "warning_codes": [
-                ", ".join(dict.fromkeys(warning.code for warning in e.warnings))
-                for e in estimates.values()
+                ", ".join(dict.fromkeys(doubt.code for doubt in doubts))
+                for doubts in warnings.values()
             ],
         },
         index=pd.Index(names, name="model"),

@@ -29,6 +29,8 @@ class Kind(NamedTuple):
         Whether other doubts follow from it: it comes first.
     mass_missing : bool
         Whether log Z may lack the mass of a mode, of which its standard error knows nothing.
+    of_comparison : bool
+        Whether it speaks against no result by itself, but against comparing it with others.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Kind(NamedTuple):
     lasting: bool = False
     is_cause: bool = False
     mass_missing: bool = False
+    of_comparison: bool = False
 
 
 CODES: dict[str, Kind] = {
@@ -76,7 +79,10 @@ CODES: dict[str, Kind] = {
     "power_likelihood": Kind("power likelihood", "the likelihood is raised to a power", True),
     "ordered_variables": Kind("ordered variables", "the prior lacks mass, as log k!", True),
     "extremely_wide_priors": Kind(
-        "extremely wide priors", "log Z is mostly about the width of a prior", True
+        "extremely wide priors",
+        "log Z is mostly about the width of a prior",
+        lasting=True,
+        of_comparison=True,
     ),
     "no_round_trips": Kind("no round trips", "nothing went from base to target and back"),
     "modes_unseen": Kind(
@@ -189,6 +195,11 @@ class Doubt:
     def mass_missing(self) -> bool:
         """Whether log Z may lack the mass of a mode."""
         return self.code in CODES and CODES[self.code].mass_missing
+
+    @property
+    def of_comparison(self) -> bool:
+        """Whether it speaks against comparisons alone."""
+        return self.code in CODES and CODES[self.code].of_comparison
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"

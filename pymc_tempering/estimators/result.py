@@ -35,7 +35,7 @@ class LogZEstimate:
         Estimate of every chain.
     warnings : tuple of Doubt, default ()
         What speaks against the estimate, each with code, text, remedy and what measured it; empty
-        where nothing does.
+        where nothing does. Those that speak against comparisons alone go to `of_comparison`.
     ess : float, default nan
         Effective number of independent scans, or of draws where controls were used
         (:mod:`pymc_tempering.estimators.controls`).
@@ -50,6 +50,8 @@ class LogZEstimate:
     gradients : mapping of str to int, optional
         Evaluations of the density, which nearly always is one of its gradient too, that the run
         took in all chains: for "search", "tuning" and "draws".
+    of_comparison : tuple of Doubt, default ()
+        What :func:`pymc_tempering.compare` says, where models differ in it.
     idata : DataTree, optional
         The run. Neither shown nor compared.
 
@@ -71,6 +73,7 @@ class LogZEstimate:
     per_method: Mapping[str, float] = field(default_factory=dict)
     search: str | None = None
     gradients: Mapping[str, int] = field(default_factory=dict)
+    of_comparison: tuple[Doubt, ...] = ()
     idata: Any = None
 
     def __post_init__(self) -> None:
@@ -89,6 +92,9 @@ class LogZEstimate:
                 f"`warnings` has {wrong[0]!r}; expected objects of "
                 "pymc_tempering.estimators.doubt.Doubt."
             )
+        doubts = dict.fromkeys((*self.warnings, *self.of_comparison))
+        for name, kept in (("warnings", False), ("of_comparison", True)):
+            object.__setattr__(self, name, tuple(d for d in doubts if d.of_comparison is kept))
 
     @property
     def mass_missing(self) -> bool:

@@ -326,7 +326,7 @@ def test_print_fits_80_columns_and_has_errors_beside_numbers():
     assert "-2.37 ± 0.20" in text
     assert "0.91 [" in text
     assert [line.endswith("yes") for line in text.split("\n")[:3]] == [False, False, True]
-    assert all(code in text for code in CODES)
+    assert all(doubt.code in text for doubt in doubts)
     assert str(table) == text
     # what is made of it is a plain table with all columns
     assert type(table.round(2)) is type(table.T) is pd.DataFrame
