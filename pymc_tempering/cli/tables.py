@@ -70,16 +70,16 @@ def comparison_table(comparison: pd.DataFrame) -> Table:
     for heading in ("log Z", "se", "log BF", "P(model)", "95 % interval", "rank kept"):
         table.add_column(heading, justify="right")
     missing = mass_missing(comparison)
-    for name, row in comparison.iterrows():
+    for (name, row), lacks in zip(comparison.iterrows(), missing, strict=True):
         low, high = row["probability_low"], row["probability_high"]
         digits = min(max(3, decimals_of_error(row["se"])), 5)
         known = np.isfinite([low, high]).all() and not missing.any()
         table.add_row(
             escape(f"{name} (!)" if row["warning"] else str(name)),
             with_error(row["log_marginal_likelihood"], row["se"], mass_missing=True)
-            if missing[name]
+            if lacks
             else f"{row['log_marginal_likelihood']:.{digits}f}",
-            "" if missing[name] else f"{row['se']:.{digits}f}",
+            "" if lacks else f"{row['se']:.{digits}f}",
             f"{row['log_bayes_factor']:.{1 if missing.any() else 2}f}",
             "unknown" if missing.any() else f"{row['probability']:.3f}",
             f"{low:.3f}-{high:.3f}" if known else "unknown",
