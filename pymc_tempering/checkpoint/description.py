@@ -13,6 +13,7 @@ import xarray as xr
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.freeze import shared_digest
+from pymc_tempering.references.own import is_reference
 from pymc_tempering.results.digest import describe_observed, observed_digest
 from pymc_tempering.types import FloatArray
 
@@ -141,6 +142,9 @@ def _plain(value: Any) -> Any:
         return array.tolist() if small else f"array {array.shape} {_digest(array.tobytes())}"
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if is_reference(value):
+        draws = np.asarray(value.draw(np.random.default_rng(0), 3))
+        return f"{type(value).__name__} {_digest(draws.tobytes())}"
     # the fields of settings are in their repr, addresses in that of others
     return repr(value) if is_dataclass(value) else type(value).__name__
 

@@ -11,15 +11,17 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.comparison.doubts import doubts_of_comparison, mass_missing
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.options import as_numbers, check_probability, check_random_seed
 from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.results.printed import PrintedTable, with_error
+from pymc_tempering.results.printed import PrintedTable
 from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
@@ -42,21 +44,29 @@ class ComparisonTable(PrintedTable):
 
     @staticmethod
     def short(table: pd.DataFrame) -> pd.DataFrame:
-        """Columns that fit 80 characters."""
-        interval = [
-            f"{p:.2f} [{low:.2f}, {high:.2f}]"
-            for p, low, high in zip(
-                table["probability"], table["probability_low"], table["probability_high"],
-                strict=True,
-            )
-        ]  # fmt: skip
+        """Columns that fit 80 characters; no more digits than missing modes leave."""
+        missing = mass_missing(table)
+        unsure = missing | missing.iloc[0] if len(table) else missing
+        intervals = zip(
+            table["probability"], table["probability_low"], table["probability_high"], strict=True
+        )
+        factors = zip(table["log_bayes_factor"], table["log_bayes_factor_se"], unsure, strict=True)
         return pd.DataFrame(
             {
-                "log Z": with_error(table["log_marginal_likelihood"], table["se"]),
-                "log Bayes factor": with_error(
-                    table["log_bayes_factor"], table["log_bayes_factor_se"]
-                ),
-                "probability": interval,
+                "log Z": [
+                    with_error(z, se, mass_missing=lacks)
+                    for z, se, lacks in zip(
+                        table["log_marginal_likelihood"], table["se"], missing, strict=True
+                    )
+                ],
+                "log Bayes factor": [
+                    f"{b:.1f} ± ?" if lacks and b != 0.0 else with_error(b, se)
+                    for b, se, lacks in factors
+                ],
+                "probability": [
+                    "unknown" if missing.any() else f"{p:.2f} [{low:.2f}, {high:.2f}]"
+                    for p, low, high in intervals
+                ],
                 "warning": ["yes" if warning else "" for warning in table["warning"]],
             },
             index=table.index.rename(None),
@@ -116,6 +126,11 @@ def compare(
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
 
+    Warns
+    -----
+    TemperingWarning
+        Of extremely wide priors, where they are not as wide in all models.
+
     Examples
     --------
     >>> a = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
@@ -134,7 +149,12 @@ def compare(
     check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
-    return _table(estimates, prior, prob)
+    of_comparison = doubts_of_comparison(estimates)
+    warn_of(of_comparison.values())
+    warnings = {name: list(e.warnings) for name, e in estimates.items()}
+    for name, doubt in of_comparison.items():
+        warnings[name].append(doubt)
+    return _table(estimates, warnings, prior, prob)
 
 
 def resolve_estimates(
@@ -232,7 +252,12 @@ def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatAr
     return log_z + (se if np.isfinite(se).all() else np.nan) * errors
 
 
-def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -> pd.DataFrame:
+def _table(
+    estimates: dict[str, LogZEstimate],
+    warnings: dict[str, list[Doubt]],
+    prior: FloatArray,
+    prob: float,
+) -> pd.DataFrame:
     names = list(estimates)
     log_z = np.array([e.log_z for e in estimates.values()])
     se = np.array([e.se for e in estimates.values()])
@@ -257,10 +282,10 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
             "probability_low": low,
             "probability_high": high,
             "rank_stability": np.where(np.isfinite(simulated).all(), stability, np.nan),
-            "warning": [bool(e.warnings) for e in estimates.values()],
+            "warning": [bool(doubts) for doubts in warnings.values()],
             "warning_codes": [
-                ", ".join(dict.fromkeys(warning.code for warning in e.warnings))
-                for e in estimates.values()
+                ", ".join(dict.fromkeys(doubt.code for doubt in doubts))
+                for doubts in warnings.values()
             ],
         },
         index=pd.Index(names, name="model"),

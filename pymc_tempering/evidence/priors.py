@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     """Warnings about priors that determine the evidence; each names the variables.
 
+    Of a wide prior comparisons alone warn: most good models have a vague one, and neither draws nor
+    log Z are wrong for it.
+
     Parameters
     ----------
     idata : xarray.DataTree
@@ -79,9 +82,10 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         warnings.append(
             Doubt(
                 "extremely_wide_priors",
-                f"{listed}. Each factor of ten in such a width takes 2.3 nats off log Z and leaves "
-                "the posterior as it is.",
-                "Compare models only if these widths are meant, and look at the sensitivity.",
+                f"{listed}.",
+                "Each factor of ten in such a width takes 2.3 nats off log Z and leaves the "
+                "posterior as it is: compare models only if these widths are meant, and look at "
+                "`prior_sensitivity`.",
                 {f"prior width / posterior width of {name}": r for name, r in wide.items()},
             )
         )

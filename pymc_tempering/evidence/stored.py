@@ -217,7 +217,8 @@ def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate
     """
     if not doubts:
         return estimate
-    every = tuple(sorted((*estimate.warnings, *doubts), key=lambda doubt: not doubt.is_cause))
+    known = (*estimate.warnings, *estimate.of_comparison)
+    every = tuple(sorted((*known, *doubts), key=lambda doubt: not doubt.is_cause))
     idata = estimate.idata.copy()
     dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
     idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))

@@ -6,7 +6,7 @@ which says so.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +17,7 @@ import pymc as pm
 import pytensor
 from pytensor.graph.basic import Variable
 
+from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import (
@@ -332,7 +333,7 @@ def _compile(
         _made_by=made_by,
     )
     starts = starting_points(density.start, random_seed, supports)
-    verified = starts if supports else starts[:N_VERIFIED]
+    verified = np.vstack([starts, *_ends(starts[0], supports)]) if supports else starts[:N_VERIFIED]
     with double_precision():
         verify_density(density.value_and_grad, code.function, verified, backend=code.backend)
 
@@ -344,3 +345,11 @@ def _compile(
 
     place = check_finite(density.value_and_grad, points, frozen, starts, None if chosen else drawn)
     return density if chosen or np.array_equal(place, starts[0]) else replace(density, start=place)
+
+
+def _ends(start: FloatArray, supports: Sequence[Support]) -> FloatArray:
+    """Give two points whose discrete entries all have their lowest and their highest values."""
+    ends = np.vstack([start, start])
+    for place, lowest, n_values in supports:
+        ends[:, place] = lowest, lowest + n_values - 1
+    return ends

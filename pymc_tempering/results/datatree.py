@@ -182,7 +182,7 @@ def attach_estimate(
         attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
         variables[name] = (dims, array, attrs)
     dataset = xr.Dataset(
-        variables | doubt_variables(estimate.warnings),
+        variables | doubt_variables((*estimate.warnings, *estimate.of_comparison)),
         coords={"chain": chain} | _draws_of(idata, variables),
         attrs={"method": estimate.method},
     )

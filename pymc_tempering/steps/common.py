@@ -86,6 +86,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
     kept: Kept | None = None  # where chains are kept while they are sampled
     searches = True  # whether a run begins with a search for modes
+    base_names: tuple[str, ...] = ()  # that `base` may have beside those that all steps know
     share: float = np.inf
     search_most: float = np.inf
     """Gradients that each chain may take, and that search."""
@@ -133,7 +134,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._settings = suited_explorer(
             type(self).__name__, self._settings, self._density, asked=self._explorer_asked
         )
-        self._given_base, self._reference = given_base(base, self._density)
+        self._given_base, self._reference = given_base(base, self._density, self.base_names)
 
     @property
     def density(self) -> CompiledDensity:

@@ -259,6 +259,9 @@ def run_chains(
         kwargs["trace"] = reused_trace(
             model, step.density.points.initial, step.method if trims else None
         )
+    # its thresholds are for chains of NUTS, and its divergences of any trajectory of a draw: what
+    # speaks against a tempered run is said with the estimate
+    kwargs.setdefault("compute_convergence_checks", False)
     points, start = step.density.points, step.density.start
     if kwargs.get("initvals") is None and not np.array_equal(start, points.ravel(points.initial)):
         # the model's own has no density, and PyMC would refuse it
