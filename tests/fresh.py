@@ -59,23 +59,22 @@ def fresh_process(code, *arguments, data=b"", cwd=None, preloaded=PRELOADED):
     Its standard input is `data`, and modules that are `preloaded` may have been imported before.
     """
     arguments = [str(each) for each in arguments]
+    if sys.platform != "linux":
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code, *arguments], input=data,
+            capture_output=True, cwd=cwd, env=ENVIRONMENT, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()[-3000:]
+        return done.stdout.decode()
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder, name) for name in ("in", "out", "err")]
-        paths[0].write_bytes(data)
-        if sys.platform == "linux":
-            asked = {"code": code, "arguments": arguments, "folder": folder}
-            server = _server(preloaded)
-            server.stdin.write(json.dumps(asked | {"cwd": str(cwd or Path.cwd())}) + "\n")
-            server.stdin.flush()
-            returned = int(server.stdout.readline())
-        else:
-            with paths[0].open("rb") as into, paths[1].open("wb") as out, paths[2].open("wb") as err:
-                returned = subprocess.run(
-                    [sys.executable, "-W", "ignore", "-c", code, *arguments], stdin=into,
-                    stdout=out, stderr=err, cwd=cwd, env=ENVIRONMENT, check=False,
-                ).returncode  # fmt: skip
-        assert returned == 0, paths[2].read_text()[-3000:]
-        return paths[1].read_text()
+        Path(folder, "in").write_bytes(data)
+        asked = {"code": code, "arguments": arguments, "folder": folder}
+        server = _server(preloaded)
+        server.stdin.write(json.dumps(asked | {"cwd": str(cwd or Path.cwd())}) + "\n")
+        server.stdin.flush()
+        returned = int(server.stdout.readline())
+        assert returned == 0, Path(folder, "err").read_text()[-3000:]
+        return Path(folder, "out").read_text()
 
 
 @functools.cache

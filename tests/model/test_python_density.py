@@ -22,6 +22,7 @@ from pymc_tempering.references.starts import inside
 from tests.black_box import LOG_Z, Blind, Quadratic, black_box
 from tests.fresh import fresh_process
 
+
 def test_value_and_gradient_of_a_black_box(rng):
     density = compile_density(black_box())
     for z in rng.normal(0.5, 2.0, (5, 2)):
