@@ -13,6 +13,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.freeze import shared_digest
 from pymc_tempering.model.interpreted import in_python
+from tests.fresh import fresh_process
 
 
 def with_data_and_dims():
@@ -233,11 +234,7 @@ for sd in map(float, sys.argv[1:]):
 
 
 def compiled_in_a_fresh_process(*sds):
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *map(str, sds)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return [line.split() for line in result.stdout.splitlines()]
+    return [line.split() for line in fresh_process(SCRIPT, *sds).splitlines()]
 
 
 def test_cached_wrappers_of_two_models_are_never_confused():
