@@ -4,6 +4,7 @@ What may change under the hand of its owner without leaving a trace, such as a l
 or an object with a state, is noted as unknown; arrays are data, and enter by content.
 """
 
+import dis
 import enum
 import functools
 import hashlib
@@ -26,8 +27,7 @@ _BY_VERSION = {"numpy", "pymc", "pymc_tempering", "pytensor", "scipy"}
 _PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), range}
 _ARRAYS = (np.ndarray, np.generic)
 # of distributions that are given as functions: what draws decides no density
-_NOT_OF_CLASS = {"__dict__", "__weakref__", "__doc__", "__firstlineno__", "_random_fn", "_abc_impl",
-                 "__static_attributes__", "__module__", "__qualname__"}  # fmt: skip
+_NOT_OF_CLASS = {"_random_fn", "_abc_impl"}
 
 
 class Unknown(Exception):  # noqa: N818 - an answer, not an error
@@ -177,7 +177,7 @@ class CodeDigest:
         digest.update(by_rows.tobytes() if by_rows.nbytes < _SMALL else by_rows.view(np.uint8).data)
         return digest.digest()
 
-    def _compound(self, value: Any) -> bytes:  # noqa: C901, PLR0911 - one case after another
+    def _compound(self, value: Any) -> bytes:  # noqa: C901 - one case after another
         kind = type(value).__name__
         if isinstance(value, tuple):
             return _hash("tuple", *map(self.value, value))
@@ -230,8 +230,12 @@ class CodeDigest:
         parts: list[bytes] = []
         for name, value in sorted(vars(cls).items()):
             inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-            if name in _NOT_OF_CLASS or isinstance(inner, types.GetSetDescriptorType | property):
+            # pickling a class gives it names of this kind
+            is_own = isinstance(inner, types.FunctionType) or name == "__props__"
+            if name in _NOT_OF_CLASS or (name.startswith("__") and not is_own):
                 continue
+            if isinstance(inner, property):
+                inner = inner.fget
             parts += [name.encode(), self.value(inner)]
         return _hash("own class", *(self.value(base) for base in cls.__bases__), *parts)
 
@@ -247,13 +251,12 @@ class CodeDigest:
                 parts.append(b"empty")
         parts += [self.value(function.__defaults__)]
         parts += [self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))]
-        names = _names(code)
-        for name in sorted(names & set(function.__globals__)):
+        for name in sorted(_globals(code) & set(function.__globals__)):
             value = function.__globals__[name]
             parts += [name.encode(), self.value(value)]
             if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
                 # functions of the user's own modules
-                for inner in sorted(names & set(vars(value))):
+                for inner in sorted(set(code.co_names) & set(vars(value))):
                     parts += [inner.encode(), self.value(vars(value)[inner])]
         return _hash("function", self._code(code), *parts)
 
@@ -266,9 +269,10 @@ class CodeDigest:
         return _hash("code", code.co_code, repr(names), *constants)
 
 
-def _names(code: types.CodeType) -> set[str]:
+def _globals(code: types.CodeType) -> set[str]:
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return set(code.co_names).union(*map(_names, inner))
+    own = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    return own.union(*map(_globals, inner))
 
 
 def _hash(*parts: str | bytes) -> bytes:

@@ -13,10 +13,11 @@ from typing import Any
 import pymc as pm
 import pytensor
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
 
 from pymc_tempering.model.graph_digest import Digested, GraphDigest
 
-__all__ = ["Identity", "listed"]
+__all__ = ["Identity", "digest_deterministics", "listed", "recipe"]
 
 FORMAT = 1
 _MOST_CHARACTERS = 48_000  # HDF5 takes attributes of up to 64 KiB
@@ -158,6 +159,42 @@ class Identity:
             return cls(**plain)
         except (TypeError, ValueError, KeyError, AttributeError):
             return None
+
+
+def recipe(model: pm.Model) -> list[Any]:
+    """Everything that what is compiled for a model depends on, to be compared.
+
+    The identity of the model, the order of its variables, and what its initial point is made of.
+    Operations that cannot be digested have to be the same objects: compiled code calls them.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    Returns
+    -------
+    list
+        See :class:`pymc_tempering.model.kept.Kept`.
+    """
+    identity, graphs = Identity.of(model), _graphs(model)
+    starts = [
+        (graphs.of(start) if isinstance(start, Variable) else graphs.of_value(start)).digest
+        for start in model.rvs_to_initial_values.values()
+    ]
+    names = [variable.name for variable in (*model.basic_RVs, *model.potentials, *model.value_vars)]
+    objects = [] if identity.is_certain else [*model.basic_RVs, *model.potentials]
+    return [(identity.digest, *names, *starts), *objects]
+
+
+def digest_deterministics(model: pm.Model) -> tuple[Any, ...]:
+    """Names and digests of what is recorded of a model beside its variables.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    """
+    graphs = _graphs(model)
+    return tuple((v.name, graphs.of(v).digest) for v in model.deterministics)
 
 
 def _graphs(model: pm.Model) -> GraphDigest:
