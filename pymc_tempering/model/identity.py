@@ -20,6 +20,7 @@ from pymc_tempering.model.graph_digest import Digested, GraphDigest
 __all__ = ["Identity", "digest_deterministics", "listed", "recipe"]
 
 FORMAT = 1
+_POTENTIAL = "the potential "
 _MOST_CHARACTERS = 48_000  # HDF5 takes attributes of up to 64 KiB
 _LISTED = 6
 
@@ -76,7 +77,7 @@ class Identity:
             found[f"the likelihood of {rv.name!r}"] = graphs.of_made(rv)
             found[f"the data of {rv.name!r}"] = graphs.of(model.rvs_to_values[rv])
         for potential in model.potentials:
-            found[f"the potential {potential.name!r}"] = graphs.of(potential)
+            found[f"{_POTENTIAL}{potential.name!r}"] = graphs.of(potential)
         for rv, transform in model.rvs_to_transforms.items():
             if transform is not None:
                 found[f"the transform of {rv.name!r}"] = graphs.of_value(transform)
@@ -103,6 +104,11 @@ class Identity:
     def is_certain(self) -> bool:
         """Whether equal digests say that models are the same."""
         return not self.undigested
+
+    @property
+    def potentials(self) -> dict[str, str]:
+        """Digests of the potentials by what they are called."""
+        return {n: part[0] for n, part in self.parts.items() if n.startswith(_POTENTIAL)}
 
     def changes(self, other: "Identity") -> list[str]:
         """Name what is different in another model; nothing where it is the same.

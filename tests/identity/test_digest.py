@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,16 +17,17 @@ from tests.identity import pairs
 pytestmark = pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 
 
+def test_enough_pairs():
+    assert len(pairs.CHANGED) >= 35
+    assert len(pairs.SAME) >= 20
+
+
 @pytest.mark.parametrize("name", pairs.CHANGED)
 def test_a_change_is_named(name):
-    first, second, part = pairs.CHANGED[name]
+    first, second, named = pairs.CHANGED[name]
     before, after = Identity.of(first()), Identity.of(second())
     assert before.digest != after.digest
-    assert part in before.changes(after)
-    # and nothing that is as it was
-    assert not {"the prior of 'spread'", "the data of 'v'"} - {part} & {*before.changes(after)} or (
-        part == "the data of 'u'"
-    )
+    assert before.changes(after) == ([named] if isinstance(named, str) else [*named])
 
 
 @pytest.mark.parametrize("name", pairs.SAME)
@@ -42,10 +42,7 @@ def test_the_same(name):
 def test_in_another_process():
     """In which text has other hashes and objects lie elsewhere."""
     root = Path(__file__).parents[2]
-    code = (
-        "import json, warnings; warnings.simplefilter('ignore')\n"
-        "from tests.identity import pairs; print(json.dumps(pairs.digests()))"
-    )
+    code = "import json; from tests.identity import pairs; print(json.dumps(pairs.digests()))"
     path = os.pathsep.join([str(root), str(root / "tests"), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": path}
     done = subprocess.run(
@@ -122,10 +119,3 @@ def test_a_large_model_is_stored_without_its_parts():
     assert len(identity.to_json()) < 60_000
     assert stored.changes(identity) == []
     assert stored.changes(Identity.of(pairs.linear())) == ["a part that was not recorded"]
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
