@@ -52,10 +52,15 @@ def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:
     """
     theirs, ours = recorded_identity(idata), Identity.of(model)
     if theirs is not None and (changes := theirs.changes(ours)):
+        seen = [observed_digest(each) for each in (model, idata)]
+        observed = "" if None in seen or seen[0] == seen[1] else (
+            f" They have different observed data: {describe_observed(model)} in the model, "
+            f"{describe_observed(idata)} in the run."
+        )  # fmt: skip
         raise DataError(
-            f"{what} is of another model: {listed(changes)} are not those of the model that was "
-            "passed. Pass the model and its data as they were sampled; changed priors go to the "
-            "`alternatives` of `prior_sensitivity`."
+            f"{what} is of another model than the one that was passed: what differs is "
+            f"{listed(changes)}.{observed} Pass the model and its data as they were sampled; "
+            "changed priors go to the `alternatives` of `prior_sensitivity`."
         )
     if theirs is None:
         check_observed(model, idata, what)

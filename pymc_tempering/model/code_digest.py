@@ -48,8 +48,10 @@ def is_installed(module: str) -> bool:
     (True, False)
     """
     top = module.partition(".")[0]
+    if top in ("__main__", "__mp_main__"):
+        return False
     if top in sys.stdlib_module_names or top in _BY_VERSION:
-        return top != "__main__"
+        return True
     path = getattr(sys.modules.get(top), "__file__", None) or ""
     return bool({"site-packages", "dist-packages"} & set(Path(path).parts))
 

@@ -152,6 +152,8 @@ class GraphDigest:
         is_transform = hasattr(value, "forward") and hasattr(value, "backward")
         with self._code.noting() as unknown:
             digest = (self._code.state if is_transform else self._code.value)(value)
+        if not unknown:
+            return Digested(digest, _NOTHING, _NOTHING)
         label = type(value).__name__
         return Digested(digest, _NOTHING, frozenset(f"{label}, which holds {w}" for w in unknown))
 
@@ -194,13 +196,19 @@ class GraphDigest:
             name = f"{variable.name} {_type(variable.type)}".encode()
             return Digested(_hash(b"input", name), _NOTHING, _NOTHING)
         # a shared value gives the same function as a constant does
-        with self._code.noting() as unknown:
-            digest = self._code.value(value)
-        undigested = frozenset(f"a constant, which holds {what}" for what in unknown)
+        if isinstance(value, np.ndarray):
+            digest, undigested = self._code.value(value), _NOTHING
+        else:
+            digest, undigested = self._of_other(value)
         if title is None:
             return Digested(digest, _NOTHING, undigested)
         self._contents[title].add(digest.hex())
         return Digested(digest, frozenset([title]), undigested)
+
+    def _of_other(self, value: Any) -> tuple[bytes, frozenset[str]]:
+        with self._code.noting() as unknown:
+            digest = self._code.value(value)
+        return digest, frozenset(f"a constant, which holds {what}" for what in unknown)
 
     def _op(self, op: Any) -> tuple[bytes, frozenset[str]]:
         found = self._ops.get(id(op)) or _fixed.get(id(op))
@@ -232,8 +240,8 @@ class GraphDigest:
         if isinstance(op, Scan):
             names = ("info",)
         elif isinstance(op, OpFromGraph):
-            own = (n for n in state if n not in _OF_BUILDER and not n.startswith("_"))
-            names = sorted({*names, *own})
+            added = (n for n in state if n not in _OF_BUILDER and not n.startswith("_"))
+            names = sorted({*names, *added})
         elif not (names and is_installed(cls.__module__)):
             names = sorted({*names, *state})
         for name in names:

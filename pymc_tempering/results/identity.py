@@ -71,5 +71,5 @@ def check_one_model(runs: Mapping[str, Any], what: str, remedy: str) -> None:
         first = first or (name, identity)
         if changes := first[1].changes(identity):
             raise DataError(
-                f"{what}: {listed(changes)} of {name} are not those of {first[0]}. {remedy}"
+                f"{what}: what differs between {first[0]} and {name} is {listed(changes)}. {remedy}"
             )
