@@ -17,7 +17,7 @@ from pymc_tempering.checkpoint.evaluations import (
     n_evaluated,
     remove_evaluations,
 )
-from pymc_tempering.checkpoint.journal import Journal, n_kept
+from pymc_tempering.checkpoint.journal import Journal, n_kept, stored_draws
 from pymc_tempering.checkpoint.lock import acquire, end_with_parent
 from pymc_tempering.checkpoint.trees import (
     DamagedFileError,
@@ -30,13 +30,14 @@ from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.rounding import differing
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
 
-FORMAT = 6
+FORMAT = 7
 _ABOUT = "run.json"
 _FITS = "fits.npz"
 _LOCK = "lock"
@@ -207,6 +208,35 @@ class Store:
             except OSError as error:
                 raise _unwritable(self.folder, error) from error
         step.kept = Kept(self.folder, n_draws)
+
+    def check_densities(self, step: Any) -> None:
+        """Refuse another model by its log density at all draws that are here.
+
+        Parameters
+        ----------
+        step : TemperedStep
+
+        Raises
+        ------
+        DataError
+        """
+        n_all = n_other = 0
+        for folder in self._chains:
+            for draws, statistics in stored_draws(folder):
+                recorded = statistics["model_logp"]
+                points = [
+                    {name: values[row] for name, values in draws.items()}
+                    for row in range(len(recorded))
+                ]
+                now = np.array([step.log_density_of(point) for point in points])
+                n_all += len(points)
+                n_other += int(differing(recorded, now, step.sizes_at(points)).sum())
+        if n_other:
+            raise DataError(
+                f"The run in {self.folder} is of another model: its log density is another one at "
+                f"{n_other} of the {n_all} draws that are there. Call as when it was started, or "
+                "give another path for a new run."
+            )
 
     def progress(self, chains: int, total: int, *, rounds: bool) -> str:
         """Say what is there of a run; empty for a new one.

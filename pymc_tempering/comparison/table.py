@@ -19,8 +19,10 @@ from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.options import as_numbers, check_probability, check_random_seed
 from pymc_tempering.results.digest import describe_observed, observed_digest
+from pymc_tempering.results.identity import recorded_identity
 from pymc_tempering.results.printed import PrintedTable
 from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
@@ -29,6 +31,7 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
+    "data_doubts",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -129,7 +132,8 @@ def compare(
     Warns
     -----
     TemperingWarning
-        Of extremely wide priors, where they are not as wide in all models.
+        Of extremely wide priors, where they are not as wide in all models; and if likelihoods
+        are potentials, of which it cannot be told whether the data are the same.
 
     Examples
     --------
@@ -186,6 +190,7 @@ def resolve_estimates(
                 f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
+    warn_of(data_doubts(models), outwards=1)
     if kwargs.get("resume") is not None:
         raise OptionError(
             f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
@@ -342,6 +347,34 @@ def check_same_data(models: Mapping[str, Any]) -> None:
             f"The models were fitted to different data: {listed}. Evidences of different data "
             "cannot be compared; fit all models to the same observations."
         )
+
+
+def data_doubts(models: Mapping[str, Any]) -> list[Doubt]:
+    """Say of which models nobody can tell whether their data are the same.
+
+    A potential may hold data or none. Where those of all models are the same, so are the data.
+
+    Parameters
+    ----------
+    models : mapping of str to Model, DataTree or LogZEstimate
+    """
+    potentials: dict[str, dict[str, str]] = {}
+    for name, model in models.items():
+        identity = Identity.of(model) if isinstance(model, pm.Model) else recorded_identity(model)
+        if identity is not None and observed_digest(model) is None:
+            potentials[name] = identity.potentials
+    alike = [each for each in potentials.values() if each]
+    if not alike or (len(alike) == len(models) and all(each == alike[0] for each in alike)):
+        return []
+    named = [name for name, each in potentials.items() if each]
+    doubt = Doubt(
+        "data_not_compared",
+        f"the likelihoods of {named} are potentials, which do not say what in them is data, so "
+        "that it cannot be checked that all models are of the same data.",
+        "Make sure that they are; evidences of different data have nothing to do with one another.",
+        {"models": named},
+    )
+    return [doubt]
 
 
 def _entropy(random_seed: Any) -> int | None:

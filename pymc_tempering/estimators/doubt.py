@@ -136,6 +136,9 @@ CODES: dict[str, Kind] = {
     "prior_mass_out_of_reach": Kind(
         "prior mass out of reach", "an alternative has prior mass where no draw can be"
     ),
+    "data_not_compared": Kind(
+        "data not compared", "models whose likelihood is a potential may be of different data"
+    ),
     "doubtful_evidence": Kind("doubtful evidence", "weights of models rest on such an estimate"),
 }
 """Every kind of doubt there is, by its code."""
@@ -205,12 +208,18 @@ class Doubt:
         return f"{self.name}: {self.text} {self.remedy}"
 
 
-def warn_of(doubts: Iterable[Doubt]) -> None:
+def warn_of(doubts: Iterable[Doubt], *, outwards: int = 0) -> None:
     """Warn of each doubt, as if the caller of the caller did.
+
+    Parameters
+    ----------
+    doubts : iterable of Doubt
+    outwards : int, default 0
+        Callers more to go outwards.
 
     Warns
     -----
     TemperingWarning
     """
     for doubt in doubts:
-        warnings.warn(TemperingWarning(doubt), stacklevel=3)
+        warnings.warn(TemperingWarning(doubt), stacklevel=3 + outwards)

@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.model.freeze import discrete_names
+from pymc_tempering.model.identity import recipe
 from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.private import is_improper, reseed
@@ -126,7 +127,9 @@ def _prior_draws(
         return []
     try:
         draw = _drawn_with.get(
-            model, [*variables, None, *sampled], lambda: _given_parents(variables, sampled)
+            model,
+            [*recipe(model), *variables, None, *sampled],
+            lambda: _given_parents(variables, sampled),
         )
         return _draw_at(draw, sampled, posterior)
     except Exception as error:  # noqa: BLE001  user code may draw, and sampling was long

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-from pytensor.graph.basic import Variable
 
 from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.engine.guard import raise_failure
@@ -23,10 +22,10 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import (
     check_finite,
     freeze,
-    shared_digest,
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
+from pymc_tempering.model.identity import recipe
 from pymc_tempering.model.jax_density import double_precision, made_for_jax
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
@@ -217,8 +216,9 @@ def density_at_hand(model: pm.Model) -> CompiledDensity:
     return _latest.get(model, _content(model), lambda: compile_density(model))
 
 
-_compiled = Kept[CompiledDensity]()
-_latest = Kept[CompiledDensity]()
+# values are constants in compiled densities, so that equal models may share one
+_compiled = Kept[CompiledDensity](shared=True)
+_latest = Kept[CompiledDensity](shared=True)
 
 
 def keep_density(model: pm.Model, density: CompiledDensity) -> None:
@@ -258,24 +258,8 @@ def compile_frozen(
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
-    """Everything that a model's density depends on; the objects themselves, to be compared."""
-    flags = pytensor.config
-    return [
-        *model.basic_RVs,
-        *model.potentials,
-        *model.rvs_to_values.values(),
-        *model.rvs_to_transforms.values(),
-        *map(_by_value, model.rvs_to_initial_values.values()),
-        (shared_digest(model), model.check_bounds, flags.floatX, flags.numba__cache, discrete),
-    ]
-
-
-def _by_value(start: Any) -> Any:
-    """Form of an initial value that tells whether it was changed in place."""
-    if start is None or isinstance(start, str | Variable):
-        return start
-    array = np.asarray(start)
-    return str(array.dtype), array.shape, array.tobytes()
+    """Everything that a model's density depends on."""
+    return [*recipe(model), (pytensor.config.numba__cache, discrete)]
 
 
 def compile_prior(density: CompiledDensity, backend: str | None = None) -> CompiledDensity:

@@ -33,6 +33,7 @@ from tests.checkpoint.killed import (
     sample,
     with_events,
 )
+from tests.identity.pairs import black_box
 
 RUN = METHODS["pt"]
 FOLDERS_OF_CHAINS = "chain-*"
@@ -397,12 +398,22 @@ def test_other_models_and_data_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
     sample(other_model(), resume=tmp_path, **options)  # built again, the same
     for changed, said in (
-        (other_model(sd=1.1), "model: log density"),
-        (other_model(observed=0.6), "model: observed"),
+        (other_model(sd=1.1), "the prior of 'x' changed"),
+        (other_model(observed=0.6), "the data of 'y' changed"),
         (other_model(name="z"), "model: variables"),
     ):
         with pytest.raises(DataError, match=said):
             sample(changed, resume=tmp_path, **options)
+
+
+def test_functions_with_a_state_are_compared_at_all_draws(tmp_path, monkeypatch):
+    """A list that a function appends to is no part of an identity."""
+    options = RUN | {"chains": 1, "draws": 30, "tune": 0}
+    sample(black_box(2.0, hidden=[]), resume=tmp_path, **options)
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    sample(black_box(2.0, hidden=[1]), resume=tmp_path, **options)
+    with pytest.raises(DataError, match=r"another one at [1-9]\d* of the 30 draws"):
+        sample(black_box(1.9, hidden=[]), resume=tmp_path, **options)
 
 
 def test_another_version_is_named(model, store):

@@ -11,7 +11,7 @@ import pytest
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.freeze import shared_digest
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.interpreted import in_python
 from tests.fresh import fresh_process
 
@@ -121,22 +121,14 @@ def test_vectors_of_another_length_are_refused():
 
 def test_later_data_do_not_reach_a_compiled_density():
     model = with_data_and_dims()
-    density, before = compile_density(model), shared_digest(model)
+    density, before = compile_density(model), Identity.of(model)
     value, _ = density.value_and_grad(density.start)
     with model:
         pm.set_data({"x": np.array([9.0, 9.0, 9.0, 9.0])})
     assert density.value_and_grad(density.start)[0] == value
-    assert shared_digest(model) != before
+    assert before.changes(Identity.of(model)) == ["the data 'x'"]
     assert compile_density(model).value_and_grad(density.start)[0] != value
     assert [rv.name for rv in model.free_RVs] == ["slope", "sigma"]
-
-
-def test_shared_digest_sees_dims():
-    with pm.Model(coords={"i": [0, 1]}) as model:
-        pm.Normal("x", dims="i")
-    before = shared_digest(model)
-    model.set_dim("i", 3, coord_values=[0, 1, 2])
-    assert shared_digest(model) != before
 
 
 def test_a_model_whose_variables_have_no_entries_is_refused():
