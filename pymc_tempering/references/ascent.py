@@ -33,6 +33,11 @@ WITHIN, ALIKE = 1.0, 0.5
 which its gradient, and half of that by which its fall from the mode, may differ from a Gaussian's:
 what else there is so deep inside a mode, draws of that mode meet."""
 
+FORESEEN = 0.5
+"""Share by which a step's gain may differ from what the curvature promised, if what that promises
+next is to be believed: elsewhere it may be the curvature of another place, or only the coordinates.
+"""
+
 _SUFFICIENT, _FLATTER = 1e-4, 0.9
 _MOST_TRIALS = 20
 
@@ -201,6 +206,7 @@ def _climb(
     # what takes a 0 that is written out is compiled for it too
     n_pairs, n_steps = np.int64(0), 0
     mode, height = known
+    foreseen = False
     _copy(grad, work[0])
     for n in range(path.shape[0]):
         _copy(path[n], u)
@@ -215,10 +221,20 @@ def _climb(
             shrink = min(1.0, math.sqrt(dim / max(slope, 1e-300)))
             slope *= shrink
             _scale(direction, shrink)
-        if not 0.5 * slope >= TOLERANCE:
-            return value, n_gradients, True
+        ending = not 0.5 * slope >= TOLERANCE
+        if ending:
+            if foreseen or not slope > 0.0:
+                return value, n_gradients, True
+            # far from a narrow mode, whose coordinates these are, all slopes look flat
+            n_pairs = np.int64(0)
+            _copy(direction, grad)
+            slope = _dot(grad, grad)
+        promised = 0.5 * slope
         reached, n = _step(at, u, value, slope, direction, trial, work)
         n_gradients += n
+        if ending and not reached - value >= TOLERANCE:
+            return value, n_gradients, True
+        foreseen = abs(reached - value - promised) <= FORESEEN * promised
         if reached == -np.inf:
             if n_pairs == 0:
                 return value, n_gradients, True
