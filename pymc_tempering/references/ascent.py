@@ -109,6 +109,38 @@ def _newton_like(
         _move(direction, direction, factor, s)
 
 
+@compiled(borrows=True, inside=True)
+def _uphill(
+    grad: FloatArray, pairs: FloatArray, alpha: FloatArray, n_pairs: int, direction: FloatArray
+) -> float:
+    """Fill ``direction`` with the next step; return how steep it is."""
+    _newton_like(grad, pairs, alpha, n_pairs, direction)
+    slope = _dot(grad, direction)
+    if n_pairs == 0:
+        # nothing is known of the curvature: at most one unit in each coordinate or so
+        shrink = min(1.0, math.sqrt(grad.size / max(slope, 1e-300)))
+        slope *= shrink
+        _scale(direction, shrink)
+    return slope
+
+
+@compiled(borrows=True, inside=True)
+def _remember(pairs: FloatArray, n_pairs: int, step: FloatArray, decrease: FloatArray) -> int:
+    """Keep a step and the decrease of the gradient, where they tell of a maximum."""
+    if not _dot(step, decrease) > 1e-12 * _dot(decrease, decrease):
+        return n_pairs
+    _copy(pairs[0, n_pairs % MEMORY], step)
+    _copy(pairs[1, n_pairs % MEMORY], decrease)
+    return n_pairs + 1
+
+
+@compiled(borrows=True, inside=True)
+def _note(path: FloatArray, n: int, u: FloatArray) -> None:
+    """Fill the rows of a path from the n-th on."""
+    for i in range(n, path.shape[0]):
+        _copy(path[i], u)
+
+
 @compiled(borrows=True, apart=True, inside=True)
 def _step(
     at: tuple[int, FloatArray, FloatArray],
@@ -199,7 +231,6 @@ def _climb(
     last one into those that are left. ``scratch`` are arrays of shapes (6, D), (2, MEMORY, D) and
     (MEMORY,).
     """
-    dim = u.size
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
     value, n_gradients = _begin(at, u, first, work)
@@ -208,19 +239,12 @@ def _climb(
     mode, height = known
     foreseen = False
     _copy(grad, work[0])
-    for n in range(path.shape[0]):
-        _copy(path[n], u)
+    _note(path, 0, u)
     while math.isfinite(value) and n_gradients < most:
         if _has_come(mode, height, u, value, grad):
             _copy(u, mode)
             return height, n_gradients, True
-        _newton_like(grad, pairs, alpha, n_pairs, direction)
-        slope = _dot(grad, direction)
-        if n_pairs == 0:
-            # nothing is known of the curvature: at most one unit in each coordinate or so
-            shrink = min(1.0, math.sqrt(dim / max(slope, 1e-300)))
-            slope *= shrink
-            _scale(direction, shrink)
+        slope = _uphill(grad, pairs, alpha, n_pairs, direction)
         ending = not 0.5 * slope >= TOLERANCE
         if ending:
             if foreseen or not slope > 0.0:
@@ -243,16 +267,12 @@ def _climb(
             continue
         _move(direction, trial, -1.0, u)
         _move(grad, grad, -1.0, work[0])
-        if _dot(direction, grad) > 1e-12 * _dot(grad, grad):
-            _copy(pairs[0, n_pairs % MEMORY], direction)
-            _copy(pairs[1, n_pairs % MEMORY], grad)
-            n_pairs += 1
+        n_pairs = _remember(pairs, n_pairs, direction, grad)
         _copy(u, trial)
         _copy(grad, work[0])
         value = reached
         n_steps += 1
-        for n in range(n_steps, path.shape[0]):
-            _copy(path[n], u)
+        _note(path, n_steps, u)
     return value, n_gradients, False
 
 
