@@ -33,6 +33,11 @@ WITHIN, ALIKE = 1.0, 0.5
 which its gradient, and half of that by which its fall from the mode, may differ from a Gaussian's:
 what else there is so deep inside a mode, draws of that mode meet."""
 
+FORESEEN = 0.5
+"""Share by which a step's gain may differ from what the curvature promised, if what that promises
+next is to be believed: elsewhere it may be the curvature of another place, or only the coordinates.
+"""
+
 _SUFFICIENT, _FLATTER = 1e-4, 0.9
 _MOST_TRIALS = 20
 
@@ -102,6 +107,38 @@ def _newton_like(
         s, y = pairs[0, j % MEMORY], pairs[1, j % MEMORY]
         factor = alpha[j % MEMORY] - _dot(y, direction) / _dot(s, y)
         _move(direction, direction, factor, s)
+
+
+@compiled(borrows=True, inside=True)
+def _uphill(
+    grad: FloatArray, pairs: FloatArray, alpha: FloatArray, n_pairs: int, direction: FloatArray
+) -> float:
+    """Fill ``direction`` with the next step; return how steep it is."""
+    _newton_like(grad, pairs, alpha, n_pairs, direction)
+    slope = _dot(grad, direction)
+    if n_pairs == 0:
+        # nothing is known of the curvature: at most one unit in each coordinate or so
+        shrink = min(1.0, math.sqrt(grad.size / max(slope, 1e-300)))
+        slope *= shrink
+        _scale(direction, shrink)
+    return slope
+
+
+@compiled(borrows=True, inside=True)
+def _remember(pairs: FloatArray, n_pairs: int, step: FloatArray, decrease: FloatArray) -> int:
+    """Keep a step and the decrease of the gradient, where they tell of a maximum."""
+    if not _dot(step, decrease) > 1e-12 * _dot(decrease, decrease):
+        return n_pairs
+    _copy(pairs[0, n_pairs % MEMORY], step)
+    _copy(pairs[1, n_pairs % MEMORY], decrease)
+    return n_pairs + 1
+
+
+@compiled(borrows=True, inside=True)
+def _note(path: FloatArray, n: int, u: FloatArray) -> None:
+    """Fill the rows of a path from the n-th on."""
+    for i in range(n, path.shape[0]):
+        _copy(path[i], u)
 
 
 @compiled(borrows=True, apart=True, inside=True)
@@ -194,31 +231,34 @@ def _climb(
     last one into those that are left. ``scratch`` are arrays of shapes (6, D), (2, MEMORY, D) and
     (MEMORY,).
     """
-    dim = u.size
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
     value, n_gradients = _begin(at, u, first, work)
     # what takes a 0 that is written out is compiled for it too
     n_pairs, n_steps = np.int64(0), 0
     mode, height = known
+    foreseen = False
     _copy(grad, work[0])
-    for n in range(path.shape[0]):
-        _copy(path[n], u)
+    _note(path, 0, u)
     while math.isfinite(value) and n_gradients < most:
         if _has_come(mode, height, u, value, grad):
             _copy(u, mode)
             return height, n_gradients, True
-        _newton_like(grad, pairs, alpha, n_pairs, direction)
-        slope = _dot(grad, direction)
-        if n_pairs == 0:
-            # nothing is known of the curvature: at most one unit in each coordinate or so
-            shrink = min(1.0, math.sqrt(dim / max(slope, 1e-300)))
-            slope *= shrink
-            _scale(direction, shrink)
-        if not 0.5 * slope >= TOLERANCE:
-            return value, n_gradients, True
+        slope = _uphill(grad, pairs, alpha, n_pairs, direction)
+        ending = not 0.5 * slope >= TOLERANCE
+        if ending:
+            if foreseen or not slope > 0.0:
+                return value, n_gradients, True
+            # far from a narrow mode, whose coordinates these are, all slopes look flat
+            n_pairs = np.int64(0)
+            _copy(direction, grad)
+            slope = _dot(grad, grad)
+        promised = 0.5 * slope
         reached, n = _step(at, u, value, slope, direction, trial, work)
         n_gradients += n
+        if ending and not reached - value >= TOLERANCE:
+            return value, n_gradients, True
+        foreseen = abs(reached - value - promised) <= FORESEEN * promised
         if reached == -np.inf:
             if n_pairs == 0:
                 return value, n_gradients, True
@@ -227,16 +267,12 @@ def _climb(
             continue
         _move(direction, trial, -1.0, u)
         _move(grad, grad, -1.0, work[0])
-        if _dot(direction, grad) > 1e-12 * _dot(grad, grad):
-            _copy(pairs[0, n_pairs % MEMORY], direction)
-            _copy(pairs[1, n_pairs % MEMORY], grad)
-            n_pairs += 1
+        n_pairs = _remember(pairs, n_pairs, direction, grad)
         _copy(u, trial)
         _copy(grad, work[0])
         value = reached
         n_steps += 1
-        for n in range(n_steps, path.shape[0]):
-            _copy(path[n], u)
+        _note(path, n_steps, u)
     return value, n_gradients, False
 
 

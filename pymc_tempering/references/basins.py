@@ -9,6 +9,7 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.ascent import Ascents
 from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.references.starts import evaluated
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["MAX_DIP", "Basin", "Basins"]
@@ -16,6 +17,10 @@ __all__ = ["MAX_DIP", "Basin", "Basins"]
 MAX_DIP = 1.0
 """nats by which the log density may fall on the line between two ends of one mode: ascents stop at
 different points of a ridge, many of its widths apart."""
+
+LEAST_RISE = 1 / 8
+"""Share of the way up from one end to a higher one by which the log density has risen midway, where
+both are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""
 
 _N_NEAREST = 3
 
@@ -202,9 +207,7 @@ class Basins:
     def _nearby(self, end: FloatArray, distances: FloatArray, maximum: float | None) -> int | None:
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
             known = self.known[i]
-            # no ridge, which alone has ends of unlike heights: a narrow mode may be tens of nats
-            # above a wide one without a dip on the line, where the wide one's mass is all around
-            if maximum is not None and known.is_gaussian and abs(maximum - known.value) > MAX_DIP:
+            if maximum is not None and self._stands_apart(end, maximum, known):
                 continue
             # three points tell nearly all modes apart, and the others take no more
             if self._dip(end, i, _FEW_POINTS) <= MAX_DIP and (
@@ -212,6 +215,21 @@ class Basins:
             ):
                 return int(i)
         return None
+
+    def _stands_apart(self, end: FloatArray, value: float, known: Basin) -> bool:
+        """Whether an end and a known one, of unlike heights, are no ends of one ridge.
+
+        A narrow mode may be tens of nats above a wide one without a dip on the line, where the wide
+        one's mass is all around. A Gaussian is no ridge, and of none all the rise is at the end.
+        """
+        difference = abs(value - known.value)
+        if not known.converged or difference <= MAX_DIP:
+            return False
+        if known.is_gaussian:
+            return True
+        self.n_gradients += 1
+        midway = evaluated(self._density, 0.5 * (end + known.end)[None]).values
+        return not (midway - min(value, known.value) >= LEAST_RISE * difference).any()
 
     def _is_passed(self, i: int, end: FloatArray, value: float) -> bool:
         """Whether a known place is no mode: from there all the way is up to the end of another.

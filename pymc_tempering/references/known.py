@@ -1,10 +1,11 @@
 """Modes that a search knows, so that a start which belongs to one costs one gradient.
 
 An ascent tells where a start leads with 10 to 40 gradients. Where the log density and its gradient
-at the start are those of a known mode's Gaussian, it would tell nothing new. And where a known mode
-is Gaussian itself, as modes of a mixture are, what its Gaussian leaves over far away is the flank
-of another mode: followed uphill it leads there from well outside of its basin. That is the search
-with the known modes divided out.
+at the start are those of a known mode's Gaussian, it would tell nothing new; nor where they are
+those of Student's t, whose tails most starts around a heavy-tailed mode are in. And where a known
+mode is Gaussian itself, as modes of a mixture are, what its Gaussian leaves over far away is the
+flank of another mode: followed uphill it leads there from well outside of its basin. That is the
+search with the known modes divided out.
 """
 
 from typing import NamedTuple
@@ -33,6 +34,12 @@ Draws in flanks of other modes make it 1e-4 where modes are four standard deviat
 # far above rounding in a log density and a quadratic form of this many nats
 _ROUNDING = 1e-10
 
+_RADII = np.repeat(np.geomspace(0.5, 8.0, 9), 4)
+"""Where the fall from a mode is compared with Student's t, in root mean squares of its Gaussian."""
+
+_WEIGHTS = np.concatenate([np.geomspace(1.0, 1e4, 81), [np.inf]])
+"""Tail weights tried, beyond the dimensions; the last is the Gaussian."""
+
 _DISTANCES = np.geomspace(0.02, 3.0, 24)
 _MOST_LINES = 8
 
@@ -53,8 +60,46 @@ class Owners(NamedTuple):
     rest: FloatArray
 
 
+class _Fall(NamedTuple):
+    """How far the log density falls from a mode, by squares of its Gaussian's coordinates.
+
+    ``tail / 2 log(1 + curvature squares / tail)``, which is Student's t, and half the squares for a
+    Gaussian, of which the tail is infinite.
+    """
+
+    curvature: float = 1.0
+    tail: float = np.inf
+
+    def nats(self, squares: FloatArray) -> FloatArray:
+        """The fall itself."""
+        if np.isinf(self.tail):
+            return 0.5 * self.curvature * squares
+        return np.asarray(0.5 * self.tail * np.log1p(self.curvature * squares / self.tail))
+
+    def slope(self, squares: FloatArray) -> FloatArray:
+        """Change of the fall with half the squares."""
+        return np.asarray(self.curvature / (1.0 + self.curvature * squares / self.tail))
+
+
+@np.errstate(divide="ignore", invalid="ignore")
+def _fall_like(falls: FloatArray, squares: FloatArray, dim: int) -> _Fall:
+    """Student's t that is most nearly the same at all distances, but for half of the places.
+
+    Each place tells the curvature for each tail; elsewhere other modes may stand.
+    """
+    tails = dim + _WEIGHTS[:, None]
+    twice = 2.0 * falls[falls > 0.0]
+    share = twice / tails
+    # log(tail (exp(share) - 1)), for share beyond all exponents too
+    finite = np.log(tails) + share + np.log(-np.expm1(-share))
+    logs = np.where(np.isinf(tails), np.log(twice), finite) - np.log(squares[falls > 0.0])
+    low, middle, high = np.nanquantile(logs, [0.25, 0.5, 0.75], axis=1)
+    best = int(np.argmin(high - low))
+    return _Fall(float(np.exp(middle[best])), float(tails[best, 0]))
+
+
 class KnownModes:
-    """Gaussians at the ends of ascents.
+    """Gaussians at the ends of ascents, and how the log density falls from there.
 
     Parameters
     ----------
@@ -73,6 +118,7 @@ class KnownModes:
         self.numbers: list[int] = []
         self._fits: list[GaussianBase] = []
         self._heights: list[float] = []
+        self._falls: list[_Fall] = []
         self._exact: list[bool] = []
         self.n_gradients = 0
 
@@ -113,6 +159,18 @@ class KnownModes:
         self._fits.append(fit)
         self._heights.append(height)
         self._exact.append(variance <= EXACT)
+        self._falls.append(_Fall() if variance <= EXACT else self._fall_from(fit, height))
+
+    def _fall_from(self, fit: GaussianBase, height: float) -> _Fall:
+        """Compare falls along lines from a mode with those of Student's t."""
+        u = np.random.default_rng(0).standard_normal((len(_RADII), fit.dim))
+        u *= _RADII[:, None] * np.sqrt(fit.dim) / np.linalg.norm(u, axis=1)[:, None]
+        there = evaluated(self._density, fit.from_base(u))
+        self.n_gradients += len(u)
+        falls, squares = height - there.values, (fit.to_base(there.points) ** 2).sum(axis=1)
+        # fewer tell nothing
+        enough = (falls > 0.0).sum() > len(_RADII) // 2
+        return _fall_like(falls, squares, fit.dim) if enough else _Fall()
 
     # far out squares are beyond all numbers, and such starts belong to no mode
     @np.errstate(over="ignore", invalid="ignore")
@@ -130,12 +188,14 @@ class KnownModes:
         nearest = logs.argmax(axis=0)
         rows = np.arange(n)
         fall = np.array(self._heights)[nearest] - logs[nearest, rows]
-        off = u[nearest, rows]
+        expected, off = u[nearest, rows], u[nearest, rows]
         for k in np.unique(nearest):
-            off[nearest == k] += _times_factor(self._fits[k], starts.grads[nearest == k])
+            of = nearest == k
+            expected[of] *= self._falls[k].slope((u[k, of] ** 2).sum(axis=1))[:, None]
+            off[of] = expected[of] + _times_factor(self._fits[k], starts.grads[of])
         rest = starts.values - logsumexp(logs, axis=0)
         agrees = (np.abs(starts.values - logs[nearest, rows]) <= AGREEMENT * (1.0 + fall)) & (
-            np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(u[nearest, rows], axis=1)
+            np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(expected, axis=1)
         )
         agrees &= np.isfinite(fall)
         rounding = _ROUNDING * (1.0 + fall + np.abs(starts.values))
@@ -194,7 +254,9 @@ class KnownModes:
     def _log_parts(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log densities of the modes (K, n), and the points in their coordinates (K, n, D)."""
         u = np.stack([fit.to_base(points) for fit in self._fits])
-        return np.array(self._heights)[:, None] - 0.5 * (u * u).sum(axis=2), u
+        squares = (u * u).sum(axis=2)
+        falls = [fall.nats(row) for fall, row in zip(self._falls, squares, strict=True)]
+        return np.array(self._heights)[:, None] - np.stack(falls), u
 
 
 def _times_factor(fit: GaussianBase, grad: FloatArray) -> FloatArray:

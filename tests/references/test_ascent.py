@@ -143,3 +143,15 @@ def test_what_is_known_at_the_starts_is_not_evaluated_again(bimodal, rng):
     again = ascend(bimodal, at.points, unit(2), first=(at.values, at.grads))
     np.testing.assert_array_equal(again.ends, whole.ends)
     assert again.n_gradients == whole.n_gradients - 10
+
+
+def test_an_end_is_judged_in_its_own_scale(gaussian):
+    """In coordinates a millionth as wide half the squared gradient is 1e-9 everywhere."""
+    narrow = Coordinates.of(GaussianBase(np.zeros(3), np.full(3, 1e-6)))
+    sd = np.sqrt(np.diag(gaussian.cov))
+    starts = gaussian.mean + sd * np.array([[3.0, 0.0, 0.0], [-5.0, 4.0, 1.0], [0.5, 0.1, -0.4]])
+    found = ascend(gaussian, starts, narrow)
+    assert found.converged.all()
+    assert np.abs((found.ends - gaussian.mean) / sd).max() < 0.15
+    # where it is at an end there is nothing to look for: a line or two
+    assert ascend(gaussian, gaussian.mean[None], narrow).n_gradients <= 2

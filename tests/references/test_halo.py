@@ -49,11 +49,9 @@ HIDDEN = SimpleNamespace(dim=MANY, address=hidden.address)
 @pytest.mark.statistical
 @pytest.mark.parametrize("target", [TARGET, CONCENTRIC])
 def test_a_search_fits_the_slab_as_well(target, rng):
-    """Starts halt in the flat middle of it; its ELBO is log 0.2 but for what the spike adds.
+    """No start ends in its flat middle, which is no maximum; its ELBO is log 0.2 and a little.
 
-    A fit made where they halt is kept if it is good: of 1500 seeds the worst lacked 0.19 nats, and
-    3 % more than 0.1; for 1 % a slab is fitted to which no start is counted. Of five searches the
-    middle one counts: false alarms 2e-4.
+    Of five searches the middle one counts.
     """
     searches = [find_modes(target, np.full(DIM, 0.5), rng) for _ in range(5)]
     elbos = []
@@ -65,7 +63,7 @@ def test_a_search_fits_the_slab_as_well(target, rng):
         elbos.append(slab.log_zeta)
     assert np.median(elbos) == pytest.approx(math.log(LIGHT), abs=0.1)
     counted = [(len(found.search.hits), found.search.n_unfinished) for found in searches]
-    assert counted.count((2, 0)) >= 3
+    assert counted.count((1, 0)) >= 3
 
 
 def test_a_search_fits_a_slab_in_which_no_start_ends(rng):

