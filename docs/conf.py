@@ -6,10 +6,15 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from jupyter_client.manager import KernelManager
+
 # pages run in the interpreter that builds them, and not in a kernel of the user's own
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
 # two kernels with a pool of BLAS threads each are slower than none on a small machine
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# a kernel whose messages are not encrypted warns of it, each of them
+if hasattr(KernelManager, "transport_encryption"):
+    KernelManager.transport_encryption.default_value = "auto"
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "pymc_tempering"

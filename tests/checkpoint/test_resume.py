@@ -222,11 +222,14 @@ def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch,
     assert run_and_die(model, options, counter.n + 3)
     assert n_evaluated(tmp_path / "run") == 2 * BLOCK
     assert not list((tmp_path / "run").glob(FOLDERS_OF_CHAINS))
-    second = sorted((tmp_path / "run").glob("search-*"))[1]
-    damage(second)
-    kept = BLOCK + {as_it_is: BLOCK, answered_elsewhere: 300, cut: 0}[damage]
+    damage(sorted((tmp_path / "run").glob("search-*"))[0])
+    kept = {as_it_is: 2 * BLOCK, answered_elsewhere: 300, cut: 0}[damage]
     assert run_and_die(model, options, counter.n + 3)
     assert n_evaluated(tmp_path / "run") == kept + 2 * BLOCK
+    # of what was kept, nothing that had been asked for after the damage
+    begins = [int(path.name.split("-")[1]) for path in (tmp_path / "run").glob("search-*")]
+    before = [start for start in (0, BLOCK) if start < kept]
+    assert sorted(begins) == [*before, kept, kept + BLOCK]
     asked = []
     note = evaluations.Evaluations._note
     monkeypatch.setattr(
@@ -350,11 +353,12 @@ def test_scans_of_a_longer_run_are_those_planned_at_first(model, tmp_path):
     """
     options = {name: value for name, value in RUN.items() if name != "scans_per_draw"}
     first = sample(model, resume=tmp_path / "a", **options)
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    shutil.rmtree(sorted((tmp_path / "b").glob(FOLDERS_OF_CHAINS))[0])
+    for i, name in enumerate("bc"):
+        shutil.copytree(tmp_path / "a", tmp_path / name)
+        shutil.rmtree(sorted((tmp_path / name).glob(FOLDERS_OF_CHAINS))[i])
     options |= {"draws": 40}
-    a, b = (sample(model, resume=tmp_path / name, **options) for name in "ab")
-    assert different(a, b) == []
+    a, b, c = (sample(model, resume=tmp_path / name, **options) for name in "abc")
+    assert different(a, b) == different(a, c) == []
     n_scans, planned = (np.isfinite(run.sample_stats["delta"]).any("level") for run in (a, first))
     assert (n_scans.sum("scan").max("draw") == planned.sum("scan").max("draw")).all()
     # planned for forty draws they would be fewer
