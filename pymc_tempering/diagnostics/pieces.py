@@ -10,7 +10,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["exchangeable_doubts", "piece_doubts"]
 
-_LEAST = 5
+_LEAST = 8
 """Draws on each side of a gap."""
 
 _WIDE = 4.0

@@ -168,3 +168,9 @@ def test_refused_by_name(source, error, message, call):
     with pytest.raises(error, match=message) as caught:
         call(source)
     assert isinstance(caught.value, TemperingError)
+
+
+@pytest.mark.parametrize("name", ["draws", "tune"])
+def test_draws_that_no_machine_holds(name, call):
+    with pytest.raises(OptionError, match=r"take [\d,]+ GiB .* has \d+ GiB.*scans_per_draw"):
+        call(f"sample(model, {name}=10**12)", may_compile=True)
