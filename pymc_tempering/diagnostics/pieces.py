@@ -90,7 +90,7 @@ def exchangeable_doubts(draws: Mapping[str, FloatArray], n_modes: int) -> Iterat
         error = values.mean(axis=1).std(axis=0) / np.sqrt(max(len(values) - 1, 1))
         error = np.maximum(error, x.std(axis=0) / np.sqrt(len(x)))
         alike = np.ptp(x.mean(axis=0)) <= _MAX_ERRORS * error.max()
-        correlation = np.corrcoef(x.T)[np.triu_indices(k, 1)]
+        correlation = np.asarray(np.corrcoef(x.T))[~np.tri(k, dtype=bool)]
         if alike and (correlation < -_NEGATIVE / (k - 1)).all():
             yield Doubt(
                 "exchangeable_entries",

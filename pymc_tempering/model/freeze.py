@@ -133,7 +133,7 @@ def naming_shapes(model: pm.Model) -> Iterator[None]:
         observed = {rv.name: model.rvs_to_values[rv].type.shape for rv in model.observed_RVs}
         shapes |= {f"{name} (observed)": shape for name, shape in observed.items()}
         shapes |= {rv.name: rv.type.shape for rv in model.free_RVs}
-        where = f" at {', '.join(wrong)}" if wrong else ""
+        where = f" at {', '.join(wrong)}" if 0 < len(wrong) < len(terms) else ""
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
         raise ModelError(
             f"The log density of the model cannot be built{where}: {str(error).strip()} Shapes of "

@@ -1,6 +1,6 @@
-"""Options that go to ``pm.sample`` as they are, where it would refuse them late or without a name."""
+"""Options that ``pm.sample`` is passed as they are, and would refuse late or without a name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,13 @@ import pymc as pm
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.options import check_choice, check_names
+from pymc_tempering.options import check_choice, did_you_mean
 
 __all__ = ["check_passed_on"]
 
 _BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
+
+_WITH_SHAPE = (np.ndarray, np.generic, list, tuple, int, float)
 
 
 def check_passed_on(
@@ -45,8 +47,7 @@ def check_passed_on(
     if names is not None:
         if isinstance(names, str):
             raise OptionError(f"`var_names` is {names!r}; expected a list of names: [{names!r}].")
-        known = [variable.name for variable in model.unobserved_RVs]
-        check_names("`var_names`", map(str, names), known)
+        _check_known("var_names", names, [variable.name for variable in model.unobserved_RVs])
     initvals = options.get("initvals")
     if initvals is None:
         return
@@ -70,20 +71,25 @@ def _check_initvals(model: pm.Model, points: PointMap, values: Mapping[Any, Any]
     by_value = {model.rvs_to_values[rv].name: rv for rv in model.free_RVs}
     expected = shapes | {rv.name: _shape(rv, shapes[name]) for name, rv in by_value.items()}
     given = {str(getattr(key, "name", key)): value for key, value in values.items()}
-    check_names("`initvals`", given, expected)
+    _check_known("initvals", given, expected)
     for name, value in given.items():
-        # "prior" and "support_point" say how to make one; a graph has no values yet
-        if (
-            value is None
-            or isinstance(value, str)
-            or not isinstance(value, np.ndarray | list | tuple | float | int | np.generic)
-        ):
+        # names of strategies, and graphs, have no shape yet
+        if not isinstance(value, _WITH_SHAPE):
             continue
         if np.shape(value) != expected[name]:
             raise OptionError(
                 f"`initvals` has a value of shape {np.shape(value)} for {name!r}; expected "
                 f"{expected[name]}."
             )
+
+
+def _check_known(option: str, names: Iterable[Any], known: Iterable[str]) -> None:
+    unknown = sorted(set(map(str, names)) - set(known))
+    if unknown:
+        raise OptionError(
+            f"`{option}` has {unknown}{did_you_mean(unknown, known)}; the model has the variables "
+            f"{sorted(known)}."
+        )
 
 
 def _shape(rv: Any, unconstrained: tuple[int, ...]) -> tuple[int, ...]:
