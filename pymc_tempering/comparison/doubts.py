@@ -1,6 +1,7 @@
 """What speaks against a comparison: modes that may be missing, and widths of priors that differ."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 
@@ -59,7 +60,7 @@ def doubts_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str, Dou
         if max(widths) <= _SAME * min(widths):
             shared.add(what)
     return {
-        name: Doubt(doubt.code, f"of {name!r}, {doubt.text}", doubt.remedy, doubt.measured)
+        name: replace(doubt, text=f"of {name!r}, {doubt.text}")
         for name, estimate in estimates.items()
         for doubt in estimate.of_comparison
         if not set(doubt.measured) <= shared

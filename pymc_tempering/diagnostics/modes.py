@@ -1,12 +1,14 @@
 """The modes of a posterior: where they are, how probable, and what each adds to the evidence."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.diagnostics.clustering.tree import find_modes
+from pymc_tempering.diagnostics.pieces import exchangeable_doubts, piece_doubts
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
@@ -65,7 +67,8 @@ def modes(
     Warns
     -----
     TemperingWarning
-        If some chains have no draw in a mode, or differ in what they say of the posterior.
+        If some chains have no draw in a mode, or differ in what they say of the posterior; if the
+        draws of a mode leave a gap; if entries look exchangeable, and their orders overlap.
 
     Notes
     -----
@@ -99,6 +102,8 @@ def modes(
     labels, names = _labels(posterior, by, var_names)
     evidence = idata if isinstance(idata, LogZEstimate) else _evidence(tree)
     found = _summary(posterior, labels, names, evidence)
+    if by is None:
+        found = replace(found, warnings=(*found.warnings, *_unparted(posterior, labels, var_names)))
     warn_of(found.warnings)
     return found
 
@@ -140,6 +145,15 @@ def _labels(
 
 
 def _real_values(posterior: xr.Dataset, var_names: str | Sequence[str] | None) -> np.ndarray:
+    columns = _real_variables(posterior, var_names).values()
+    flat = [v.reshape(*v.shape[:2], -1) for v in columns]
+    return np.concatenate(flat, axis=2).astype(np.float64)
+
+
+def _real_variables(
+    posterior: xr.Dataset, var_names: str | Sequence[str] | None
+) -> dict[str, np.ndarray]:
+    """Draws of each real variable, chain and draw first."""
     draws = {
         str(name): variable
         for name, variable in posterior.data_vars.items()
@@ -154,11 +168,23 @@ def _real_values(posterior: xr.Dataset, var_names: str | Sequence[str] | None) -
             f"`var_names` has {missing}; the posterior has the real variables {sorted(draws)}. "
             "Modes that whole numbers tell apart are found with `by=`."
         )
-    n = tuple(posterior.sizes[dim] for dim in ("chain", "draw"))
-    columns = {name: draws[name].transpose("chain", "draw", ...).values for name in chosen}
-    for name, values in columns.items():
-        _finite(values, name)
-    return np.concatenate([v.reshape(*n, -1) for v in columns.values()], axis=2).astype(np.float64)
+    return {
+        name: _finite(draws[name].transpose("chain", "draw", ...).values, name) for name in chosen
+    }
+
+
+def _unparted(
+    posterior: xr.Dataset, labels: np.ndarray, var_names: str | Sequence[str] | None
+) -> list[Doubt]:
+    """Doubts about modes that are several, for all that was found."""
+    variables = _real_variables(posterior, var_names)
+    entries = {
+        f"{name}[{', '.join(map(str, index))}]" if index else name: v[(..., *index)]
+        for name, v in variables.items()
+        for index in np.ndindex(v.shape[2:])
+    }
+    n_modes = int(labels.max()) + 1
+    return [*piece_doubts(entries, labels), *exchangeable_doubts(variables, n_modes)]
 
 
 def _finite(values: np.ndarray, name: str) -> np.ndarray:

@@ -131,6 +131,10 @@ CODES: dict[str, Kind] = {
     "modes_not_in_every_chain": Kind(
         "modes not in every chain", "shares of modes say where chains started"
     ),
+    "mode_in_pieces": Kind("mode in pieces", "a mode has a gap with no draws near its mean"),
+    "exchangeable_entries": Kind(
+        "exchangeable entries", "orders of the labels overlap, and could not be parted"
+    ),
     "weights_collapse": Kind("weights collapse", "no draws where the changed posterior is"),
     "heavy_tailed_weights": Kind("heavy-tailed weights", "weights of draws have no variance"),
     "prior_mass_out_of_reach": Kind(

@@ -22,6 +22,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import (
     check_finite,
     freeze,
+    naming_shapes,
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
@@ -254,7 +255,9 @@ def compile_frozen(
             "sample; look at their shapes and at the lengths of the coordinates they are over."
         )
     made_by = compile_frozen, (frozen, random_seed)
-    return _compile(frozen, points, frozen.logp(), random_seed, made_by, backend)
+    with naming_shapes(frozen):
+        term = frozen.logp()
+    return _compile(frozen, points, term, random_seed, made_by, backend)
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:

@@ -24,6 +24,7 @@ __all__ = [
     "copies_of_gps",
     "discrete_names",
     "freeze",
+    "naming_shapes",
     "shared_values",
     "starting_points",
 ]
@@ -79,17 +80,15 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
     _check_simulators(model)
     _check_flat(model)
     _check_coordinates(model)
-    try:
+    with naming_shapes(model):
         is_random = has_random_terms([model.logp()])
-    except (ValueError, NotImplementedError) as error:
-        raise ModelError(f"The log density of the model cannot be built: {error}") from error
     if is_random:
         raise ModelError(
             "The log density changes from call to call, as with `pm.Minibatch` or a random "
             "variable inside a potential. Evidence needs the density of all the data: pass the "
             "whole data set instead."
         )
-    with copies_of_gps():
+    with copies_of_gps(), naming_shapes(model):
         frozen = freeze_dims_and_data(model)
     frozen.check_bounds = model.check_bounds
     return frozen
@@ -105,6 +104,47 @@ def copies_of_gps() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Detected variables likely created by GP")
         yield
+
+
+@contextmanager
+def naming_shapes(model: pm.Model) -> Iterator[None]:
+    """Say which term cannot be built, and the shapes of variables and data, where one cannot.
+
+    PyTensor names operations and shapes, as "Incompatible Elemwise input shapes [(5,), (4,)]".
+
+    Parameters
+    ----------
+    model : pymc.Model
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except (ValueError, TypeError, NotImplementedError) as error:
+        terms = [*model.basic_RVs, *model.potentials]
+        wrong = [repr(term.name) for term in terms if not _can_be_built(model, term)]
+        shapes = {
+            data.name: tuple(data.get_value(borrow=True).shape)
+            for data in model.data_vars
+            if isinstance(data, SharedVariable)
+        }
+        observed = {rv.name: model.rvs_to_values[rv].type.shape for rv in model.observed_RVs}
+        shapes |= {f"{name} (observed)": shape for name, shape in observed.items()}
+        shapes |= {rv.name: rv.type.shape for rv in model.free_RVs}
+        where = f" at {', '.join(wrong)}" if 0 < len(wrong) < len(terms) else ""
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
+        raise ModelError(
+            f"The log density of the model cannot be built{where}: {str(error).strip()} Shapes of "
+            f"data and variables: {listed or 'all are scalars'}. Change those that do not fit."
+        ) from error
+
+
+def _can_be_built(model: pm.Model, term: Any) -> bool:
+    try:
+        model.logp(vars=[term])
+    except (ValueError, TypeError, NotImplementedError):
+        return False
+    return True
 
 
 def _check_simulators(model: pm.Model) -> None:

@@ -81,6 +81,10 @@ def python_density(value_and_grad: Any, points: PointMap) -> Any:
             z = np.array(vector.from_address(z_address))
             try:
                 value, gradient = value_and_grad(z.copy())
+                if np.shape(gradient) != (points.dim,):
+                    raise ValueError(
+                        f"the gradient has shape {np.shape(gradient)}; expected ({points.dim},)"
+                    )
                 np.frombuffer(vector.from_address(grad_address))[:] = gradient
                 return float(value)
             except _NO_DENSITY:

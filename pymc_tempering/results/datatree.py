@@ -79,13 +79,18 @@ def _is_labelled(dataset: xr.Dataset) -> bool:
 
 
 def open_hint(value: Any) -> str:
-    """Say how to read a run, where a path was given instead of one; empty otherwise.
+    """Say what to do where a path or a function was given instead of a run; empty otherwise.
 
     Examples
     --------
     >>> open_hint("run.nc")
     ' Read a stored run with `xarray.open_datatree(path)` first.'
     """
+    if callable(value):
+        return (
+            " A log density of your own goes into a model, as "
+            '`pm.Potential("density", op(x))` with an Op that computes it.'
+        )
     if not isinstance(value, str | os.PathLike):
         return ""
     return " Read a stored run with `xarray.open_datatree(path)` first."

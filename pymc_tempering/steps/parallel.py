@@ -84,14 +84,12 @@ class ParallelTempering(TemperedStep):
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
     base : GaussianBase, GivenReference, DataTree, "prior", "advi" or "mixture", optional
-        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`; a
-        density of your own, with draws and gradient (:mod:`pymc_tempering.references.own`); the
-        Gaussian of the posterior draws of an earlier run; "prior", the model's prior, so that
-        `delta` is the log likelihood. "advi": Gaussians of full rank fitted to all modes that
-        ascents from thousands of starts led to, and one wide Gaussian with the moments of all of
-        them. "mixture": those local Gaussians as they are, with a multivariate t of the scales of
-        that wide one at a weight of 0.15. By default tuning decides between the two from how well
-        the mixture overlaps with draws of the posterior.
+        Where the path starts: a Gaussian, as of :func:`pymc_tempering.fit_base`; a density of your
+        own (:mod:`pymc_tempering.references.own`); the Gaussian of the posterior draws of an
+        earlier run; "prior", so that `delta` is the log likelihood. "advi": Gaussians fitted to all
+        modes that ascents from thousands of starts led to, and one wide Gaussian with the moments
+        of all. "mixture": those fits as they are, with a t of the wide one's scales at a weight of
+        0.15. By default tuning decides between the two.
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True.
     search : {"default", "thorough", "none"}

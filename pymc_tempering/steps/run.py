@@ -25,6 +25,8 @@ from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
 from pymc_tempering.results.idle import without_idle_draws
 from pymc_tempering.steps.budget import Budget
+from pymc_tempering.steps.memory import check_memory
+from pymc_tempering.steps.passed_on import check_passed_on
 from pymc_tempering.steps.trace import reused_trace
 from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
@@ -159,6 +161,10 @@ def prepare_step(
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
         step = build_step(method, model, options)
+    check_passed_on(
+        model, step.density.points, options, chains=run["chains"], progressbar=run["progressbar"]
+    )
+    check_memory(step, draws=run["draws"], tune=run["tune"], chains=run["chains"])
     if step.density.uses_jax:
         options["mp_ctx"] = check_workers(
             options.get("mp_ctx"), chains=run["chains"], cores=run["cores"], no_fork=NO_FORK

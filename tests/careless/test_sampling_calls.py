@@ -52,6 +52,7 @@ CALLS = [
     ("estimate_logz()", ModelError, "without a model"),
     ("estimate_logz('run.nc')", DataError, "open_datatree"),
     ("estimate_logz(3.0)", DataError, "given a float"),
+    ("estimate_logz(lambda z: -z @ z)", DataError, "given a function.*pm.Potential"),
     ("estimate_logz({'a': model})", DataError, "given a dict"),
     ("estimate_logz(estimate)", DataError, "given a LogZEstimate"),
     ("estimate_logz(model, draws=0)", OptionError, "`draws` is 0"),
@@ -168,3 +169,27 @@ def test_refused_by_name(source, error, message, call):
     with pytest.raises(error, match=message) as caught:
         call(source)
     assert isinstance(caught.value, TemperingError)
+
+
+@pytest.mark.parametrize("name", ["draws", "tune"])
+def test_draws_that_no_machine_holds(name, call):
+    with pytest.raises(OptionError, match=r"take [\d,]+ GiB .* has \d+ GiB.*scans_per_draw"):
+        call(f"sample(model, {name}=10**12)", may_compile=True)
+
+
+PASSED_ON = [
+    ("initvals={'x': [0.0, 1.0]}", r"shape \(2,\) for 'x'; expected \(\)"),
+    ("initvals={'X': 0.0}", r"`initvals` has \['X'\].*variables \['x'\]"),
+    ("initvals=[{'x': 0.0}]", "1 chains, and `chains` is 4"),
+    ("initvals='x'", "expected a mapping"),
+    ("var_names=['z']", r"`var_names` has \['z'\]"),
+    ("var_names='x'", r"expected a list of names: \['x'\]"),
+    ("callback=3", "`callback` is 3; expected a function"),
+    ("progressbar='splitt'", "did you mean split"),
+]
+
+
+@pytest.mark.parametrize(("option", "message"), PASSED_ON)
+def test_what_pm_sample_would_refuse_late(option, message, call):
+    with pytest.raises(OptionError, match=message):
+        call(f"sample(model, {option})", may_compile=True)

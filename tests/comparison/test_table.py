@@ -315,7 +315,11 @@ def test_objects_that_hold_a_pymc_model(monkeypatch):
 
 
 def test_print_fits_80_columns_and_has_errors_beside_numbers():
-    doubts = tuple(Doubt(c, "x.", "y.") for c, kind in CODES.items() if not kind.mass_missing)
+    doubts = tuple(
+        Doubt(c, "x.", "y.")
+        for c, kind in CODES.items()
+        if not (kind.mass_missing or kind.of_comparison)
+    )
     models = {
         "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=doubts),
     }  # fmt: skip
