@@ -1,8 +1,6 @@
 """Nothing is said that does not help: neither by numpy, nor by PyMC about what only we do."""
 
 import logging
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -14,6 +12,7 @@ from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps.progress import is_diverging
+from tests.fresh import fresh_process
 
 
 def far_out():
@@ -48,11 +47,13 @@ def test_notice_on_gps_is_silenced_for_us_alone():
 
 
 def test_our_ops_are_not_deprecated():
-    code = (
-        "import pymc, warnings; warnings.simplefilter('error'); "
-        "import pymc_tempering.transform.safe"
+    fresh_process(
+        "import sys, warnings\n"
+        "for name in [name for name in sys.modules if name.startswith('pymc_tempering')]:\n"
+        "    del sys.modules[name]\n"
+        "warnings.simplefilter('error')\n"
+        "import pymc_tempering.transform.safe\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_levels_that_no_draw_could_be_at():

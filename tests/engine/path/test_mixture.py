@@ -337,9 +337,10 @@ def test_arrivals_are_counted_for_the_component_that_was_drawn_from(rng):
 def test_what_is_recorded_of_the_reference_are_its_draws(rng):
     """Not what a swap put in their place: controls are sums over the draws."""
     chain = tuned(rng)
-    draws, _ = chain.path.draws_and_origins(40, deepcopy(rng))
-    record = chain.run(40, rng)
-    assert record.swap_acceptance_rate.min() > 0.1
+    draws, _ = chain.path.draws_and_origins(400, deepcopy(rng))
+    record = chain.run(400, rng)
+    # a replica in the tails may stay for a hundred scans
+    assert record.counts["n_tempered_restarts"] > 0
     z = chain.coordinates.from_base(draws)
     own = chain.mixture.log_density(z, chain.coordinates)
     np.testing.assert_allclose(record.delta[:, 0], TARGET.log_density(z) - own, rtol=1e-9)
