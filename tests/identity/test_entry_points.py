@@ -13,7 +13,7 @@ from pymc_tempering.comparison.table import data_doubts
 from pymc_tempering.errors import DataError, ModelError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.identity import Identity
+from pymc_tempering.model.identity import Identity, recipe
 from pymc_tempering.results.identity import recorded_identity, with_identity
 from tests.identity.pairs import black_box, custom, linear
 
@@ -106,7 +106,8 @@ def test_the_same_model_again(run, model):
     # nothing is known of chains of which a part says nothing
     bare = with_identity(part.isel(chain=[1]), None)
     assert recorded_identity(pm_temper.concat_chains([part.isel(chain=[0]), bare])) is None
-    assert compile_density(again) is compile_density(model)
+    assert recipe(again) == recipe(model)
+    assert compile_density(model) is compile_density(model)
     log_z = float(run["tempering"]["log_marginal_likelihood"])
     assert pm_temper.estimate_logz(run, model=again).log_z == pytest.approx(log_z, abs=1e-12)
 
