@@ -17,6 +17,7 @@ import pytest
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
+from pytensor.graph.traversal import ancestors
 
 import pymc_tempering
 from pymc_tempering import private
@@ -44,9 +45,11 @@ PUBLIC = {
     "pytensor.gradient": {"DisconnectedInputError", "NullTypeGradError"},
     "pytensor.graph.basic": {"Apply", "Constant", "Variable"},
     "pytensor.graph.fg": {"FunctionGraph"},
+    "pytensor.graph.op": {"Op"},
     "pytensor.graph.replace": {"graph_replace", "vectorize_graph"},
     "pytensor.graph.rewriting.basic": {"graph_rewriter"},
     "pytensor.graph.traversal": {"ancestors"},
+    "pytensor.graph.type": {"Type"},
     "numba": None,
     "numba.extending": {"intrinsic"},
     "llvmlite": {"ir"},
@@ -91,6 +94,20 @@ def test_what_counts_as_public_exists():
 def test_every_hook_has_a_test():
     tests = [name for name in globals() if name.startswith("test_")]
     assert [hook for hook in private.__all__ if f"test_{hook.lower()}" not in tests] == []
+
+
+def test_graph_classes():
+    classes = private.graph_classes()
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=3)
+        named = pm.Deterministic("named", x)
+    loop = pytensor.scan(lambda v: 2.0 * v, outputs_info=x[0], n_steps=2, return_updates=False)
+    assert isinstance(named.owner.op, classes.view)
+    assert named.owner.inputs == [x]
+    assert isinstance(pt.vector().shape.owner.op, classes.shape)
+    owners = [variable.owner for variable in ancestors([loop]) if variable.owner is not None]
+    assert any(isinstance(owner.op, classes.loop) for owner in owners)
+    assert isinstance(model["x"].owner.inputs[0].type, classes.generator)
 
 
 def test_address_of_compiled():

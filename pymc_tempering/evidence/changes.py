@@ -14,7 +14,6 @@ from pymc_tempering.evidence.same_model import (
     check_density,
     check_identity,
     check_observed,
-    rounding_at_draws,
 )
 from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
 from pymc_tempering.model.interpreted import in_python
@@ -119,7 +118,7 @@ def evaluate_changes(
         outputs.append(sum(ratios[1:], start=ratios[0]))
     log_prior, log_likelihood, log_jac, *ratios_at_draws = evaluate(constrained, outputs, draws)
     log_joint = log_prior + log_likelihood
-    check_density(idata, log_joint + log_jac, rounding_at_draws(model, idata))
+    check_density(idata, model, log_joint + log_jac)
     by_scale = dict(zip(scales, ratios_at_draws, strict=True))
     sizes = idata["posterior"].dataset.sizes
     shape = (sizes["chain"], sizes["draw"])

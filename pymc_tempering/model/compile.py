@@ -217,9 +217,8 @@ def density_at_hand(model: pm.Model) -> CompiledDensity:
     return _latest.get(model, _content(model), lambda: compile_density(model))
 
 
-# values are constants in compiled densities, so that equal models may share one
-_compiled = Kept[CompiledDensity](shared=True)
-_latest = Kept[CompiledDensity](shared=True)
+_compiled = Kept[CompiledDensity]()
+_latest = Kept[CompiledDensity]()
 
 
 def keep_density(model: pm.Model, density: CompiledDensity) -> None:

@@ -13,17 +13,13 @@ from weakref import ref
 
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.ops import ViewOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
-from pytensor.scan.op import Scan
-from pytensor.tensor.random.type import RandomGeneratorType
-from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_tempering.model.code_digest import CodeDigest, Unknown, is_installed
-from pymc_tempering.private import dispatch_by_op
+from pymc_tempering.private import dispatch_by_op, graph_classes
 
 __all__ = ["Digested", "GraphDigest"]
 
@@ -90,7 +86,7 @@ class GraphDigest:
         self, names: Mapping[Any, str] | None = None, titles: Mapping[Any, str] | None = None
     ) -> None:
         self._titles = titles or {}
-        self._outside = True
+        self._outside, self._classes = True, graph_classes()
         self._names = names or {}
         self._known: dict[Any, Digested] = {
             variable: Digested(_hash(b"name", name.encode()), _NOTHING, _NOTHING)
@@ -121,7 +117,9 @@ class GraphDigest:
             at = pending[-1]
             if at in known:
                 pending.pop()
-            elif at.owner is None or (self._outside and isinstance(at.type, RandomGeneratorType)):
+            elif at.owner is None or (
+                self._outside and isinstance(at.type, self._classes.generator)
+            ):
                 known[pending.pop()] = self._leaf(at)
             elif missing := [i for i in at.owner.inputs if i not in known]:
                 pending.extend(missing)
@@ -158,12 +156,12 @@ class GraphDigest:
         return Digested(digest, _NOTHING, frozenset(f"{label}, which holds {w}" for w in unknown))
 
     def _node(self, node: Any) -> None:
-        if isinstance(node.op, ViewOp):
+        if isinstance(node.op, self._classes.view):
             # that is how a deterministic has a name
             self._known.setdefault(node.outputs[0], self._known[node.inputs[0]])
             return
         inputs = [self._known[i] for i in node.inputs]
-        if isinstance(node.op, Shape | Shape_i) and node.inputs[0] not in self._names:
+        if isinstance(node.op, self._classes.shape) and node.inputs[0] not in self._names:
             inputs = [_lengths(node.inputs[0], inputs[0])]
         op, undigested = self._op(node.op)
         digest = hashlib.blake2b(op, digest_size=16)
@@ -183,7 +181,7 @@ class GraphDigest:
             self._known.setdefault(output, made)
 
     def _leaf(self, variable: Any) -> Digested:
-        if isinstance(variable.type, RandomGeneratorType):
+        if isinstance(variable.type, self._classes.generator):
             return Digested(b"generator", _NOTHING, _NOTHING)
         if isinstance(variable, Constant):
             value, title = variable.data, None
@@ -237,7 +235,7 @@ class GraphDigest:
             parts.append(self._inner(fgraph))
         names: Iterable[str] = getattr(op, "__props__", None) or ()
         state = getattr(op, "__dict__", {})
-        if isinstance(op, Scan):
+        if isinstance(op, self._classes.loop):
             names = ("info",)
         elif isinstance(op, OpFromGraph):
             added = (n for n in state if n not in _OF_BUILDER and not n.startswith("_"))

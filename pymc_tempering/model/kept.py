@@ -12,13 +12,6 @@ __all__ = ["Kept"]
 class Kept[T]:
     """One compiled thing for each model that is still there.
 
-    Parameters
-    ----------
-    shared : bool, default False
-        Whether other models of the same content may be given it too.
-
-    Notes
-    -----
     What it was compiled from is compared before it is given out again: a model can be changed by
     whoever holds it, and nothing tells. A thing must not refer to the model itself, or neither
     could be collected.
@@ -33,8 +26,7 @@ class Kept[T]:
     'third'
     """
 
-    def __init__(self, *, shared: bool = False) -> None:
-        self._shared = shared
+    def __init__(self) -> None:
         self._things: WeakKeyDictionary[pm.Model, tuple[list[Any], T]] = WeakKeyDictionary()
 
     def __len__(self) -> int:
@@ -55,9 +47,7 @@ class Kept[T]:
         known = self._things.get(model)
         if known is not None and _same(known[0], content):
             return known[1]
-        others = self._things.values() if self._shared else ()
-        alike = [thing for theirs, thing in list(others) if _same(theirs, content)]
-        thing = alike[0] if alike else make()
+        thing = make()
         self.put(model, content, thing)
         return thing
 

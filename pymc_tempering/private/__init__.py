@@ -41,6 +41,7 @@ from pymc_tempering.private.of_pymc import (
 )
 from pymc_tempering.private.of_pytensor import (
     compile_keyed,
+    graph_classes,
     graph_key,
     is_for_jax,
     is_step,
@@ -61,6 +62,7 @@ __all__ = [
     "default_cores",
     "dispatch_by_op",
     "draws_from_prior",
+    "graph_classes",
     "graph_key",
     "hand_on_needs",
     "has_random_terms",

@@ -1,11 +1,13 @@
 """Hooks into parts of PyTensor."""
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "JAX_DISPATCH",
+    "GraphClasses",
     "compile_keyed",
+    "graph_classes",
     "graph_key",
     "is_for_jax",
     "is_step",
@@ -17,6 +19,37 @@ __all__ = [
 
 JAX_DISPATCH = "pytensor.link.jax.dispatch"
 """Module that is loaded where anything was registered for JAX."""
+
+
+class GraphClasses(NamedTuple):
+    """Classes of PyTensor by what they do in a graph.
+
+    Attributes
+    ----------
+    view : tuple of type
+        Ops that give their input, by another name.
+    shape : tuple of type
+        Ops that look at nothing but lengths.
+    loop : tuple of type
+        Ops that evaluate an inner graph again and again.
+    generator : tuple of type
+        Types of variables that are random generators.
+    """
+
+    view: tuple[type, ...]
+    shape: tuple[type, ...]
+    loop: tuple[type, ...]
+    generator: tuple[type, ...]
+
+
+def graph_classes() -> GraphClasses:
+    """Give the classes that a reader of graphs has to know; none is in PyTensor's documentation."""
+    from pytensor.compile.ops import ViewOp
+    from pytensor.scan.op import Scan
+    from pytensor.tensor.random.type import RandomGeneratorType
+    from pytensor.tensor.shape import Shape, Shape_i
+
+    return GraphClasses((ViewOp,), (Shape, Shape_i), (Scan,), (RandomGeneratorType,))
 
 
 def runs_compiled_code(op: Any) -> bool:

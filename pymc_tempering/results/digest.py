@@ -7,8 +7,9 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
 
-__all__ = ["describe_observed", "observed_digest"]
+__all__ = ["describe_observed", "observed_digest", "observed_values"]
 
 
 def observed_digest(source: Any) -> str | None:
@@ -26,7 +27,7 @@ def observed_digest(source: Any) -> str | None:
     str or None
         None where there is nothing observed, as in models written with potentials.
     """
-    observed = _observed(source)
+    observed = observed_values(source)
     if not observed:
         return None
     parts = []
@@ -52,12 +53,18 @@ def describe_observed(source: Any) -> str:
     """
     parts = [
         f"{name} of shape {np.shape(array)} and mean {np.mean(array):.6g}"
-        for name, array in _observed(source).items()
+        for name, array in observed_values(source).items()
     ]
     return f"({', '.join(parts) or 'nothing observed'})"
 
 
-def _observed(source: Any) -> dict[str, np.ndarray]:
+def observed_values(source: Any) -> dict[str, np.ndarray]:
+    """Give the observed values of a model, a run or an estimate by name.
+
+    Parameters
+    ----------
+    source : pymc.Model, xarray.DataTree, or an estimate with an ``idata``
+    """
     if isinstance(source, pm.Model):
         return {rv.name: _model_values(source, rv) for rv in source.observed_RVs}
     idata = source if isinstance(source, xr.DataTree) else getattr(source, "idata", None)
@@ -71,4 +78,4 @@ def _model_values(model: pm.Model, rv: Any) -> np.ndarray:
     value = model.rvs_to_values[rv]
     if isinstance(value, SharedVariable):
         return np.asarray(value.get_value())
-    return np.asarray(value.eval())
+    return np.asarray(value.data if isinstance(value, Constant) else value.eval())

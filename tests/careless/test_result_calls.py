@@ -105,7 +105,7 @@ CALLS = [
     ("prior_sensitivity(run, model, alternatives={'a': 3})", OptionError, "is a int"),
     ("prior_sensitivity(run, model, alternatives=[model])", OptionError, "mapping"),
     ("prior_sensitivity(run, other)", DataError, "different observed data"),
-    ("prior_sensitivity(run, renamed)", DataError, r"lacks the free variables \['z'\]"),
+    ("prior_sensitivity(run, renamed)", DataError, "the prior of 'x' and the prior of 'z'"),
     # --- report and pictures
     ("report('run.nc')", DataError, r"no file run\.nc"),
     ("report(None)", DataError, "given was a NoneType|Given was a NoneType"),

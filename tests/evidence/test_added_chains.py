@@ -90,7 +90,7 @@ def test_statistics_of_other_lengths_are_refused(labelled_run, model):
 def test_other_models_are_refused(labelled_run):
     with pm.Model() as other:
         pm.Normal("x", 0.0, 3.0, shape=labelled_run["posterior"]["x"].shape[2:])
-    with pytest.raises(DataError, match="other log densities than the run recorded"):
+    with pytest.raises(DataError, match="the potential 'target' and the prior of 'x'"):
         pm_temper.estimate_logz(labelled_run, model=other, target_se=0.01)
 
 

@@ -181,7 +181,7 @@ def test_later_data_are_refused(seed):
     step = build(model)
     with model:
         pm.set_data({"data": np.array([5.0, 6.0])})
-    with pytest.raises(ModelError, match=r"data of the model changed.*Build"):
+    with pytest.raises(ModelError, match=r"model changed.*the data 'data'.*Build"):
         sample(model, step, seed)
     with pytest.raises(ModelError, match="changed"):
         step.setup_chain(np.random.default_rng(seed), 5, 5)
