@@ -27,12 +27,15 @@ class Kind(NamedTuple):
         which is then no longer at hand, or what the draws alone do not show.
     is_cause : bool
         Whether other doubts follow from it: it comes first.
+    refuses : bool
+        Whether it leaves nothing of the estimate, which is then nan.
     """
 
     name: str
     meaning: str
     lasting: bool = False
     is_cause: bool = False
+    refuses: bool = False
 
 
 CODES: dict[str, Kind] = {
@@ -61,6 +64,13 @@ CODES: dict[str, Kind] = {
     ),
     "warned_by_earlier_version": Kind(
         "warned by an earlier version", "the run was stored with warnings as one text", True
+    ),
+    "rounding_noise": Kind(
+        "rounding noise",
+        "draws lie where the density is the rounding of larger numbers: there is no estimate",
+        lasting=True,
+        is_cause=True,
+        refuses=True,
     ),
     "improper_priors": Kind("improper priors", "log Z is no marginal likelihood", True),
     "posterior_without_end": Kind(
@@ -175,6 +185,11 @@ class Doubt:
     def is_cause(self) -> bool:
         """Whether other doubts of the same estimate follow from it."""
         return self.code in CODES and CODES[self.code].is_cause
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it leaves nothing of the estimate."""
+        return self.code in CODES and CODES[self.code].refuses
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"

@@ -13,6 +13,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.budget import budget_doubts
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
+from pymc_tempering.evidence.refused import refused
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.evidence.with_model import estimate_draws
@@ -200,7 +201,7 @@ def _sample_and_estimate(
     estimate = estimate_from_idata(idata)
     of_model, budget = model_doubts(model, idata), run["budget"]
     of_run = interruption(idata, draws=draws, chains=least, budget=budget)
-    if target_se is not None and not of_run:
+    if target_se is not None and not of_run and not refused(of_model):
         estimate, of_run = reach_target_se(
             estimate,
             idata,

@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.climb import MAX_EVALUATIONS, climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.noise import is_noise
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
@@ -89,6 +90,8 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
     for n in _WAYS:
         at = end.copy()
         at[far] = base.mean[far] + n * step
+        if is_noise(density, at):
+            return Rise(n_gradients=n_gradients)
         mass, n_more = _log_mass(density, at, base.standard_deviation, far)
         n_gradients += n_more
         if not np.isfinite(mass) or (masses and mass - masses[-1] <= 1.0):
