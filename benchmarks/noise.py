@@ -40,7 +40,7 @@ def student_t():
 
 
 def student_t_wide():
-    nu = pm.LogNormal("nu", 3.0, 12.0)
+    nu = pm.LogNormal("nu", 3.0, 4.0)
     pm.StudentT("y", nu, mu=0.2, sigma=0.9, observed=np.tile(_NORMAL, 4))
 
 

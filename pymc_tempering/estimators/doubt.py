@@ -45,6 +45,12 @@ CODES: dict[str, Kind] = {
     "chains_disagree": Kind("chains disagree", "log Z of the chains differs by more than errors"),
     "chains_differ": Kind("chains differ", "the chains differ in the posterior they found"),
     "no_overlap": Kind("no overlap", "neighbouring densities share no draws", refuses=True),
+    "above_likelihood": Kind(
+        "above the largest likelihood",
+        "log Z exceeds every log likelihood, which it cannot",
+        lasting=True,
+        refuses=True,
+    ),
     "target_se_not_reached": Kind("target_se not reached", "more chains or draws are needed"),
     "max_gradients_reached": Kind(
         "max_gradients reached", "the run ended before it had what was asked for", True

@@ -10,6 +10,7 @@ from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.bound import bound_doubts
 from pymc_tempering.evidence.budget import budget_doubts
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
@@ -213,7 +214,8 @@ def _sample_and_estimate(
             budget=budget,
         )
     of_run = [*of_run, *budget_doubts(estimate, budget, draws=draws, target_se=target_se)]
-    return with_doubts(estimate, [*of_model, *of_run])
+    estimate = with_doubts(estimate, [*of_model, *of_run])
+    return with_doubts(estimate, bound_doubts(model, estimate))
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:
