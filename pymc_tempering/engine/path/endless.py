@@ -90,8 +90,6 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
     for n in _WAYS:
         at = end.copy()
         at[far] = base.mean[far] + n * step
-        if is_noise(density, at):
-            return Rise(n_gradients=n_gradients)
         mass, n_more = _log_mass(density, at, base.standard_deviation, far)
         n_gradients += n_more
         if not np.isfinite(mass) or (masses and mass - masses[-1] <= 1.0):
@@ -112,6 +110,8 @@ def first_rise(
     for end in ends:
         if n_gradients + len(_WAYS) * of_mass > most:
             break
+        if is_noise(density, end):
+            continue
         rise = rise_beyond(density, base, end)
         n_gradients += rise.n_gradients
         if rise.coordinate >= 0:

@@ -62,7 +62,7 @@ def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
         signs[:, np.arange(z.size) != only] = 0.0
     found = np.inf
     for relative in _RELATIVE:
-        steps = relative * _LENGTHS * signs * np.maximum(np.abs(z), 1.0)
+        steps = relative * _LENGTHS * signs * np.abs(z)
         found = min(found, _off(density, z, steps))
         if found <= MAX_JITTER:
             break
