@@ -31,6 +31,8 @@ class Kind(NamedTuple):
         Whether log Z may lack the mass of a mode, of which its standard error knows nothing.
     of_comparison : bool
         Whether it speaks against no result by itself, but against comparing it with others.
+    refuses : bool
+        Whether it leaves nothing of the estimate, which is then nan.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Kind(NamedTuple):
     is_cause: bool = False
     mass_missing: bool = False
     of_comparison: bool = False
+    refuses: bool = False
 
 
 CODES: dict[str, Kind] = {
@@ -47,7 +50,13 @@ CODES: dict[str, Kind] = {
     ),
     "chains_disagree": Kind("chains disagree", "log Z of the chains differs by more than errors"),
     "chains_differ": Kind("chains differ", "the chains differ in the posterior they found"),
-    "no_overlap": Kind("no overlap", "neighbouring densities share no draws"),
+    "no_overlap": Kind("no overlap", "neighbouring densities share no draws", refuses=True),
+    "above_likelihood": Kind(
+        "above the largest likelihood",
+        "log Z exceeds every log likelihood, which it cannot",
+        lasting=True,
+        refuses=True,
+    ),
     "target_se_not_reached": Kind("target_se not reached", "more chains or draws are needed"),
     "max_gradients_reached": Kind(
         "max_gradients reached", "the run ended before it had what was asked for", True
@@ -67,6 +76,13 @@ CODES: dict[str, Kind] = {
     ),
     "warned_by_earlier_version": Kind(
         "warned by an earlier version", "the run was stored with warnings as one text", True
+    ),
+    "rounding_noise": Kind(
+        "rounding noise",
+        "draws lie where the density is the rounding of larger numbers: there is no estimate",
+        lasting=True,
+        is_cause=True,
+        refuses=True,
     ),
     "improper_priors": Kind("improper priors", "log Z is no marginal likelihood", True),
     "posterior_without_end": Kind(
@@ -207,6 +223,11 @@ class Doubt:
     def of_comparison(self) -> bool:
         """Whether it speaks against comparisons alone."""
         return self.code in CODES and CODES[self.code].of_comparison
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it leaves nothing of the estimate."""
+        return self.code in CODES and CODES[self.code].refuses
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"

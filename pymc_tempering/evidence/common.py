@@ -16,7 +16,8 @@ from pymc_tempering.estimators.uncertainty import (
     log_z_standard_error,
 )
 from pymc_tempering.evidence.agreement import agreement_doubts
-from pymc_tempering.types import FloatArray
+from pymc_tempering.evidence.refused import refuse
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "scans_of_ladder",
            "support_doubts"]  # fmt: skip
@@ -28,6 +29,10 @@ FULL_SUPPORT = 0.99
 """Share of the base on the support of the target beyond which the rest is not worth a warning."""
 
 _DISAGREEMENT_RATE = 1e-5
+
+APART, MOST_LOW = 1.0, 4
+"""nats between chains which disagree, beyond which a mean of all of them is none; and one of how
+many of them may be left out."""
 
 type Collector = Callable[[Mapping[str, FloatArray]], "MethodEstimate"]
 
@@ -98,21 +103,25 @@ def combine(
     LogZEstimate
         Without its ``idata``.
     """
-    error = log_z_standard_error(parts.log_z, parts.influences)
-    log_z = float(np.mean(parts.log_z))
+    kept = _chains_that_agree(parts)
+    counted = kept if kept.size else np.arange(len(parts.log_z))
+    error = log_z_standard_error(parts.log_z[counted], [parts.influences[i] for i in counted])
+    # a mean of chains that say different things is what none of them says
+    log_z = float(np.mean(parts.log_z[kept])) if kept.size else np.nan
     disagreement = agreement_doubts(draws or {}, _comparable_barriers(parts.arrays))
-    return LogZEstimate(
+    estimate = LogZEstimate(
         log_z=log_z,
-        se=float(error.se),
+        se=float(error.se) if kept.size else np.nan,
         method=method,
         per_chain=np.array(parts.log_z, dtype=np.float64),
-        warnings=(*parts.warnings, *_doubts(parts, error), *disagreement),
+        warnings=(*parts.warnings, *_doubts(parts, error, kept), *disagreement),
         ess=float(error.ess),
         df=float(error.df),
         lower=parts.lower,
         upper=parts.upper,
         per_method=parts.per_method,
     )
+    return refuse(estimate)
 
 
 def _comparable_barriers(arrays: Mapping[str, FloatArray]) -> FloatArray | None:
@@ -199,12 +208,13 @@ def support_doubts(mass: float, text: str, *, least: float = FULL_SUPPORT) -> It
         )
 
 
-def _doubts(parts: MethodEstimate, error: StandardError) -> Iterator[Doubt]:
+def _doubts(parts: MethodEstimate, error: StandardError, kept: IntArray) -> Iterator[Doubt]:
     if not np.isfinite(np.mean(parts.log_z)) or not np.isfinite(error.se):
         yield Doubt(
             "no_overlap",
-            "neighbouring levels share no draws, so log Z has no error.",
-            "Raise `n_levels` and `tune`.",
+            "neighbouring levels share no draws, so there is no estimate.",
+            "Raise `n_levels` and `tune`; or write the model in coordinates that the data "
+            "determine by themselves.",
             {"log_z_chain": np.asarray(parts.log_z, dtype=float).tolist()},
         )
         return
@@ -216,18 +226,64 @@ def _doubts(parts: MethodEstimate, error: StandardError) -> Iterator[Doubt]:
             "Raise `draws`, or pass `target_se`.",
             {"log_marginal_likelihood_ess": float(ess)},
         )
-    if len(parts.log_z) > 1:
-        own = np.maximum(chain_standard_errors(parts.influences), 1e-12)
-        weights = 1.0 / own**2
-        centre = float(np.sum(weights * parts.log_z) / weights.sum())
-        statistic = float(np.sum(((parts.log_z - centre) / own) ** 2))
-        # an error from few effective scans is uncertain by itself: be lenient by that much
-        lenient = statistic / (1.0 + 20.0 / max(ess / len(parts.log_z), 1.0))
-        if chi2.sf(lenient, len(parts.log_z) - 1) < _DISAGREEMENT_RATE:
-            yield Doubt(
-                "chains_disagree",
-                f"their estimates {np.round(parts.log_z, 2).tolist()} differ by more than "
-                "their own errors explain, so some have not found every mode.",
-                "Raise `tune` and `draws`; look at the swap rates of each chain.",
-                {"log_z_chain": parts.log_z.tolist(), "chi2": statistic},
-            )
+    statistic = _disagreement(parts, np.arange(len(parts.log_z)))
+    if statistic is None:
+        return
+    said = f"their estimates {np.round(parts.log_z, 2).tolist()} differ by more than their own"
+    left_out = sorted({*range(len(parts.log_z))} - set(kept.tolist()))
+    if not kept.size:
+        told = (
+            f"{said} errors explain, and by more than {APART:g} nat: the highest may have found "
+            "what the others lack. So there is no estimate."
+        )
+    elif left_out:
+        told = (
+            f"{said} errors explain. Chains {left_out} are lower than all others, which agree, and "
+            "are left out of log Z; their draws are still there."
+        )
+    else:
+        told = f"{said} errors explain, so some have not found every mode."
+    yield Doubt(
+        "chains_disagree",
+        told,
+        "Raise `tune` and `draws`; look at the swap rates of each chain.",
+        {"log_z_chain": parts.log_z.tolist(), "chi2": statistic, "chain": left_out},
+    )
+
+
+def _chains_that_agree(parts: MethodEstimate) -> IntArray:
+    """Chains whose mean log Z is: all, or those without a few low ones, or none.
+
+    A chain that is stuck misses mass, so that of chains which disagree the low ones are wrong. One
+    that is higher than the others has more likely found what they lack than made it up, and then
+    neither they nor their mean are right. A mean over chains less than a nat apart stays: its error
+    says as much, and chains would have been left out by chance.
+    """
+    every = np.arange(len(parts.log_z))
+    if not np.isfinite(parts.log_z).all() or np.ptp(parts.log_z) <= APART:
+        return every
+    if _disagreement(parts, every) is None:
+        return every
+    upwards = np.argsort(parts.log_z, kind="stable")
+    for n_low in range(1, every.size // MOST_LOW + 1):
+        rest = np.sort(upwards[n_low:])
+        if _disagreement(parts, rest) is None:
+            return rest
+    return every[:0]
+
+
+def _disagreement(parts: MethodEstimate, chains: IntArray) -> float | None:
+    """Chi-squared of estimates about their mean, where their own errors do not explain it."""
+    if chains.size < 2:
+        return None
+    log_z, influences = parts.log_z[chains], [parts.influences[i] for i in chains]
+    own = np.maximum(chain_standard_errors(influences), 1e-12)
+    if not np.isfinite(own).all():
+        return None
+    weights = 1.0 / own**2
+    centre = float(np.sum(weights * log_z) / weights.sum())
+    statistic = float(np.sum(((log_z - centre) / own) ** 2))
+    # an error from few effective scans is uncertain by itself: be lenient by that much
+    ess = log_z_standard_error(log_z, influences).ess
+    lenient = statistic / (1.0 + 20.0 / max(ess / chains.size, 1.0))
+    return statistic if chi2.sf(lenient, chains.size - 1) < _DISAGREEMENT_RATE else None

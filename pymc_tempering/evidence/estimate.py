@@ -10,9 +10,11 @@ from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.bound import bound_doubts
 from pymc_tempering.evidence.budget import budget_doubts
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
+from pymc_tempering.evidence.refused import refused
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
 from pymc_tempering.evidence.with_model import estimate_draws
@@ -200,7 +202,7 @@ def _sample_and_estimate(
     estimate = estimate_from_idata(idata)
     of_model, budget = model_doubts(model, idata), run["budget"]
     of_run = interruption(idata, draws=draws, chains=least, budget=budget)
-    if target_se is not None and not of_run:
+    if target_se is not None and not of_run and not refused(of_model):
         estimate, of_run = reach_target_se(
             estimate,
             idata,
@@ -212,7 +214,8 @@ def _sample_and_estimate(
             budget=budget,
         )
     of_run = [*of_run, *budget_doubts(estimate, budget, draws=draws, target_se=target_se)]
-    return with_doubts(estimate, [*of_model, *of_run])
+    estimate = with_doubts(estimate, [*of_model, *of_run])
+    return with_doubts(estimate, bound_doubts(model, estimate))
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import xarray as xr
 
 from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.estimators.doubt import warn_of
+from pymc_tempering.evidence.bound import bound_doubts
 from pymc_tempering.evidence.budget import budget_doubts
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.meaning import model_doubts
@@ -118,5 +119,6 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     of_run = interruption(estimate.idata, draws=draws, chains=chains, budget=budget)
     of_run += budget_doubts(estimate, budget, draws=draws)
     estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
+    estimate = with_doubts(estimate, bound_doubts(model, estimate))
     warn_of(estimate.warnings)
     return estimate.idata

@@ -17,6 +17,7 @@ from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.evidence.infinite import infinite_doubts
 from pymc_tempering.evidence.known_mass import known_mass_doubts
 from pymc_tempering.evidence.parallel import LEAST_CONTROLLED
+from pymc_tempering.evidence.refused import refuse
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_doubts
@@ -222,4 +223,4 @@ def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate
     idata = estimate.idata.copy()
     dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
     idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))
-    return replace(estimate, warnings=every, idata=idata)
+    return refuse(replace(estimate, warnings=every, idata=idata))

@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.evidence.noise import noise_doubts
 from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.model.compile import density_at_hand
@@ -83,6 +84,8 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         for name, shape in zip(points.names, points.shapes, strict=True)
         for index in np.ndindex(*shape)
     ]
+    if noise := noise_doubts(density, z, names):
+        return noise
     endless = (
         runaway_doubts(_searched(idata), names)
         or endless_doubts(density, z, names)

@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.noise import N_EVALUATIONS, is_noise
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.basins import Basin
@@ -35,6 +36,9 @@ where curvature does not describe them. With more modes, places decide the base 
 _FEW_STARTS = 1 / 3
 """Share of the starts that may lead to modes which hold nothing, before they say that the density
 is rugged, so that what holds most may have been missed."""
+
+_N_LOOKED_AT = 3
+"""Draws of a fit, besides its mean, at which the density has to be more than rounding noise."""
 
 _OUTSIDE = 2.0
 """Standard deviations of a fit beyond which the highest place is outside. That of one mode is at
@@ -91,18 +95,35 @@ class Shapes:
         return self._n_measured < self._share // 2
 
     def measure(self, i: int, basin: Basin, units: FloatArray) -> Curvature | None:
-        """Take the curvature at the end of an ascent, unless that still rose."""
+        """Take the curvature at the end of an ascent, unless that still rose, or climbed noise."""
         if not basin.converged:
             return None
         basin.measured = True
+        if self._refuse(basin):
+            return None
         found = curvature_at(self._density, basin.end, units)
         fit = assess(self._density, found.base, basin.hits, self._rng)
         self._n_measured += found.n_gradients + N_DRAWS
-        if fit is not None:
+        if fit is not None and not self._covers_noise(found.base):
             self.fits[i] = fit
             self.curvatures[i] = found.base, fit.variance
             basin.is_gaussian = fit.variance <= GAUSSIAN
         return found
+
+    def _refuse(self, basin: Basin) -> bool:
+        """Whether the density is rounding noise at the end: that is no mode, and leads to none."""
+        self._n_measured += N_EVALUATIONS
+        noise = is_noise(self._density, basin.end)
+        if noise:
+            basin.is_saddle = True
+        return noise
+
+    def _covers_noise(self, base: GaussianBase) -> bool:
+        """Whether a fit owes anything to places where the density is rounding noise."""
+        # a generator of its own leaves all other draws of the search as they are
+        draws = base.draw(np.random.default_rng(0), _N_LOOKED_AT)
+        self._n_refined += N_EVALUATIONS * (1 + _N_LOOKED_AT)
+        return any(is_noise(self._density, z) for z in (base.mean, *draws))
 
     def n_that_matter(self, basins: Sequence[Basin], negligible: float) -> int:
         """Distinct modes without those that hold nothing, unless these have many of the starts.
@@ -162,7 +183,7 @@ class Shapes:
             self._density, basin.start, shape, coordinates, units, self._rng, left
         )
         self._n_refined += n_gradients
-        if better is None:
+        if better is None or self._covers_noise(better.base):
             return
         left_for_others = fit is not None and fit.variance <= min(FAIR, better.variance)
         if fit is None or (better.elbo > fit.elbo and not left_for_others):
@@ -187,7 +208,7 @@ class Shapes:
             tally.add(self.n_gradients)
         # what a curvature has under it says nothing of the mass where it fits as poorly as most do
         best = sorted(self.fits, key=lambda i: self._mass(i, basins[i]), reverse=True)
-        runaways = [i for i in rest if not basins[i].converged]
+        runaways = [i for i in rest if not basins[i].converged and not self._refuse(basins[i])]
         poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
         if best:
             least = self._lowest(max(self.fits.values(), key=lambda fit: fit.mass), negligible)

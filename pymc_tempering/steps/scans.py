@@ -68,7 +68,8 @@ def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERR
     Parameters
     ----------
     scan_variance : float
-        Variance of log Z times the number of scans, in nats squared; nan where it is not known.
+        Variance of log Z times the number of scans, in nats squared; nan where it is not known,
+        infinite where there will be no estimate, which takes the fewest scans.
     n_draws : int
         Of the chain.
     error : float
@@ -78,10 +79,12 @@ def scans_for_error(scan_variance: float, n_draws: int, error: float = CHAIN_ERR
     --------
     >>> scans_for_error(1.0, 160), scans_for_error(0.01, 160), scans_for_error(np.nan, 160)
     (6, 4, 50)
-    >>> scans_for_error(0.01, 20)
-    20
+    >>> scans_for_error(0.01, 20), scans_for_error(np.inf, 160)
+    (20, 4)
     """
-    if not np.isfinite(scan_variance):
+    if np.isinf(scan_variance):
+        return LEAST_SCANS
+    if np.isnan(scan_variance):
         return MOST_SCANS
     needed = max(_SAFETY * scan_variance / error**2, _LEAST_OF_CHAIN) / max(n_draws, 1)
     return int(np.clip(np.ceil(needed), LEAST_SCANS, MOST_SCANS))

@@ -117,7 +117,7 @@ class RoundTuner(Stateful):
     ----------
     scan_variance : float
         Variance of log Z of a chain times its number of scans, in nats squared, as of the round
-        that ended last; nan before any did.
+        that ended last; nan before any did; infinite where levels of the last one do not overlap.
     scan_cost : float
         Gradients of a scan in that round, on the ladder that it left; nan before any ended.
     """
@@ -255,6 +255,9 @@ class RoundTuner(Stateful):
         self.scan_cost = self.n_gradients / self.n_scans * (ladder.n_levels - 1) / n_moved
         block_cost = max(self.scan_cost * self.n_scans / self.done, 1.0)
         self.round += 1
+        if self.finished and not np.isfinite(log_z):
+            # neighbours share no draws, and no number of scans makes an estimate of that
+            self.scan_variance = np.inf
         self._start_round()
         self._afford(left, block_cost)
 

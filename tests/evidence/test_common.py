@@ -88,6 +88,51 @@ def test_no_overlap_is_named_and_nothing_else(rng, value):
     assert not np.isfinite(estimate.se)
 
 
+@pytest.mark.parametrize("n_chains", [4, 7])
+def test_low_chain_is_left_out_and_named(rng, n_chains):
+    """Others agree, so that theirs is the number, and no mean that nobody holds."""
+    low = 2
+    values = np.full(n_chains, -7.3)
+    values[low] -= 5.6
+    estimate = combine(parts(values, rng), "x")
+    # n - 1 chains of 400 independent scans each
+    assert abs(estimate.log_z + 7.3) < 5.0 / np.sqrt(400 * (n_chains - 1))
+    assert estimate.se == pytest.approx(1 / np.sqrt(400 * (n_chains - 1)), rel=0.3)
+    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert doubt.measured["chain"] == [low]
+    assert "Chains [2] are lower" in str(doubt)
+    assert estimate.per_chain.size == n_chains
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.0, 0.0, 0.0, 18.7], [0.0, 0.0, 3.1, 3.1], [1.0, 4.0, 9.0, 2.0, -5.0], [0.0, 2.5]],
+)
+def test_chains_that_say_different_things_have_no_mean(rng, values):
+    """One that is higher has found more, and halves are no majority."""
+    estimate = combine(parts(values, rng), "x")
+    assert np.isnan(estimate.log_z)
+    assert np.isnan(estimate.se)
+    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert "So there is no estimate" in str(doubt)
+    np.testing.assert_allclose(doubt.measured["log_z_chain"], values, atol=0.3)
+
+
+def test_no_chain_is_left_out_where_its_weights_explain_it(rng):
+    """Log-normal weights of which some chains lack the largest, 1000 runs: errors know of it.
+
+    Chains are up to several nats apart, and the means of all are as they were.
+    """
+    n_far = 0
+    for _ in range(1000):
+        chains = [annealed_forward(rng.normal(-4.5, 3.0, 60)) for _ in range(4)]
+        log_z = np.array([chain.log_z for chain in chains])
+        estimate = combine(MethodEstimate(log_z, [chain.influence for chain in chains]), "x")
+        n_far += np.ptp(log_z) > 1.0
+        assert estimate.log_z == pytest.approx(log_z.mean())
+    assert n_far > 500
+
+
 def test_exact_chains_have_no_error():
     estimate = combine(MethodEstimate(np.array([2.0, 2.0]), [np.zeros(50), np.zeros(50)]), "x")
     assert (estimate.log_z, estimate.se) == (2.0, 0.0)

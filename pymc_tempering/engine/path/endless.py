@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.climb import MAX_EVALUATIONS, climb
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.noise import is_noise
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
@@ -109,6 +110,8 @@ def first_rise(
     for end in ends:
         if n_gradients + len(_WAYS) * of_mass > most:
             break
+        if is_noise(density, end):
+            continue
         rise = rise_beyond(density, base, end)
         n_gradients += rise.n_gradients
         if rise.coordinate >= 0:

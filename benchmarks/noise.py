@@ -1,0 +1,149 @@
+"""Log Z where densities are differences of huge numbers, and numbers that are too large for it.
+
+    python benchmarks/noise.py
+    python benchmarks/noise.py --models beta_binomial --seeds 2
+
+Ten models with heavy-tailed priors on arguments of ``gammaln``, ``betaln`` and ``log1p``, beyond
+1e15 of which the log likelihood is rounding noise. Each has a likelihood with a limit, so that no
+data keep the argument from there. Beside log Z: by quadrature over the logarithms of the variables
+up to 1e8, where arithmetic is good, and the largest log likelihood there. "above" are numbers
+larger than that.
+"""
+
+import argparse
+import logging
+import warnings
+from collections import Counter
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from figures import QUIET, table
+from pymc.distributions.dist_math import betaln
+from scipy.special import logsumexp
+
+import pymc_tempering as pm_temper
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.powered import PoweredModel
+
+LOG_RANGE = (-16.0, 18.4)
+N_NODES = {1: 4000, 2: 180}
+
+_NORMAL = np.array([-1.3, 0.4, 0.1, 1.8, -0.2, 0.9, -0.7, 0.3, -1.1, 0.6, 1.2, -0.4])
+_COUNTS = np.array([3, 5, 2, 4, 6, 3, 4, 1, 5, 4])
+_TRIALS, _HITS = np.array([12, 9, 15, 20, 11]), np.array([6, 5, 7, 11, 5])
+
+
+def student_t():
+    nu = pm.HalfCauchy("nu", 10.0)
+    pm.StudentT("y", nu, mu=0.0, sigma=1.0, observed=_NORMAL)
+
+
+def student_t_wide():
+    nu = pm.LogNormal("nu", 3.0, 4.0)
+    pm.StudentT("y", nu, mu=0.2, sigma=0.9, observed=np.tile(_NORMAL, 4))
+
+
+def beta_binomial():
+    a, b = pm.HalfCauchy("a", 2.0), pm.HalfCauchy("b", 2.0)
+    pm.BetaBinomial("y", a, b, _TRIALS, observed=_HITS)
+
+
+def beta_binomial_size():
+    size = pm.HalfCauchy("size", 50.0)
+    pm.BetaBinomial("y", 0.45 * size, 0.55 * size, _TRIALS, observed=_HITS)
+
+
+def negative_binomial():
+    alpha = pm.HalfCauchy("alpha", 5.0)
+    pm.NegativeBinomial("y", mu=3.7, alpha=alpha, observed=_COUNTS)
+
+
+def negative_binomial_mean():
+    alpha, mu = pm.HalfCauchy("alpha", 5.0), pm.HalfNormal("mu", 10.0)
+    pm.NegativeBinomial("y", mu=mu, alpha=alpha, observed=_COUNTS)
+
+
+def dirichlet_multinomial():
+    size = pm.HalfCauchy("size", 20.0)
+    pm.DirichletMultinomial("y", n=30, a=size * np.array([0.2, 0.3, 0.5]), observed=[7, 8, 15])
+
+
+def ratio_of_gammas():
+    x = pm.HalfCauchy("x", 3.0)
+    moments = pt.gammaln(x + 0.5) - pt.gammaln(x) - 0.5 * pt.log(x)
+    pm.Potential("likelihood", 40.0 * moments - 2.0)
+
+
+def ratio_of_betas():
+    x = pm.HalfCauchy("x", 3.0)
+    ratio = betaln(x, 2.5) - betaln(x + 1.0, 2.5)
+    pm.Potential("likelihood", -8.0 * ratio + 1.0)
+
+
+def slope_of_log1p():
+    x = pm.HalfCauchy("x", 3.0)
+    pm.Potential("likelihood", 5.0 * x * (pt.log1p(x + 1.0) - pt.log1p(x)) - 4.0)
+
+
+MODELS = (student_t, student_t_wide, beta_binomial, beta_binomial_size, negative_binomial,
+          negative_binomial_mean, dirichlet_multinomial, ratio_of_gammas, ratio_of_betas,
+          slope_of_log1p)  # fmt: skip
+
+
+def built(write):
+    """Model of one of these functions."""
+    with pm.Model() as model:
+        write()
+    return model
+
+
+def quadrature(model):
+    """Log Z, and the largest log likelihood, where the variables are below 1e8."""
+    density = compile_density(model)
+    # all of these are positive, so that the coordinates are their logarithms
+    nodes = np.linspace(*LOG_RANGE, N_NODES[density.dim])
+    grid = np.stack(np.meshgrid(*[nodes] * density.dim), axis=-1).reshape(-1, density.dim)
+    logs = np.array([density.value_and_grad(z)[0] for z in grid])
+    log_z = logsumexp(logs) + density.dim * np.log(nodes[1] - nodes[0])
+    powered = PoweredModel.of(model)
+    some = grid[:: max(len(grid) // 4000, 1)]
+    return float(log_z), max(powered.log_densities(z)[1] for z in some)
+
+
+def study(write, n_seeds):
+    """Row of one model, and how many of its numbers are above the largest log likelihood."""
+    model = built(write)
+    exact, largest = quadrature(model)
+    estimates = [
+        pm_temper.estimate_logz(model, random_seed=seed, draws=60, **QUIET)
+        for seed in range(n_seeds)
+    ]
+    said = Counter(doubt.code for estimate in estimates for doubt in estimate.warnings)
+    numbers = [estimate.log_z for estimate in estimates]
+    n_above = sum(number > largest for number in numbers)
+    row = [write.__name__, f"{exact:.3f}", f"{largest:.2f}",
+           ", ".join(f"{e.log_z:.3f} ± {e.se:.3f}" for e in estimates), n_above,
+           max(sum(estimate.gradients.values()) for estimate in estimates) // 1000,
+           ", ".join(f"{code} {n}" for code, n in said.most_common())]  # fmt: skip
+    return row, n_above
+
+
+def main():
+    """Print a row for each model."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default=",".join(write.__name__ for write in MODELS))
+    parser.add_argument("--seeds", type=int, default=4)
+    args = parser.parse_args()
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    chosen = [write for write in MODELS if write.__name__ in args.models.split(",")]
+    rows, counts = zip(*(study(write, args.seeds) for write in chosen), strict=True)
+    header = ["model", "log Z", "largest log likelihood", "estimates", "above",
+              "10^3 gradients at most", "said"]  # fmt: skip
+    table(f"{sum(counts)} of {args.seeds * len(rows)} numbers are above the largest log "
+          "likelihood", header, list(rows))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Whether a log density is a number at a place, or the rounding of larger ones.
+
+Where it is a difference of numbers beyond 1e15, as of two ``gammaln`` of a Student t with huge
+degrees of freedom, it jumps by whole nats when the place moves by its own last digits. Ascents and
+moves climb such noise without end.
+"""
+
+import numpy as np
+
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.density import call_density_at
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.types import FloatArray
+
+__all__ = ["MAX_JITTER", "N_EVALUATIONS", "first_noise", "is_noise", "jitter", "noisiest"]
+
+MAX_JITTER = 0.1
+"""nats, as a standard deviation: the mean density is then wrong by half its square, 0.005 nats."""
+
+_RELATIVE = (1e-12, 1e-14)
+"""Of the copies; noise is the same at both distances, while what curvature does in a place of width
+1e-12 is ten thousand times less at the second, fifty units of the last digit."""
+
+_N_PAIRS = 6
+N_EVALUATIONS = 2 * _N_PAIRS + 1
+
+_NEAR, _CLOSER = 20.0, 0.85
+"""Largest coordinate within which no way is looked at, and the ratio of places on it: numbers
+beyond 1e15 are exponentials of 34, and 1 is lost in those of 37."""
+
+# no two copies share their digits
+_LENGTHS = np.linspace(0.5, 1.0, _N_PAIRS)[:, None]
+
+
+def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
+    """Noise of a log density at a place, as a standard deviation in nats.
+
+    The mean of two mirrored copies, a relative 1e-12 away, is the value itself but for noise, as
+    the slope cancels.
+
+    Parameters
+    ----------
+    density : Density
+    z : ndarray of shape (D,)
+    only : int, optional
+        The one coordinate that differs in the copies; by default all do.
+
+    Returns
+    -------
+    float
+        0 where no copy has a finite density: an edge is no noise.
+
+    Examples
+    --------
+    >>> from pymc_tempering.testing import heavy_tail
+    >>> target = heavy_tail(dof=(2.0,), loc=(0.0,), scale=(1e-7,))
+    >>> jitter(target, np.array([3.0])) < 1e-3
+    True
+    """
+    signs = np.random.default_rng(z.size).choice([-1.0, 1.0], (_N_PAIRS, z.size))
+    if only is not None:
+        signs[:, np.arange(z.size) != only] = 0.0
+    found = np.inf
+    for relative in _RELATIVE:
+        steps = relative * _LENGTHS * signs * np.abs(z)
+        found = min(found, _off(density, z, steps))
+        if found <= MAX_JITTER:
+            break
+    return found
+
+
+def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
+    """How far means of mirrored copies are from the value, as the deviation of one value."""
+    points = np.concatenate([z[None], z + steps, z - steps])
+    values = np.empty(len(points))
+    with density_guard(), np.errstate(invalid="ignore"):
+        call_density_at(density.address, points, values, np.empty_like(points))
+        off = 0.5 * (values[1 : _N_PAIRS + 1] + values[_N_PAIRS + 1 :]) - values[0]
+    off = off[np.isfinite(off)]
+    # the variance of a mean of two and that of the value
+    return float(np.sqrt(np.mean(off**2) / 1.5)) if off.size else 0.0
+
+
+def is_noise(density: Density, z: FloatArray) -> bool:
+    """Whether a log density is rounding noise at a place, or at one on the way there from zero.
+
+    Beyond the noise, where ``b + 1`` is ``b``, differences are smooth again, and wrong: what was to
+    be subtracted is lost.
+
+    Parameters
+    ----------
+    density : Density
+    z : ndarray of shape (D,)
+    """
+    return first_noise(density, z) is not None
+
+
+def first_noise(density: Density, z: FloatArray) -> FloatArray | None:
+    """Return the place itself, or the outermost on its way from zero, that is noise; or None."""
+    n = max(0, int(np.log(_NEAR / max(float(np.abs(z).max()), _NEAR)) / np.log(_CLOSER)))
+    for k in range(n + 1):
+        if jitter(density, _CLOSER**k * z) > MAX_JITTER:
+            return np.asarray(_CLOSER**k * z)
+    return None
+
+
+def noisiest(density: Density, z: FloatArray) -> int:
+    """Return the coordinate along which a log density jitters most."""
+    return int(np.argmax([jitter(density, z, only=i) for i in range(z.size)]))

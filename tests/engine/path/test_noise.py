@@ -1,0 +1,86 @@
+"""Densities that are differences of huge numbers."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.noise import MAX_JITTER, first_noise, is_noise, jitter, noisiest
+from pymc_tempering.evidence.noise import noise_doubts
+from pymc_tempering.evidence.stored import with_doubts
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.references.prepare import prepare
+from pymc_tempering.testing import heavy_tail, scaled_normal
+
+TRIALS, HITS = np.array([8, 14, 10, 17]), np.array([2, 5, 4, 5])
+RUN = {"draws": 40, "chains": 2, "cores": 1, "progressbar": False, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def beta_binomial():
+    with pm.Model() as model:
+        a = pm.HalfCauchy("a", 1.5)
+        b = pm.HalfCauchy("b", 4.0)
+        pm.BetaBinomial("y", a, b, TRIALS, observed=HITS)
+    return model
+
+
+@pytest.fixture(scope="module")
+def density(beta_binomial):
+    return compile_density(beta_binomial)
+
+
+def test_noise_begins_where_rounding_does(density):
+    """The largest term is gammaln(a + b): log densities are off by its last digit."""
+    for u in (0.5, 10.0, 20.0, 26.0):
+        assert jitter(density, np.array([u, u + 1.0])) < 0.1 * MAX_JITTER
+    for u in (34.0, 35.0, 36.0):
+        assert jitter(density, np.array([u, u + 1.0])) > 10.0 * MAX_JITTER
+
+
+def test_what_lies_beyond_noise_is_noise(density):
+    """There b + n is b, and the factors of b are lost without a trace: the density is smooth."""
+    beyond = np.array([0.3, 50.0])
+    assert jitter(density, beyond) < 1e-6
+    assert is_noise(density, beyond)
+    between = first_noise(density, beyond)
+    assert np.allclose(between / beyond, between[0] / beyond[0])
+    assert noisiest(density, between) == 1
+    assert first_noise(density, np.array([0.3, 25.0])) is None
+
+
+def test_steep_curved_and_cut_densities_are_no_noise():
+    """Slopes of 1e14, scales of 1e-10 and places far away move by digits as they should."""
+    narrow = heavy_tail(dof=(3.0,), loc=(1e3,), scale=(1e-9,))
+    for z in (1e3, 1e3 + 1e-9, 1e3 - 1e-4, 0.0, -1e9):
+        assert not is_noise(narrow, np.array([z]))
+    normal = scaled_normal()
+    assert not is_noise(normal, np.full(normal.dim, 3e4))
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_no_mode_is_climbed_noise(density, seed):
+    found = prepare(density, density.start, np.random.default_rng(seed))
+    assert all(np.abs(fit.mean).max() < 10.0 for fit in found.fits)
+    assert found.anchor.standard_deviation.max() < 5.0
+    assert found.search.rise.coordinate == -1
+
+
+def test_draws_from_noise_are_named_and_refuse_the_number(beta_binomial, density):
+    estimate = pm_temper.estimate_logz(beta_binomial, random_seed=3, **RUN)
+    assert np.isfinite(estimate.log_z)
+    z = np.random.default_rng(1).normal(1.0, 0.5, (200, 2))
+    assert noise_doubts(density, z, ["a_log__", "b_log__"]) == []
+    z[77] = 2.0, 38.0
+    [doubt] = noise_doubts(density, z, ["a_log__", "b_log__"])
+    assert doubt.code == "rounding_noise"
+    assert "where b is 3.2e+16" in str(doubt)
+    assert doubt.measured["b_log__"] == 38.0
+    refused = with_doubts(estimate, [doubt])
+    assert np.isnan(refused.log_z)
+    assert np.isnan(refused.se)
+    assert "log Z = nan" in repr(refused)
+    assert np.isnan(refused.idata["tempering"]["log_marginal_likelihood"])
+    with pytest.warns(pm_temper.errors.TemperingWarning, match="rounding noise"):
+        again = pm_temper.estimate_logz(refused.idata)
+    assert np.isnan(again.log_z)
