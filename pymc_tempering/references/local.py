@@ -68,12 +68,15 @@ class LocalFit(NamedTuple):
         Starts that led to the mode.
     peak : GaussianBase, optional
         Of a poor fit, from its maximum; see :func:`peak_at`.
+    searches : int
+        One bit for each search that found the mode.
     """
 
     base: GaussianBase
     variance: float
     hits: int
     peak: GaussianBase | None = None
+    searches: int = 0
 
     @property
     def elbo(self) -> float:
