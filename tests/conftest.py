@@ -22,6 +22,8 @@ for flag, value in {"traceback__limit": "0", "gcc__cxxflags": "-O0"}.items():
         flags = f"{flags},{flag}={value}".lstrip(",")
 os.environ["PYTENSOR_FLAGS"] = flags
 gc.set_threshold(50_000, 10, 10)
+# As many workers as processors are busy already, and threads that wait for one another are, too.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if "PYMC_TEMPERING_TEST_LAST_BITS" in os.environ:
     disturb(int(os.environ["PYMC_TEMPERING_TEST_LAST_BITS"]))

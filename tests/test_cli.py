@@ -36,6 +36,7 @@ class StubEstimate:
     per_chain: tuple = (-12.4, -12.2)
     warnings: tuple = field(default=())
     gradients: dict = field(default_factory=lambda: {"search": 50_000, "draws": 1_200})
+    mass_missing: bool = False
 
     def interval(self, prob):
         assert prob == 0.95

@@ -1,13 +1,11 @@
 """Kernels on disk: a change anywhere below a function takes its machine code out of use."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pymc_tempering
 from pymc_tempering.jit import source_digest
+from tests.fresh import fresh_process
 
 PACKAGE = Path(pymc_tempering.__file__).parent
 
@@ -40,17 +38,11 @@ def test_digest_covers_what_is_imported_and_nothing_else(tmp_path):
 
 
 SCRIPT = """
+import numba
+numba.config.CACHE_DIR = ""  # beside the source
 from pymc_tempering.upper import upper
 print(upper(1.0))
 """
-
-
-def in_a_new_process(script, folder):
-    beside = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    return subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True,
-        check=True, env=beside,
-    ).stdout  # fmt: skip
 
 
 def copy_compiler(root):
@@ -78,7 +70,7 @@ def test_a_changed_callee_in_another_file_is_compiled_again(tmp_path):
         # what a caller on disk refers to need not be there any more, or be of another process
         for file in root.glob("__pycache__/lower.apart*"):
             file.unlink()
-        printed.append(float(in_a_new_process(SCRIPT, tmp_path)))
+        printed.append(float(fresh_process(SCRIPT, cwd=tmp_path, preloaded=("numba",))))
     assert printed == [1.0, 1.0, 2.5]
     assert list((root / "__pycache__").glob("upper.upper*.nbi"))
     assert list((root / "__pycache__").glob("lower.apart*.nbi"))
@@ -98,5 +90,8 @@ def test_a_caller_of_what_came_from_the_disk_finds_all_in_the_next_process(tmp_p
             f"@compiled\ndef {name}(x):\n    return {callee}(x) + 1.0\n"
         )
     middle_alone = SCRIPT.replace("upper", "middle")
-    printed = [in_a_new_process(script, tmp_path) for script in (middle_alone, SCRIPT, SCRIPT)]
+    printed = [
+        fresh_process(script, cwd=tmp_path, preloaded=("numba",))
+        for script in (middle_alone, SCRIPT, SCRIPT)
+    ]
     assert [float(text) for text in printed] == [4.0, 5.0, 5.0]

@@ -12,15 +12,12 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.model.freeze import shared_digest
-from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.types import FloatArray
+from pymc_tempering.model.identity import Identity
+from pymc_tempering.references.own import is_reference
 
 __all__ = ["describe", "differences", "plain_seed"]
 
-LOG_DENSITY = "log density"
-# the last digits of sums may differ where something is compiled anew
-_TOLERANCE = 1e-9
+_IDENTITY = "identity"
 _PACKAGES = ("pymc_tempering", "pymc", "pytensor", "numba", "numpy")
 _LONGEST = 70
 
@@ -35,7 +32,7 @@ _NO_MATTER = {
 def describe(
     model: pm.Model,
     step: str,
-    log_density: FloatArray,
+    identity: Identity,
     seed: Any,
     options: Mapping[str, Any],
     run: Mapping[str, Any],
@@ -47,8 +44,8 @@ def describe(
     model : pymc.Model
     step : str
         Name of the step's class.
-    log_density : ndarray
-        Of the model at places that depend on nothing else, in nats.
+    identity : Identity
+        Of the model.
     seed
         From :func:`plain_seed`.
     options : mapping
@@ -65,9 +62,7 @@ def describe(
         "versions": {name: version(name) for name in _PACKAGES},
         "model": {
             "variables": [_variable(rv) for rv in model.free_RVs],
-            "observed": [describe_observed(model), observed_digest(model)],
-            "data": shared_digest(model),
-            LOG_DENSITY: [float(value) for value in log_density],
+            _IDENTITY: identity.to_json(),
         },
         "step": step,
         "settings": settings | {"random_seed": seed},
@@ -84,13 +79,20 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ['settings: draws is 20, was 10', 'settings: tune is 5, was not given']
     """
     before, after = dict(_flat(kept)), dict(_flat(json.loads(json.dumps(now))))
-    found = []
+    known = f"model: {_IDENTITY}"
+    found = _changes(before.pop(known, None), after.pop(known, None))
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, "not given"), after.get(name, "not given")
-        if old == new or (name.endswith(LOG_DENSITY) and _close(old, new)):
-            continue
-        found.append(f"{name} is {_short(new)}, was {_short(old)}")
+        if old != new:
+            found.append(f"{name} is {_short(new)}, was {_short(old)}")
     return found
+
+
+def _changes(kept: Any, now: Any) -> list[str]:
+    before, after = Identity.from_json(kept), Identity.from_json(now)
+    if before is None or after is None:
+        return []
+    return [f"{part} changed" for part in before.changes(after)]
 
 
 def plain_seed(seed: Any) -> Any:
@@ -141,6 +143,9 @@ def _plain(value: Any) -> Any:
         return array.tolist() if small else f"array {array.shape} {_digest(array.tobytes())}"
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if is_reference(value):
+        draws = np.asarray(value.draw(np.random.default_rng(0), 3))
+        return f"{type(value).__name__} {_digest(draws.tobytes())}"
     # the fields of settings are in their repr, addresses in that of others
     return repr(value) if is_dataclass(value) else type(value).__name__
 
@@ -159,12 +164,6 @@ def _flat(tree: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{at}{name}: ")
         else:
             yield f"{at}{name}", value
-
-
-def _close(old: Any, new: Any) -> bool:
-    if not isinstance(old, list) or not isinstance(new, list) or len(old) != len(new):
-        return False
-    return bool(np.allclose(old, new, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True))
 
 
 def _short(value: Any) -> str:

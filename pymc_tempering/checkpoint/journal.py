@@ -6,6 +6,7 @@ difference, and what comes after is what would have come.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from pymc_tempering.checkpoint.trees import DamagedFileError, is_whole, read_tre
 from pymc_tempering.errors import OutputError
 from pymc_tempering.results.files import write_whole
 
-__all__ = ["EVERY", "ChainStep", "Journal", "n_kept"]
+__all__ = ["EVERY", "ChainStep", "Journal", "n_kept", "stored_draws"]
 
 EVERY = 10.0
 """Seconds of sampling that are lost at most, beside the draw under way."""
@@ -54,7 +55,7 @@ class Journal:
     folder : Path
         Made if it is missing.
     total : int
-        Steps of the whole chain.
+        Steps of the whole chain; there may be more in the folder, which stay there.
 
     Raises
     ------
@@ -114,6 +115,8 @@ class Journal:
             del self._blocks[0]
         if self._done == self._kept:
             self._restore(step)
+        if self._done >= self._total:
+            self._close()
         return draw, [statistics]
 
     def record(self, step: ChainStep, record: Record) -> None:
@@ -185,8 +188,6 @@ class Journal:
         step.searched, step.visits = state["searched"], state["visits"]
         step.rng.bit_generator.state = state["rng"]
         self._state, self._block = None, {}
-        if self._done >= self._total:
-            self._close()
 
     def _close(self) -> None:
         self._buffers = None
@@ -197,6 +198,21 @@ class Journal:
 def n_kept(folder: Path) -> int:
     """Draws of a chain that its journal has, by the names of its files."""
     return max((int(m[1]) for p in folder.glob("*") if (m := _STATE.fullmatch(p.name))), default=0)
+
+
+def stored_draws(folder: Path) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Draws and statistics that the journal of a chain has, block by block; damaged ones left out.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+    for path in sorted(p for p in folder.glob("*") if _DRAWS.fullmatch(p.name)):
+        try:
+            block = read_tree(path)
+        except (OSError, DamagedFileError):
+            continue
+        yield block["draws"], block["statistics"]
 
 
 def _write(path: Path, tree: Any) -> None:

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.checkpoint.description import differences
-from pymc_tempering.checkpoint.journal import Journal, n_kept
+from pymc_tempering.checkpoint.evaluations import (
+    Evaluations,
+    n_evaluated,
+    remove_evaluations,
+)
+from pymc_tempering.checkpoint.journal import Journal, n_kept, stored_draws
 from pymc_tempering.checkpoint.lock import acquire, end_with_parent
 from pymc_tempering.checkpoint.trees import (
     DamagedFileError,
@@ -24,13 +29,15 @@ from pymc_tempering.engine.path.endless import Rise
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.rounding import differing
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
 
-FORMAT = 6
+FORMAT = 7
 _ABOUT = "run.json"
 _FITS = "fits.npz"
 _LOCK = "lock"
@@ -45,9 +52,13 @@ class Kept:
     Attributes
     ----------
     folder : Path
+    n_draws : int
+        Of the first call, for which scans are planned: those of a draw are the same in all chains
+        and calls.
     """
 
     folder: Path
+    n_draws: int
 
     def journal(self, rng: np.random.Generator, total: int) -> Journal:
         """Open the journal of the chain whose generator is in this state, of `total` steps."""
@@ -55,6 +66,16 @@ class Kept:
         state = repr(rng.bit_generator.state).encode()
         name = f"{_CHAIN}{hashlib.sha256(state).hexdigest()[:16]}"
         return Journal(self.folder / name, total)
+
+    @contextmanager
+    def searching(self, density: CompiledDensity) -> Iterator[CompiledDensity]:
+        """Give the same density, whose evaluations are kept until there are fits."""
+        evaluations = Evaluations(self.folder, density.address, density.dim)
+        try:
+            yield density.evaluated_by(evaluations.function)
+        except BaseException:
+            evaluations.flush()
+            raise
 
     def fits(self) -> Prepared | None:
         """Fits that were kept; None without any, or where they cannot be read."""
@@ -99,6 +120,7 @@ class Kept:
         }
         try:
             write_whole(self.folder / _FITS, lambda path: write_tree(path, tree), overwrite=True)
+            remove_evaluations(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
 
@@ -150,6 +172,8 @@ class Store:
     def attach(self, step: Any, run: dict[str, Any]) -> None:
         """Have a step keep its chains here, if what is here already is of the same run.
 
+        It may have another number of draws: chains are then made longer, or read in part.
+
         Parameters
         ----------
         step : TemperedStep
@@ -161,15 +185,20 @@ class Store:
         DataError
             Saying what differs.
         """
-        found = differences(self._about["run"], run) if self._about else ["nothing is there"]
+        kept, settings = self._about["run"] if self._about else {}, run["settings"]
+        n_draws = kept["settings"]["draws"] if self._chains else settings["draws"]
+        # of fits and of what a chain has drawn, nothing depends on how much is still to come
+        same = run | {"settings": settings | {"draws": kept["settings"]["draws"]}} if kept else run
+        found = differences(kept, same)
         if found and self._chains:
             raise DataError(
                 f"The run in {self.folder} is another one: {'; '.join(found)}. Call as when it was "
                 "started, or give another path for a new run."
             )
         if found:
-            # of a run that was killed before it had any draws
             (self.folder / _FITS).unlink(missing_ok=True)
+            remove_evaluations(self.folder)
+        if not self._chains:
             about = {"kind": _OURS, "format": FORMAT, "run": run}
             try:
                 write_whole(
@@ -179,7 +208,36 @@ class Store:
                 )
             except OSError as error:
                 raise _unwritable(self.folder, error) from error
-        step.kept = Kept(self.folder)
+        step.kept = Kept(self.folder, n_draws)
+
+    def check_densities(self, step: Any) -> None:
+        """Refuse another model by its log density at all draws that are here.
+
+        Parameters
+        ----------
+        step : TemperedStep
+
+        Raises
+        ------
+        DataError
+        """
+        n_all = n_other = 0
+        for folder in self._chains:
+            for draws, statistics in stored_draws(folder):
+                recorded = statistics["model_logp"]
+                points = [
+                    {name: values[row] for name, values in draws.items()}
+                    for row in range(len(recorded))
+                ]
+                now = np.array([step.log_density_of(point) for point in points])
+                n_all += len(points)
+                n_other += int(differing(recorded, now, step.sizes_at(points)).sum())
+        if n_other:
+            raise DataError(
+                f"The run in {self.folder} is of another model: its log density is another one at "
+                f"{n_other} of the {n_all} draws that are there. Call as when it was started, or "
+                "give another path for a new run."
+            )
 
     def progress(self, chains: int, total: int, *, rounds: bool) -> str:
         """Say what is there of a run; empty for a new one.
@@ -193,9 +251,19 @@ class Store:
             Whether chains may be added to these.
         """
         if not self._chains:
+            searched = n_evaluated(self.folder)
+            if (self.folder / _FITS).exists():
+                return f"{self.folder} has the fits of this run; it goes on from them."
+            if searched:
+                return (
+                    f"{self.folder} has {searched:,} gradients of the search of this run; it goes "
+                    "on from them."
+                )
             return ""
         counts = [n_kept(path) for path in self._chains]
         if not rounds and sum(count >= total for count in counts) >= chains:
+            if max(counts) > total:
+                return f"{self.folder} has more draws of this run; the first of them are returned."
             return f"{self.folder} has this run whole; nothing is sampled."
         return (
             f"{self.folder} has {sum(counts)} draws of this run, tuning included, in "
@@ -287,7 +355,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
         about = json.loads(path.read_text(encoding="utf-8"))
         known = about["kind"] == _OURS
         number = int(about["format"])
-        about["run"]["settings"]["random_seed"]
+        about["run"]["settings"]["random_seed"], int(about["run"]["settings"]["draws"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path} cannot be read as the description of a run ({type(error).__name__}: {error}). "

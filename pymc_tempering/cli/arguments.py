@@ -112,7 +112,8 @@ def _sample_parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="PATH",
         help="a folder in which the run is kept while it is sampled; the same command continues "
-        "one that was killed. Several MODEL_FILEs: each has a folder of its name in it",
+        "one that was killed, and makes one longer with more --draws. Several MODEL_FILEs: each "
+        "has a folder of its name in it",
     )
     _add_force(parser)
     parser.add_argument("--version", action="version", version=f"pymc_tempering {__version__}")

@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_tempering.comparison.table import check_same_data
+from pymc_tempering.comparison.table import check_same_data, data_doubts
 from pymc_tempering.comparison.weights import evidence_table, model_weights
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
+from pymc_tempering.results.identity import check_one_model
 
 __all__ = ["average"]
 
@@ -76,15 +77,16 @@ def average(
     Raises
     ------
     DataError
-        If the models are of different data, lack the group or the variables, or these differ in
-        dimensions, sizes or coordinates; if an evidence is missing or not finite.
+        If the models are of different data, or draws and evidence of different models; if runs
+        lack the group or the variables, or these differ in dimensions, sizes or coordinates; if an
+        evidence is missing or not finite.
     OptionError
         If an argument is not one of those above, or an error that is to be carried is unknown.
 
     Warns
     -----
     TemperingWarning
-        If an estimate that decides the weights has warnings.
+        If an estimate that decides the weights has warnings, or likelihoods are potentials.
 
     References
     ----------
@@ -109,6 +111,9 @@ def average(
     check_random_seed(random_seed)
     names = list(runs)
     check_same_data(runs)
+    warn_of(data_doubts(runs))
+    if isinstance(comparison, Mapping):
+        _check_estimates(runs, comparison)
     evidence = evidence_table(models if comparison is None else comparison, names, prior_probs)
     table = model_weights(evidence, carry_error)
     variables = _common_variables(runs, group, var_names)
@@ -183,6 +188,17 @@ def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
                 f"{sorted(map(str, run.children))}.{remedy}"
             )
     return runs
+
+
+def _check_estimates(runs: dict[str, xr.DataTree], comparison: Mapping[str, Any]) -> None:
+    """Refuse evidences that were stored with other models than the draws that they are to weigh."""
+    for name in set(runs) & set(comparison):
+        pair = {f"the run {name!r}": runs[name], f"the evidence {name!r}": comparison[name]}
+        check_one_model(
+            pair,
+            "Draws and evidence are of different models",
+            "Pass the evidence of the model that the draws are of.",
+        )
 
 
 def _common_variables(

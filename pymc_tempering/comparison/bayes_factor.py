@@ -30,11 +30,14 @@ class BayesFactor:
         Its standard error, in nats.
     df : float
         Degrees of freedom of ``se``, those of both estimates combined as by Welch.
+    mass_missing : tuple of str
+        Of "a" and "b" those whose log Z may lack a mode, of which ``se`` knows nothing.
     """
 
     log_bayes_factor: float
     se: float
     df: float = np.inf
+    mass_missing: tuple[str, ...] = ()
 
     @property
     def log10(self) -> float:
@@ -76,6 +79,11 @@ class BayesFactor:
     def __repr__(self) -> str:
         if np.isnan(self.log_bayes_factor):
             return "log BF unknown: at least one of the two log Z is unknown"
+        if self.mass_missing:
+            return (
+                f"log BF = {self.log_bayes_factor:.1f} nats, error unknown: a mode of "
+                f"{' and of '.join(self.mass_missing)} may be missing"
+            )
         digits = decimals_of_error(self.se)
         value = format_nats(self.log_bayes_factor, digits)
         error = f"± {format_nats(self.se, digits)} nats"
@@ -140,4 +148,6 @@ def bayes_factor(a: object, b: object, **kwargs: object) -> BayesFactor:
     variances = np.array([first.se, second.se]) ** 2
     uncertain = float(np.sum(variances**2 / np.array([first.df, second.df])))
     df = float(variances.sum() ** 2) / uncertain if uncertain > 0.0 else np.inf
-    return BayesFactor(first.log_z - second.log_z, float(np.hypot(first.se, second.se)), df)
+    missing = tuple(name for name, estimate in estimates.items() if estimate.mass_missing)
+    se = float(np.hypot(first.se, second.se))
+    return BayesFactor(first.log_z - second.log_z, se, df, missing)

@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.changes import (
     Alternative,
     Change,
@@ -29,7 +30,7 @@ from pymc_tempering.evidence.reweighted import (
 )
 from pymc_tempering.model.scaled_prior import scalable_names
 from pymc_tempering.options import resolve_model
-from pymc_tempering.results.printed import PrintedTable, with_error
+from pymc_tempering.results.printed import PrintedTable
 
 __all__ = ["prior_sensitivity"]
 
@@ -62,8 +63,10 @@ class SensitivityTable(PrintedTable):
         ]
         return pd.DataFrame(
             {
-                "log Z": with_error(table["log_z"], table["se"]),
-                "log BF": with_error(table["log_bayes_factor"], table["log_bayes_factor_se"]),
+                "log Z": list(map(with_error, table["log_z"], table["se"])),
+                "log BF": [
+                    *map(with_error, table["log_bayes_factor"], table["log_bayes_factor_se"])
+                ],
                 "warning": list(table["warning"]),
             },
             index=labels,

@@ -11,15 +11,19 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.comparison.doubts import doubts_of_comparison, mass_missing
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.options import as_numbers, check_probability, check_random_seed
 from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.results.printed import PrintedTable, with_error
+from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.results.printed import PrintedTable
 from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
@@ -27,6 +31,7 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
+    "data_doubts",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -42,21 +47,29 @@ class ComparisonTable(PrintedTable):
 
     @staticmethod
     def short(table: pd.DataFrame) -> pd.DataFrame:
-        """Columns that fit 80 characters."""
-        interval = [
-            f"{p:.2f} [{low:.2f}, {high:.2f}]"
-            for p, low, high in zip(
-                table["probability"], table["probability_low"], table["probability_high"],
-                strict=True,
-            )
-        ]  # fmt: skip
+        """Columns that fit 80 characters; no more digits than missing modes leave."""
+        missing = mass_missing(table)
+        unsure = missing | missing.iloc[0] if len(table) else missing
+        intervals = zip(
+            table["probability"], table["probability_low"], table["probability_high"], strict=True
+        )
+        factors = zip(table["log_bayes_factor"], table["log_bayes_factor_se"], unsure, strict=True)
         return pd.DataFrame(
             {
-                "log Z": with_error(table["log_marginal_likelihood"], table["se"]),
-                "log Bayes factor": with_error(
-                    table["log_bayes_factor"], table["log_bayes_factor_se"]
-                ),
-                "probability": interval,
+                "log Z": [
+                    with_error(z, se, mass_missing=lacks)
+                    for z, se, lacks in zip(
+                        table["log_marginal_likelihood"], table["se"], missing, strict=True
+                    )
+                ],
+                "log Bayes factor": [
+                    f"{b:.1f} ± ?" if lacks and b != 0.0 else with_error(b, se)
+                    for b, se, lacks in factors
+                ],
+                "probability": [
+                    "unknown" if missing.any() else f"{p:.2f} [{low:.2f}, {high:.2f}]"
+                    for p, low, high in intervals
+                ],
                 "warning": ["yes" if warning else "" for warning in table["warning"]],
             },
             index=table.index.rename(None),
@@ -116,6 +129,12 @@ def compare(
     OptionError
         If there are fewer than two models, or ``prior_probs`` does not match them.
 
+    Warns
+    -----
+    TemperingWarning
+        Of extremely wide priors, where they are not as wide in all models; and if likelihoods
+        are potentials, of which it cannot be told whether the data are the same.
+
     Examples
     --------
     >>> a = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
@@ -134,7 +153,12 @@ def compare(
     check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
-    return _table(estimates, prior, prob)
+    of_comparison = doubts_of_comparison(estimates)
+    warn_of(of_comparison.values())
+    warnings = {name: list(e.warnings) for name, e in estimates.items()}
+    for name, doubt in of_comparison.items():
+        warnings[name].append(doubt)
+    return _table(estimates, warnings, prior, prob)
 
 
 def resolve_estimates(
@@ -166,6 +190,7 @@ def resolve_estimates(
                 f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
+    warn_of(data_doubts(models), outwards=1)
     if kwargs.get("resume") is not None:
         raise OptionError(
             f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
@@ -232,7 +257,12 @@ def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatAr
     return log_z + (se if np.isfinite(se).all() else np.nan) * errors
 
 
-def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -> pd.DataFrame:
+def _table(
+    estimates: dict[str, LogZEstimate],
+    warnings: dict[str, list[Doubt]],
+    prior: FloatArray,
+    prob: float,
+) -> pd.DataFrame:
     names = list(estimates)
     log_z = np.array([e.log_z for e in estimates.values()])
     se = np.array([e.se for e in estimates.values()])
@@ -257,10 +287,10 @@ def _table(estimates: dict[str, LogZEstimate], prior: FloatArray, prob: float) -
             "probability_low": low,
             "probability_high": high,
             "rank_stability": np.where(np.isfinite(simulated).all(), stability, np.nan),
-            "warning": [bool(e.warnings) for e in estimates.values()],
+            "warning": [bool(doubts) for doubts in warnings.values()],
             "warning_codes": [
-                ", ".join(dict.fromkeys(warning.code for warning in e.warnings))
-                for e in estimates.values()
+                ", ".join(dict.fromkeys(doubt.code for doubt in doubts))
+                for doubts in warnings.values()
             ],
         },
         index=pd.Index(names, name="model"),
@@ -317,6 +347,34 @@ def check_same_data(models: Mapping[str, Any]) -> None:
             f"The models were fitted to different data: {listed}. Evidences of different data "
             "cannot be compared; fit all models to the same observations."
         )
+
+
+def data_doubts(models: Mapping[str, Any]) -> list[Doubt]:
+    """Say of which models nobody can tell whether their data are the same.
+
+    A potential may hold data or none. Where those of all models are the same, so are the data.
+
+    Parameters
+    ----------
+    models : mapping of str to Model, DataTree or LogZEstimate
+    """
+    potentials: dict[str, dict[str, str]] = {}
+    for name, model in models.items():
+        identity = Identity.of(model) if isinstance(model, pm.Model) else recorded_identity(model)
+        if identity is not None and observed_digest(model) is None:
+            potentials[name] = identity.potentials
+    alike = [each for each in potentials.values() if each]
+    if not alike or (len(alike) == len(models) and all(each == alike[0] for each in alike)):
+        return []
+    named = [name for name, each in potentials.items() if each]
+    doubt = Doubt(
+        "data_not_compared",
+        f"the likelihoods of {named} are potentials, which do not say what in them is data, so "
+        "that it cannot be checked that all models are of the same data.",
+        "Make sure that they are; evidences of different data have nothing to do with one another.",
+        {"models": named},
+    )
+    return [doubt]
 
 
 def _entropy(random_seed: Any) -> int | None:

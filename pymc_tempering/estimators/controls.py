@@ -27,7 +27,7 @@ LEFT = 0.01
 left to say how large the error is, or whether chains agree, but digits that were rounded."""
 
 _MOST_CORRECTION = 0.5
-_LEAST_DRAWS = 50
+LEAST_DRAWS = 50
 """Fewer say too little of an error, and scans one by one say more."""
 
 _LEAST_SQUARES = 10.0
@@ -115,7 +115,7 @@ def with_controls(
     as_it_is = Controlled(log_z, influence, 0)
     known = n_scans > 0
     controls, n_scans = controls[known], n_scans[known]
-    if len(n_scans) < _LEAST_DRAWS or not (np.isfinite(influence).all() and np.isfinite(log_z)):
+    if len(n_scans) < LEAST_DRAWS or not (np.isfinite(influence).all() and np.isfinite(log_z)):
         return as_it_is
     first = np.cumsum(n_scans) - n_scans
     sums = np.add.reduceat(influence, first)

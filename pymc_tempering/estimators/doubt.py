@@ -27,12 +27,18 @@ class Kind(NamedTuple):
         which is then no longer at hand, or what the draws alone do not show.
     is_cause : bool
         Whether other doubts follow from it: it comes first.
+    mass_missing : bool
+        Whether log Z may lack the mass of a mode, of which its standard error knows nothing.
+    of_comparison : bool
+        Whether it speaks against no result by itself, but against comparing it with others.
     """
 
     name: str
     meaning: str
     lasting: bool = False
     is_cause: bool = False
+    mass_missing: bool = False
+    of_comparison: bool = False
 
 
 CODES: dict[str, Kind] = {
@@ -73,14 +79,23 @@ CODES: dict[str, Kind] = {
     "power_likelihood": Kind("power likelihood", "the likelihood is raised to a power", True),
     "ordered_variables": Kind("ordered variables", "the prior lacks mass, as log k!", True),
     "extremely_wide_priors": Kind(
-        "extremely wide priors", "log Z is mostly about the width of a prior", True
+        "extremely wide priors",
+        "log Z is mostly about the width of a prior",
+        lasting=True,
+        of_comparison=True,
     ),
     "no_round_trips": Kind("no round trips", "nothing went from base to target and back"),
-    "modes_unseen": Kind("modes unseen", "the search for modes found many once, so not all"),
+    "modes_unseen": Kind(
+        "modes unseen", "the search for modes found many once, so not all", mass_missing=True
+    ),
     "legs_disagree": Kind("legs disagree", "two bases of one run give different log Z"),
-    "mode_out_of_reach": Kind("mode out of reach", "no draw comes from a mode that was found"),
+    "mode_out_of_reach": Kind(
+        "mode out of reach", "no draw comes from a mode that was found", mass_missing=True
+    ),
     "known_mass_missing": Kind(
-        "known mass missing", "log Z is less than the mass of the modes that were found"
+        "known mass missing",
+        "log Z is less than the mass of the modes that were found",
+        mass_missing=True,
     ),
     "swap_rate_near_zero": Kind("swap rate near zero", "two levels exchange no replicas"),
     "pareto_k_high": Kind("Pareto k above 0.7", "importance weights have heavy tails"),
@@ -120,6 +135,9 @@ CODES: dict[str, Kind] = {
     "heavy_tailed_weights": Kind("heavy-tailed weights", "weights of draws have no variance"),
     "prior_mass_out_of_reach": Kind(
         "prior mass out of reach", "an alternative has prior mass where no draw can be"
+    ),
+    "data_not_compared": Kind(
+        "data not compared", "models whose likelihood is a potential may be of different data"
     ),
     "doubtful_evidence": Kind("doubtful evidence", "weights of models rest on such an estimate"),
 }
@@ -176,16 +194,32 @@ class Doubt:
         """Whether other doubts of the same estimate follow from it."""
         return self.code in CODES and CODES[self.code].is_cause
 
+    @property
+    def mass_missing(self) -> bool:
+        """Whether log Z may lack the mass of a mode."""
+        return self.code in CODES and CODES[self.code].mass_missing
+
+    @property
+    def of_comparison(self) -> bool:
+        """Whether it speaks against comparisons alone."""
+        return self.code in CODES and CODES[self.code].of_comparison
+
     def __str__(self) -> str:
         return f"{self.name}: {self.text} {self.remedy}"
 
 
-def warn_of(doubts: Iterable[Doubt]) -> None:
+def warn_of(doubts: Iterable[Doubt], *, outwards: int = 0) -> None:
     """Warn of each doubt, as if the caller of the caller did.
+
+    Parameters
+    ----------
+    doubts : iterable of Doubt
+    outwards : int, default 0
+        Callers more to go outwards.
 
     Warns
     -----
     TemperingWarning
     """
     for doubt in doubts:
-        warnings.warn(TemperingWarning(doubt), stacklevel=3)
+        warnings.warn(TemperingWarning(doubt), stacklevel=3 + outwards)

@@ -13,7 +13,7 @@ from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.options import check_probability
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LogZEstimate", "decimals_of_error", "format_nats"]
+__all__ = ["LogZEstimate", "decimals_of_error", "format_nats", "with_error"]
 
 # no data set gives more; what does is an integral that does not exist
 _MAX_PLAIN = 1e12
@@ -35,7 +35,7 @@ class LogZEstimate:
         Estimate of every chain.
     warnings : tuple of Doubt, default ()
         What speaks against the estimate, each with code, text, remedy and what measured it; empty
-        where nothing does.
+        where nothing does. Those that speak against comparisons alone go to `of_comparison`.
     ess : float, default nan
         Effective number of independent scans, or of draws where controls were used
         (:mod:`pymc_tempering.estimators.controls`).
@@ -50,6 +50,8 @@ class LogZEstimate:
     gradients : mapping of str to int, optional
         Evaluations of the density, which nearly always is one of its gradient too, that the run
         took in all chains: for "search", "tuning" and "draws".
+    of_comparison : tuple of Doubt, default ()
+        What :func:`pymc_tempering.compare` says, where models differ in it.
     idata : DataTree, optional
         The run. Neither shown nor compared.
 
@@ -71,6 +73,7 @@ class LogZEstimate:
     per_method: Mapping[str, float] = field(default_factory=dict)
     search: str | None = None
     gradients: Mapping[str, int] = field(default_factory=dict)
+    of_comparison: tuple[Doubt, ...] = ()
     idata: Any = None
 
     def __post_init__(self) -> None:
@@ -89,6 +92,17 @@ class LogZEstimate:
                 f"`warnings` has {wrong[0]!r}; expected objects of "
                 "pymc_tempering.estimators.doubt.Doubt."
             )
+        doubts = dict.fromkeys((*self.warnings, *self.of_comparison))
+        for name, kept in (("warnings", False), ("of_comparison", True)):
+            object.__setattr__(self, name, tuple(d for d in doubts if d.of_comparison is kept))
+
+    @property
+    def mass_missing(self) -> bool:
+        """Whether a warning says that a mode may be missing: then log Z is a lower bound at best.
+
+        The standard error knows nothing of it, and no print shows more digits than that leaves.
+        """
+        return any(warning.mass_missing for warning in self.warnings)
 
     def interval(self, prob: float = 0.95) -> tuple[float, float]:
         """Return the central interval that covers log Z with probability `prob`.
@@ -152,6 +166,9 @@ class LogZEstimate:
         n_chains = np.size(self.per_chain)
         chains = f"{n_chains} chain{'s' if n_chains != 1 else ''}"
         digits = decimals_of_error(self.se)
+        if self.mass_missing:
+            value = with_error(self.log_z, self.se, mass_missing=True, unit=" nats")
+            return f"log Z = {value}: a mode may be missing ({self.method}, {chains})"
         if not np.isfinite(self.se):
             return (
                 f"log Z = {format_nats(self.log_z, digits)}, error unknown ({self.method}, "
@@ -205,6 +222,35 @@ def format_nats(value: float, digits: int) -> str:
         if abs(value) < _MAX_PLAIN or not np.isfinite(value)
         else (f"{value:.4g}")
     )
+
+
+def with_error(value: float, se: float, *, mass_missing: bool = False, unit: str = "") -> str:
+    """Write a number of nats with its error, with as many decimals as that determines.
+
+    Parameters
+    ----------
+    value, se : float
+    mass_missing : bool
+        Whether a mode may be missing, of which the error knows nothing: no decimal beyond the
+        first is then worth anything, and the number is a lower bound.
+    unit : str
+
+    Examples
+    --------
+    >>> with_error(-1.23456, 0.021), with_error(-1.23456, 0.021, mass_missing=True)
+    ('-1.23 ± 0.02', '-1.2 or more')
+    >>> with_error(0.0, 0.0), with_error(-3.2, np.nan)
+    ('0', '-3.20 ± ?')
+    """
+    if np.isnan(value):
+        return ""
+    if mass_missing:
+        return f"{format_nats(value, 1)}{unit} or more"
+    digits = decimals_of_error(se)
+    if se == 0.0:
+        return f"{value:g}{unit}"
+    unknown = "?" if np.isnan(se) else f"{se:.{digits}f}"
+    return f"{value:z.{digits}f} ± {unknown}{unit}"
 
 
 def decimals_of_error(se: float) -> int:

@@ -19,7 +19,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.agreement import MAX_RHAT, rhat_limit
 from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.priors import prior_doubts
-from pymc_tempering.evidence.same_model import check_observed, draws_of_model, log_density_at
+from pymc_tempering.evidence.same_model import check_identity, draws_of_model, log_density_at
 from pymc_tempering.evidence.stored import has_statistics, with_doubts
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import MAX_PARETO_K
@@ -67,9 +67,9 @@ def bridge_from_idata(
     ModelError
         If the model cannot be compiled.
     """
-    check_observed(model, idata, "The run")
+    check_identity(model, idata, "The run")
     density = compile_density(model)
-    draws = draws_of_model(idata, density, max_draws=MAX_DRAWS)
+    draws = draws_of_model(idata, density, model, max_draws=MAX_DRAWS)
     with one_blas_thread():
         parts = bridge_draws(
             partial(log_density_at, density), draws, np.random.default_rng(random_seed)

@@ -10,7 +10,12 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.evidence.same_model import check_density, check_observed
+from pymc_tempering.evidence.same_model import (
+    check_density,
+    check_identity,
+    check_observed,
+    rounding_at_draws,
+)
 from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
 from pymc_tempering.model.interpreted import in_python
 from pymc_tempering.model.scaled_prior import log_prior_ratio
@@ -100,7 +105,7 @@ def evaluate_changes(
     ModelError, OptionError
         If a prior cannot be scaled.
     """
-    check_observed(model, idata, "The run")
+    check_identity(model, idata, "The run")
     if any(isinstance(change, LikelihoodPower) for change in changes) and not (
         model.observed_RVs or model.potentials
     ):
@@ -114,7 +119,7 @@ def evaluate_changes(
         outputs.append(sum(ratios[1:], start=ratios[0]))
     log_prior, log_likelihood, log_jac, *ratios_at_draws = evaluate(constrained, outputs, draws)
     log_joint = log_prior + log_likelihood
-    check_density(idata, log_joint + log_jac)
+    check_density(idata, log_joint + log_jac, rounding_at_draws(model, idata))
     by_scale = dict(zip(scales, ratios_at_draws, strict=True))
     sizes = idata["posterior"].dataset.sizes
     shape = (sizes["chain"], sizes["draw"])

@@ -75,8 +75,8 @@ def estimate_logz(
         ones included, where ``target_se`` gives up; the result then says so. And ``max_gradients``,
         the most that search, tuning and draws of all chains may take together, those added for
         ``target_se`` included; and ``resume``, a folder in which the run is kept while it is
-        sampled, so that the same call continues one that was killed; see
-        :func:`pymc_tempering.sample`.
+        sampled, so that the same call continues one that was killed, and one with more
+        `draws` makes it longer; see :func:`pymc_tempering.sample`.
 
     Returns
     -------

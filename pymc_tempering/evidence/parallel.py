@@ -15,7 +15,7 @@ from pymc_tempering.estimators.stepping_stone import (
     stepping_stone_reverse,
     support_mass,
 )
-from pymc_tempering.estimators.uncertainty import chain_standard_errors
+from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
 from pymc_tempering.evidence.arrivals import component_doubts, restart_doubts
 from pymc_tempering.evidence.common import (
     MIN_ESS,
@@ -32,8 +32,8 @@ MIN_ROUND_TRIPS = 1
 MIN_SWAP_RATE = 0.05
 
 LEAST_CONTROLLED = 2 * MIN_ESS
-"""Draws of all chains below which there are no controls: the error then rests on draws, and has to
-rest on `MIN_ESS` of them."""
+"""Draws of all chains below which controls are given up where the error would rest on fewer than
+`MIN_ESS` of them; without controls it rests on scans."""
 
 MOST_LOG_WEIGHT = float(np.log(5.0))
 """Of a reference that covers, in nats: a mixture that is exact has log(1 / 0.85), and log K more
@@ -86,18 +86,17 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         name: chain_values(statistics, name, n_chains)
         for name in ("log_z_before", "log_z_se_before")
     }
-    log_z, influences = np.empty(n_chains), []
+    plain: list[Controlled] = []
+    better: list[Controlled] = []
     others: dict[str, list[float]] = {n: [] for n in ("mbar", "bar", "forward", "reverse")}
-    controlled = False
     for chain in range(n_chains):
         betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
         delta = scans_of_ladder(statistics["delta"][chain], n)
         estimate = mbar(delta, betas)
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
-        better = _controlled(statistics, chain, estimate, delta, betas)
-        log_z[chain], controlled = better.log_z, controlled or better.n_controls > 0
-        influences.append(better.influence)
+        plain.append(Controlled(float(estimate.log_z[-1]), estimate.influence, 0))
+        better.append(_controlled(statistics, chain, estimate, delta, betas))
         others["mbar"].append(float(estimate.log_z[-1]))
         others["bar"].append(float(bar_ladder(delta, betas).log_z[-1]))
         others["forward"].append(float(forward.log_z[-1]))
@@ -108,6 +107,8 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["pareto_k_forward"][chain, : n - 1] = forward.pareto_k
         arrays["pareto_k_reverse"][chain, : n - 1] = reverse.pareto_k
         arrays["support_mass"][chain] = np.exp(support_mass(delta[:, 0]).log_mass)
+    log_z, influences, n_controls = _resting_on_enough(plain, better, betas_all.shape[1])
+    arrays["n_controls"] = n_controls
     if "component_arrivals" in statistics:
         scans = np.maximum(statistics["component_scans"], 0).sum(axis=1)
         arrays["component_arrivals"] = np.maximum(statistics["component_arrivals"], 0).sum(axis=1)
@@ -124,7 +125,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     )
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
-    if controlled:
+    if n_controls.any():
         per_method["with controls"] = float(log_z.mean())
     return MethodEstimate(log_z, influences, per_method, warnings=warnings, arrays=arrays)
 
@@ -134,17 +135,34 @@ def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
 
     It costs less than the MBAR of :func:`collect` and differs from it by far less than the error.
     """
-    log_z, influences = [], []
+    plain, better = [], []
     for chain, (delta, betas) in enumerate(
         zip(statistics["delta"], statistics["betas"], strict=True)
     ):
         n = int(np.isfinite(betas[0]).sum())
         scans = scans_of_ladder(delta, n)
         estimate = bar_ladder(scans, betas[0, :n])
-        better = _controlled(statistics, chain, estimate, scans, betas[0, :n])
-        log_z.append(better.log_z)
-        influences.append(better.influence)
-    return MethodEstimate(np.array(log_z), influences)
+        plain.append(Controlled(float(estimate.log_z[-1]), estimate.influence, 0))
+        better.append(_controlled(statistics, chain, estimate, scans, betas[0, :n]))
+    log_z, influences, _ = _resting_on_enough(plain, better, statistics["betas"].shape[1])
+    return MethodEstimate(log_z, influences)
+
+
+def _resting_on_enough(
+    plain: list[Controlled], better: list[Controlled], n_draws: int
+) -> tuple[FloatArray, list[FloatArray], FloatArray]:
+    """Log z, influences and numbers of controls of chains, with controls where draws are enough."""
+    taken = better
+    if n_draws * len(better) < LEAST_CONTROLLED and any(chain.n_controls for chain in better):
+        error = log_z_standard_error(
+            [chain.log_z for chain in better], [chain.influence for chain in better]
+        )
+        taken = better if error.ess >= MIN_ESS else plain
+    return (
+        np.array([chain.log_z for chain in taken]),
+        [chain.influence for chain in taken],
+        np.array([float(chain.n_controls) for chain in taken]),
+    )
 
 
 def _controlled(
@@ -156,9 +174,8 @@ def _controlled(
 ) -> Controlled:
     """Estimate of a chain, with what its reference's components say where it is a mixture."""
     log_z, influence = float(estimate.log_z[-1]), estimate.influence
-    n_chains, n_draws = statistics["delta"].shape[:2]
     # absent from runs of earlier versions
-    if "component_excess" not in statistics or n_chains * n_draws < LEAST_CONTROLLED:
+    if "component_excess" not in statistics:
         return Controlled(log_z, influence, 0)
     excess = np.nan_to_num(statistics["component_excess"][chain])
     n_scans = np.isfinite(statistics["delta"][chain][..., betas.size - 1]).sum(axis=1)

@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.model.freeze import discrete_names
+from pymc_tempering.model.identity import recipe
 from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.private import is_improper, reseed
@@ -32,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     """Warnings about priors that determine the evidence; each names the variables.
+
+    Of a wide prior comparisons alone warn: most good models have a vague one, and neither draws nor
+    log Z are wrong for it.
 
     Parameters
     ----------
@@ -79,9 +83,10 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         warnings.append(
             Doubt(
                 "extremely_wide_priors",
-                f"{listed}. Each factor of ten in such a width takes 2.3 nats off log Z and leaves "
-                "the posterior as it is.",
-                "Compare models only if these widths are meant, and look at the sensitivity.",
+                f"{listed}.",
+                "Each factor of ten in such a width takes 2.3 nats off log Z and leaves the "
+                "posterior as it is: compare models only if these widths are meant, and look at "
+                "`prior_sensitivity`.",
                 {f"prior width / posterior width of {name}": r for name, r in wide.items()},
             )
         )
@@ -122,7 +127,9 @@ def _prior_draws(
         return []
     try:
         draw = _drawn_with.get(
-            model, [*variables, None, *sampled], lambda: _given_parents(variables, sampled)
+            model,
+            [*recipe(model), *variables, None, *sampled],
+            lambda: _given_parents(variables, sampled),
         )
         return _draw_at(draw, sampled, posterior)
     except Exception as error:  # noqa: BLE001  user code may draw, and sampling was long

@@ -1,16 +1,70 @@
-"""Whether a model is the one that a stored run sampled: its data, and its density at the draws."""
+"""Whether a model is the one that a run sampled: by identity, and by density at the draws."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.identity import Identity, listed
+from pymc_tempering.model.rounding import differing, size_of_terms
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.types import FloatArray
+from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["check_density", "check_observed", "draws_of_model", "log_density_at"]
+__all__ = [
+    "check_density",
+    "check_identity",
+    "check_observed",
+    "draws_of_model",
+    "log_density_at",
+    "rounding_at_draws",
+]
+
+_N_MOVED = 3
+_MOVED_BY = 4.0  # units of the last digit: what transforms and back may do to a draw
+
+
+def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:
+    """Refuse a model whose identity or observed data are not those of a run.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    idata : xarray.DataTree
+    what : str
+        What the error calls the run.
+
+    Returns
+    -------
+    bool
+        Whether the model is known to be the one; where it is not, all draws have to be looked at.
+
+    Raises
+    ------
+    DataError
+        Naming what differs.
+    """
+    theirs, ours = recorded_identity(idata), Identity.of(model)
+    if theirs is not None and (changes := theirs.changes(ours)):
+        seen = [observed_digest(each) for each in (model, idata)]
+        observed = "" if None in seen or seen[0] == seen[1] else (
+            f" They have different observed data: {describe_observed(model)} in the model, "
+            f"{describe_observed(idata)} in the run."
+        )  # fmt: skip
+        raise DataError(
+            f"{what} is of another model than the one that was passed: what differs is "
+            f"{listed(changes)}.{observed} Pass the model and its data as they were sampled; "
+            "changed priors go to the `alternatives` of `prior_sensitivity`."
+        )
+    if theirs is None:
+        check_observed(model, idata, what)
+    return theirs is not None and theirs.digest == ours.digest and ours.is_certain
 
 
 def check_observed(model: pm.Model, idata: xr.DataTree, what: str) -> None:
@@ -37,8 +91,10 @@ def check_observed(model: pm.Model, idata: xr.DataTree, what: str) -> None:
         )
 
 
-def check_density(idata: xr.DataTree, log_density: FloatArray) -> None:
-    """Refuse a model whose log density at the draws is not what the run recorded as ``lp``.
+def check_density(
+    idata: xr.DataTree, log_density: FloatArray, sizes: Callable[[IntArray], FloatArray]
+) -> None:
+    """Refuse a model whose log density at any draw is not what the run recorded as ``lp``.
 
     Parameters
     ----------
@@ -46,6 +102,8 @@ def check_density(idata: xr.DataTree, log_density: FloatArray) -> None:
         Without ``lp`` of one number for each draw, only a density of zero is refused.
     log_density : ndarray of shape (n_chains * n_draws,)
         In nats, with the Jacobian of the transforms.
+    sizes : callable
+        See :func:`pymc_tempering.model.rounding.differing`.
 
     Raises
     ------
@@ -63,19 +121,64 @@ def check_density(idata: xr.DataTree, log_density: FloatArray) -> None:
     recorded = statistics["lp"].values.ravel()
     if recorded.shape != log_density.shape:
         return
-    difference = np.abs(log_density - recorded)
-    # densities are sums of many terms, and a sampler may work in single precision
-    if np.median(difference) > 1e-3 + 1e-5 * np.median(np.abs(recorded)):
+    other = differing(recorded, log_density, sizes, _precision(idata, recorded))
+    if other.any():
+        largest = np.nanmax(np.abs(log_density - recorded)[other])
         raise DataError(
-            "The model gives the posterior draws other log densities than the run recorded (they "
-            f"differ by {np.median(difference):.3g} nats in the median), so it is not the model "
-            "that was sampled, or its draws were changed afterwards (bambi shifts the intercept, "
-            "unless `center_predictors=False`). Pass the model and the draws as they were sampled; "
-            "changed priors go to the `alternatives` of `prior_sensitivity`."
+            "The model gives the posterior draws other log densities than the run recorded (at "
+            f"{int(other.sum())} of {other.size} draws, by up to {largest:.3g} nats), so it is not "
+            "the model that was sampled, or its draws were changed afterwards (bambi shifts the "
+            "intercept, unless `center_predictors=False`). Pass the model and the draws as they "
+            "were sampled; changed priors go to the `alternatives` of `prior_sensitivity`."
         )
 
 
-def draws_of_model(idata: xr.DataTree, density: CompiledDensity, *, max_draws: int) -> FloatArray:
+def _precision(idata: xr.DataTree, recorded: FloatArray) -> float:
+    """Relative precision that a run was made with: a sampler may work in single precision."""
+    draws = [v.values for v in idata["posterior"].dataset.data_vars.values() if v.dtype.kind == "f"]
+    single = any(np.array_equal(x, x.astype(np.float32), equal_nan=True) for x in (recorded, *draws)
+                 if x.size > 1 and np.ptp(x[np.isfinite(x)]) > 0.0)  # fmt: skip
+    return float(np.finfo(np.float32 if single else np.float64).eps)
+
+
+def rounding_at_draws(model: pm.Model, idata: xr.DataTree) -> Callable[[IntArray], FloatArray]:
+    """Give the function from positions of draws to the magnitude of what is summed there.
+
+    What rounding a draw itself does to the density counts too, as close to the end of an interval
+    or where a covariance is nearly singular: it is tried.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    idata : xarray.DataTree
+    """
+
+    def sizes(index: IntArray) -> FloatArray:
+        constrained = constrained_model(model)
+        draws = {n: v[index] for n, v in stack_draws(idata, constrained).items()}
+        jacobian = log_jacobian(model, constrained)
+        joint = constrained.varlogp + constrained.datalogp + jacobian
+        size, here = evaluate(
+            constrained, [size_of_terms(constrained) + pt.abs(jacobian), joint], draws
+        )
+        eps, rng = _precision(idata, here), np.random.default_rng(0)
+        noise = np.zeros_like(here)
+        for _ in range(_N_MOVED):
+            moved = {
+                name: v * (1.0 + _MOVED_BY * eps * rng.choice([-1.0, 1.0], v.shape))
+                if v.dtype.kind == "f" else v
+                for name, v in draws.items()
+            }  # fmt: skip
+            [there] = evaluate(constrained, [joint], moved)
+            noise = np.maximum(noise, np.nan_to_num(np.abs(there - here), posinf=0.0))
+        return size + noise / (_MOVED_BY * eps)
+
+    return sizes
+
+
+def draws_of_model(
+    idata: xr.DataTree, density: CompiledDensity, model: pm.Model, *, max_draws: int | None
+) -> FloatArray:
     """Unconstrained posterior draws by chain, checked to be draws of the model.
 
     Parameters
@@ -83,7 +186,10 @@ def draws_of_model(idata: xr.DataTree, density: CompiledDensity, *, max_draws: i
     idata : xarray.DataTree
         With a group ``posterior``; chains are thinned evenly beyond `max_draws` in all.
     density : CompiledDensity
-    max_draws : int
+    model : pymc.Model
+        What it was compiled from.
+    max_draws : int or None
+        None for all.
 
     Returns
     -------
@@ -97,7 +203,7 @@ def draws_of_model(idata: xr.DataTree, density: CompiledDensity, *, max_draws: i
     """
     sizes = idata["posterior"].sizes if "posterior" in idata.children else {}
     n_all = sizes.get("chain", 1) * sizes.get("draw", 1)
-    step = max(1, -(-n_all // max_draws))
+    step = 1 if max_draws is None else max(1, -(-n_all // max_draws))
     groups = {
         f"/{name}": idata[name].to_dataset().isel(draw=slice(None, None, step))
         for name in ("posterior", "sample_stats")
@@ -106,7 +212,8 @@ def draws_of_model(idata: xr.DataTree, density: CompiledDensity, *, max_draws: i
     thinned = xr.DataTree.from_dict(groups)
     flat = unconstrained_draws(thinned, density, max_draws=n_all)
     # recorded densities are in PyMC's coordinates
-    check_density(thinned, log_density_at(density, flat) - density.points.angles.log_jacobian(flat))
+    here = log_density_at(density, flat) - density.points.angles.log_jacobian(flat)
+    check_density(thinned, here, rounding_at_draws(model, thinned))
     return flat.reshape(sizes["chain"], -1, density.dim)
 
 

@@ -54,8 +54,9 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     resume : path-like, optional
         A folder in which the run is kept while it is sampled, made where there is none. A call that
         was killed is continued by the same call: it returns the draws and log Z of a run that was
-        not, to the last bit; of one that had ended, without sampling. Without a seed that of the
-        folder is taken. Not for "joint_ct".
+        not, to the last bit; of one that had ended, without sampling. With more `draws` than the
+        folder has its chains are made longer. Without a seed that of the folder is taken. Not for
+        "joint_ct".
     **kwargs
         Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``. Of the latter,
         ``backend="numba"``, ``"c"`` or ``"jax"`` says what computes the density; by default it is
@@ -71,8 +72,8 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     ModelError, OptionError
         Before any sampling.
     DataError
-        Before any sampling, if `resume` holds another run: of another model, other data, settings
-        or versions; it says what differs.
+        Before any sampling, if `resume` holds another run: of another model, other data, other
+        settings than `draws`, or versions; it says what differs.
     OutputError
         If the folder of `resume` can no longer be written. What is there is whole, and the same
         call goes on from it.

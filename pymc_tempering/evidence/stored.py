@@ -1,12 +1,13 @@
 """The evidence of a stored run: which method it was, and what its statistics say."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.controls import LEAST_DRAWS
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.arrivals import arrival_doubts, arrivals_of_wide_base
@@ -15,6 +16,7 @@ from pymc_tempering.evidence.cover import bounded, cover_doubts
 from pymc_tempering.evidence.gradients import gradient_doubts
 from pymc_tempering.evidence.infinite import infinite_doubts
 from pymc_tempering.evidence.known_mass import known_mass_doubts
+from pymc_tempering.evidence.parallel import LEAST_CONTROLLED
 from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_doubts
@@ -178,9 +180,28 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     lacking = [] if unvisited else known_mass_doubts(searched, estimate.log_z, estimate.se)
     estimate = replace(estimate, search=search_line(searched), gradients=gradients_spent(spent))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
+    if "tempering" not in idata.children:
+        return with_doubts(estimate, lacking)
+    before = idata["tempering"].dataset
     # what was found out about the model when it was at hand
-    stored = read_doubts(idata["tempering"].dataset) if "tempering" in idata.children else ()
-    return with_doubts(estimate, [*lacking, *(doubt for doubt in stored if doubt.lasting)])
+    stored = [doubt for doubt in read_doubts(before) if doubt.lasting]
+    return with_doubts(estimate, [*lacking, *stored, *_lost_controls(before, parts.arrays)])
+
+
+def _lost_controls(before: xr.Dataset, arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
+    """Say that part of a run has too few draws for what made the error of the whole run small."""
+    if "n_controls" not in before or not before["n_controls"].values.any():
+        return
+    if arrays["n_controls"].any():
+        return
+    error = float(before["log_marginal_likelihood_se"])
+    yield Doubt(
+        "too_few_effective_draws",
+        "what is left of the run has too few draws for control variates, with which the error of "
+        f"log Z was {error:.2g}.",
+        f"Keep {LEAST_DRAWS} draws of a chain, and {LEAST_CONTROLLED:.0f} of all.",
+        {"n_controls": arrays["n_controls"].tolist()},
+    )
 
 
 def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate:
@@ -196,7 +217,8 @@ def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate
     """
     if not doubts:
         return estimate
-    every = tuple(sorted((*estimate.warnings, *doubts), key=lambda doubt: not doubt.is_cause))
+    known = (*estimate.warnings, *estimate.of_comparison)
+    every = tuple(sorted((*known, *doubts), key=lambda doubt: not doubt.is_cause))
     idata = estimate.idata.copy()
     dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
     idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))

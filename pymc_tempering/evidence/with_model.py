@@ -13,7 +13,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.bridge import bridge_from_idata
 from pymc_tempering.evidence.meaning import model_doubts
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
-from pymc_tempering.evidence.same_model import check_observed, draws_of_model
+from pymc_tempering.evidence.same_model import check_identity, draws_of_model
 from pymc_tempering.evidence.stored import (
     estimate_from_idata,
     has_statistics,
@@ -30,7 +30,8 @@ __all__ = ["estimate_draws"]
 # options of a step that its statistics show by their lengths
 _SHOWN = {"scans_per_draw": "scan", "n_levels": "level"}
 
-# draws at which the density of the model is compared with what was recorded
+# draws at which the density of a model that is known to be the one is compared with what was
+# recorded, as draws may have been changed since
 _N_CHECKED = 200
 
 
@@ -157,8 +158,8 @@ def _stored_method(idata: xr.DataTree, name: str) -> Method:
 
 
 def _check_model(idata: xr.DataTree, model: pm.Model) -> None:
-    check_observed(model, idata, "The stored run")
-    draws_of_model(idata, density_at_hand(model), max_draws=_N_CHECKED)
+    known = check_identity(model, idata, "The stored run")
+    draws_of_model(idata, density_at_hand(model), model, max_draws=_N_CHECKED if known else None)
 
 
 def _step_like(

@@ -6,7 +6,8 @@ which says so.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,17 +15,17 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-from pytensor.graph.basic import Variable
 
+from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import (
     check_finite,
     freeze,
-    shared_digest,
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
+from pymc_tempering.model.identity import recipe
 from pymc_tempering.model.jax_density import double_precision, made_for_jax
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
@@ -103,6 +104,15 @@ class CompiledDensity:
     def draw_from_prior(self) -> Callable[[int], dict[str, Any]]:
         """From a seed to one draw of the prior, as values of the value variables."""
         return draws_from_prior(self.model)
+
+    def evaluated_by(self, function: Any) -> "CompiledDensity":
+        """Give the same density by another C function, which calls that of this one."""
+        address = int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+        other = replace(self, address=address, _function=function)
+        # that of a prior which cannot be drawn from raises again where it is asked for
+        with suppress(Exception):
+            vars(other)["draw_from_prior"] = self.draw_from_prior
+        return other
 
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
@@ -206,8 +216,9 @@ def density_at_hand(model: pm.Model) -> CompiledDensity:
     return _latest.get(model, _content(model), lambda: compile_density(model))
 
 
-_compiled = Kept[CompiledDensity]()
-_latest = Kept[CompiledDensity]()
+# values are constants in compiled densities, so that equal models may share one
+_compiled = Kept[CompiledDensity](shared=True)
+_latest = Kept[CompiledDensity](shared=True)
 
 
 def keep_density(model: pm.Model, density: CompiledDensity) -> None:
@@ -247,24 +258,8 @@ def compile_frozen(
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
-    """Everything that a model's density depends on; the objects themselves, to be compared."""
-    flags = pytensor.config
-    return [
-        *model.basic_RVs,
-        *model.potentials,
-        *model.rvs_to_values.values(),
-        *model.rvs_to_transforms.values(),
-        *map(_by_value, model.rvs_to_initial_values.values()),
-        (shared_digest(model), model.check_bounds, flags.floatX, flags.numba__cache, discrete),
-    ]
-
-
-def _by_value(start: Any) -> Any:
-    """Form of an initial value that tells whether it was changed in place."""
-    if start is None or isinstance(start, str | Variable):
-        return start
-    array = np.asarray(start)
-    return str(array.dtype), array.shape, array.tobytes()
+    """Everything that a model's density depends on."""
+    return [*recipe(model), (pytensor.config.numba__cache, discrete)]
 
 
 def compile_prior(density: CompiledDensity, backend: str | None = None) -> CompiledDensity:
@@ -322,7 +317,7 @@ def _compile(
         _made_by=made_by,
     )
     starts = starting_points(density.start, random_seed, supports)
-    verified = starts if supports else starts[:N_VERIFIED]
+    verified = np.vstack([starts, *_ends(starts[0], supports)]) if supports else starts[:N_VERIFIED]
     with double_precision():
         verify_density(density.value_and_grad, code.function, verified, backend=code.backend)
 
@@ -334,3 +329,11 @@ def _compile(
 
     place = check_finite(density.value_and_grad, points, frozen, starts, None if chosen else drawn)
     return density if chosen or np.array_equal(place, starts[0]) else replace(density, start=place)
+
+
+def _ends(start: FloatArray, supports: Sequence[Support]) -> FloatArray:
+    """Give two points whose discrete entries all have their lowest and their highest values."""
+    ends = np.vstack([start, start])
+    for place, lowest, n_values in supports:
+        ends[:, place] = lowest, lowest + n_values - 1
+    return ends

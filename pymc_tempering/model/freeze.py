@@ -1,6 +1,5 @@
 """What a model must be like to be tempered, checked before anything is compiled."""
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ __all__ = [
     "copies_of_gps",
     "discrete_names",
     "freeze",
-    "shared_digest",
     "shared_values",
     "starting_points",
 ]
@@ -233,18 +231,3 @@ def shared_values(variables: list[Any]) -> list[Any]:
         if isinstance(variable, SharedVariable)
         and not isinstance(variable.get_value(borrow=True), np.random.Generator)
     ]
-
-
-def shared_digest(model: pm.Model) -> str:
-    """Digest of every mutable value of a model, to notice a later ``pm.set_data``."""
-    digest, entries = hashlib.sha256(), []
-    for variable in shared_values([*model.named_vars.values(), *model.rvs_to_values.values()]):
-        value = np.ascontiguousarray(variable.get_value(borrow=True))
-        entries.append(f"{variable.name}{value.dtype}{value.shape}".encode() + value.tobytes())
-    # a variable more changes the order in which the graph is walked
-    for entry in sorted(entries):
-        digest.update(entry)
-    for name, length in sorted(model.dim_lengths.items()):
-        if isinstance(length, SharedVariable):
-            digest.update(f"{name}={length.get_value()}".encode())
-    return digest.hexdigest()

@@ -38,6 +38,8 @@ def interpret(graph: Any, inputs: Sequence[np.ndarray]) -> list[Any]:
     CannotInterpretError
         For loops (``Scan``), Ops without a Python implementation, and graphs whose intermediate
         results have more than 50,000 entries.
+    IndexError
+        Of an index that is out of range; says of which array, where that has a name.
     """
     return _interpret(graph, inputs, [0])
 
@@ -60,6 +62,9 @@ def _interpret(graph: Any, inputs: Sequence[Any], entries: list[int]) -> list[An
                 node.op.perform(node, arguments, storage)
             except (NotImplementedError, AttributeError) as error:
                 raise CannotInterpretError(f"{node.op} has no Python implementation") from error
+            except IndexError as error:
+                name = f"{node.inputs[0].name!r}: " if node.inputs[0].name else ""
+                raise IndexError(f"{name}{error}") from error
             outputs = [cell[0] for cell in storage]
         entries[0] += sum(int(np.size(output)) for output in outputs)
         if entries[0] > MAX_ENTRIES:

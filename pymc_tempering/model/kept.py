@@ -12,6 +12,13 @@ __all__ = ["Kept"]
 class Kept[T]:
     """One compiled thing for each model that is still there.
 
+    Parameters
+    ----------
+    shared : bool, default False
+        Whether other models of the same content may be given it too.
+
+    Notes
+    -----
     What it was compiled from is compared before it is given out again: a model can be changed by
     whoever holds it, and nothing tells. A thing must not refer to the model itself, or neither
     could be collected.
@@ -26,7 +33,8 @@ class Kept[T]:
     'third'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool = False) -> None:
+        self._shared = shared
         self._things: WeakKeyDictionary[pm.Model, tuple[list[Any], T]] = WeakKeyDictionary()
 
     def __len__(self) -> int:
@@ -47,7 +55,9 @@ class Kept[T]:
         known = self._things.get(model)
         if known is not None and _same(known[0], content):
             return known[1]
-        thing = make()
+        others = self._things.values() if self._shared else ()
+        alike = [thing for theirs, thing in list(others) if _same(theirs, content)]
+        thing = alike[0] if alike else make()
         self.put(model, content, thing)
         return thing
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
@@ -100,6 +101,10 @@ class PointMap:
         """
         graphs = [log_density, *others]
         graphs, joined = join_nonshared_inputs(self.initial, graphs, value_vars, [])
+        if not joined.dtype.startswith("float"):
+            # whole numbers alone: the flat vector is of doubles all the same
+            z = pt.vector(joined.name, dtype="float64", shape=joined.type.shape)
+            return graph_replace(graphs, {joined: z.astype(joined.dtype)}, strict=False), z
         if not self.angles.index.size:
             return list(graphs), joined
         z = joined.type(joined.name)

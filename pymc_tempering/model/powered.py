@@ -113,8 +113,21 @@ class PoweredModel:
         -------
         tuple of float
             ``-inf`` for what is not a finite number.
+
+        Raises
+        ------
+        ModelError
+            If an index in the model is out of range.
         """
-        values = [float(value) for value in self._terms(self.points.unravel(z))]
+        point = self.points.unravel(z)
+        try:
+            values = [float(value) for value in self._terms(point)]
+        except IndexError as error:
+            raise ModelError(
+                f"An index in the model is out of range at the unconstrained values {point}. Give "
+                "the array that is indexed an entry for every value that the prior allows, counted "
+                "from 0, or truncate the prior."
+            ) from error
         log_prior, log_likelihood = (v if np.isfinite(v) else -np.inf for v in values)
         return log_prior, log_likelihood
 

@@ -53,7 +53,7 @@ def verify_density(
     Raises
     ------
     ModelError
-        If value or gradient differ at any point.
+        If value or gradient differ at any point, or an index is out of range there.
     """
     graph = function.maker.fgraph
     tolerance = _TOLERANCE["float32" if _computes_in_single(graph) else "float64"]
@@ -63,6 +63,12 @@ def verify_density(
             expected, expected_grad = interpret(graph, [z.copy(), *map(np.copy, data)])
         except CannotInterpretError:
             expected, expected_grad = function(z.copy(), *data)
+        except IndexError as error:
+            raise ModelError(
+                f"An index in the model is out of range at the unconstrained values {_short(z)}: "
+                f"{error}. Compiled code would read what lies beside the array. Give the array "
+                "an entry for every value that the index can take, counted from 0."
+            ) from error
         except (ArithmeticError, ValueError, AssertionError):
             # a parameter check has failed, where compiled code gives -inf
             continue

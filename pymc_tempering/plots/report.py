@@ -15,7 +15,12 @@ import xarray as xr
 
 from pymc_tempering import __version__
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.result import LogZEstimate, format_nats
+from pymc_tempering.estimators.result import (
+    LogZEstimate,
+    decimals_of_error,
+    format_nats,
+    with_error,
+)
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.plots.overview import Panel, panels_for
@@ -203,11 +208,16 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _estimates(estimate: LogZEstimate) -> list[tuple[str, str, str]]:
-    low, high = (_number(end, 3) for end in estimate.interval())
+    digits = max(3, decimals_of_error(estimate.se))
+    low, high = (_number(end, digits) for end in estimate.interval())
+    combined = f"combined ({estimate.method})"
     rows = [
-        (f"combined ({estimate.method})", _number(estimate.log_z, 3), _number(estimate.se, 3)),
+        (combined, _number(estimate.log_z, digits), _number(estimate.se, digits)),
         ("95 % interval", f"{low} to {high}", ""),
     ]
+    if estimate.mass_missing:
+        value = with_error(estimate.log_z, estimate.se, mass_missing=True)
+        rows = [(combined, value.replace("-", "\N{MINUS SIGN}"), "a mode may be missing")]
     others = {"stochastic lower bound": estimate.lower, "stochastic upper bound": estimate.upper}
     others |= {f"by {name}": value for name, value in estimate.per_method.items()}
     return rows + [(n, _number(v, 3), "") for n, v in others.items() if v is not None]

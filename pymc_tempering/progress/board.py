@@ -93,8 +93,8 @@ class Board:
         row["part"], row["done"], row["total"] = part.encode(), done, total
         row["gradients"] = gradients
 
-    def describe(self, chain: int) -> str:
-        """Say what a chain does, with the time left where it is known."""
+    def describe(self, chain: int, *, briefly: bool = False) -> str:
+        """Say what a chain does, with the time left where it is known and there is room for it."""
         if not 0 <= chain < N_ROWS:
             return ""
         part, done, total, since, gradients = self._rows[chain].tolist()
@@ -103,6 +103,8 @@ class Board:
         text = part.decode(errors="replace")
         if not total:
             return text
+        if briefly:
+            return f"{text.split()[0]} {100 * done // total} %"
         text += f" {done}/{total}"
         if gradients:
             text += f", {format_count(gradients)} gradients"
@@ -148,16 +150,23 @@ class PhaseColumn(ProgressColumn):
     """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling.
 
     Beside the latter two are the gradients that the chain has taken.
+
+    Parameters
+    ----------
+    board : Board
+    width : int, optional
+        To which texts are folded, which are then brief.
     """
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        super().__init__(table_column=Column("Phase", no_wrap=True))
+    def __init__(self, board: Board, width: int | None = None) -> None:
+        self._board, self._briefly = board, width is not None
+        super().__init__(table_column=Column("Phase", no_wrap=width is None, width=width))
 
     def render(self, task: Task) -> Text:
         """Show the phase of a chain."""
         if not task.completed:
-            return Text(self._board.describe(task.fields.get("task_idx", 0)))
+            chain = task.fields.get("task_idx", 0)
+            return Text(self._board.describe(chain, briefly=self._briefly))
         tuning = task.completed < (task.fields.get("marker_pos") or 0)
         phase = "done" if task.finished else "tuning" if tuning else "sampling"
         return Text(f"{phase} {task.fields.get('gradients', '')}".rstrip())

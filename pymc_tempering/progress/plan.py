@@ -37,10 +37,6 @@ SCAN_GRADIENTS = {
 """Of a scan, from the least to the most on seven of eight small models (``benchmarks/spent.py``,
 2026-11-22); where a hard edge rejects many moves it was up to 40."""
 
-ADAPTED_SCANS = {"tuning": (2.0, 40.0), "draws": (4.0, 50.0)}
-"""Scans that adapted numbers of them come to on these, of the 50 that there is room for: of a draw
-of tuning, which ends early, and of one after it."""
-
 _TIMING = 0.05
 _MAX_TIMINGS = 50
 
@@ -88,6 +84,9 @@ def expected_gradients(
 ) -> Expected | None:
     """Foresee what a run takes; None for steps of which that is not known.
 
+    It is not known where a run settles by itself how many scans it makes: of default runs the
+    least is forty times less than the most.
+
     Parameters
     ----------
     step : TemperedStep
@@ -98,16 +97,12 @@ def expected_gradients(
     most : float
         Gradients that the run may take.
     """
-    if step.name not in SCAN_GRADIENTS:
+    if step.name not in SCAN_GRADIENTS or getattr(step, "adapts_scans", False):
         return None
     at_once = min(chains, cores or min(4, max(1, (os.cpu_count() or 2) // 2)))
-    fixed = np.full(2, float(step.scans_per_draw))
-    tuning, of_draw = fixed, fixed
-    if getattr(step, "adapts_scans", False):
-        tuning, of_draw = map(np.array, ADAPTED_SCANS.values())
-    scans = tune * tuning + draws * of_draw
+    scans = (tune + draws) * step.scans_per_draw
     searched = np.minimum(SEARCH_GRADIENTS[search], step.search_most)
-    chain = np.minimum(scans * SCAN_GRADIENTS[step.name], (most - searched) / chains)
+    chain = np.minimum(scans * np.array(SCAN_GRADIENTS[step.name]), (most - searched) / chains)
     return Expected(searched + chains * chain, searched + np.ceil(chains / at_once) * chain)
 
 

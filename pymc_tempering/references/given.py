@@ -6,6 +6,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.options import did_you_mean
 from pymc_tempering.types import FloatArray
 
 __all__ = ["check_cover", "check_gaussian", "not_covered"]
@@ -33,9 +34,11 @@ def check_gaussian(
     """
     if not isinstance(base, GaussianBase):
         known = "".join(f"{name!r}, " for name in names)
+        close = did_you_mean([base], names) if isinstance(base, str) else ""
+        own = ", or an object with `draw`, `log_density` and `gradient`" if names else ""
         raise OptionError(
-            f"`base` is {base!r:.80}; expected None, {known}a GaussianBase (from "
-            "`pymc_tempering.fit_base`) or a DataTree with posterior draws of this model."
+            f"`base` is {base!r:.80}{close}; expected None, {known}a GaussianBase (from "
+            f"`pymc_tempering.fit_base`), a DataTree with posterior draws of this model{own}."
         )
     if base.dim != density.dim:
         raise BaseError(

@@ -15,6 +15,7 @@ from pymc_tempering.results.compact import compress, has_ladder, pad_ladder
 from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.results.doubts import doubt_variables
 from pymc_tempering.results.identical import check_distinct_chains
+from pymc_tempering.results.identity import check_one_model, recorded_identity, with_identity
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.types import FloatArray
 
@@ -182,7 +183,7 @@ def attach_estimate(
         attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
         variables[name] = (dims, array, attrs)
     dataset = xr.Dataset(
-        variables | doubt_variables(estimate.warnings),
+        variables | doubt_variables((*estimate.warnings, *estimate.of_comparison)),
         coords={"chain": chain} | _draws_of(idata, variables),
         attrs={"method": estimate.method},
     )
@@ -223,8 +224,10 @@ def _check_runs(runs: Any) -> list[xr.DataTree]:
     recorded = [
         set(names) & set(SAMPLE_STATS) - {"log_marginal_likelihood"} for names in statistics
     ]
+    _check_one_model(runs)
     different = "variables" if any(v != variables[0] for v in variables) else ""
     different = different or ("samplers" if any(r != recorded[0] for r in recorded) else "")
+    # of runs that were stored without identity
     known = {digest for digest in map(observed_digest, runs) if digest is not None}
     different = different or ("data" if len(known) > 1 else "")
     if different:
@@ -234,6 +237,14 @@ def _check_runs(runs: Any) -> list[xr.DataTree]:
             "step together; models are compared with `compare`."
         )
     return list(runs)
+
+
+def _check_one_model(runs: Sequence[xr.DataTree]) -> None:
+    check_one_model(
+        {f"run {i}": run for i, run in enumerate(runs)},
+        "The runs are of different models",
+        "Put chains of the same model together; models are compared with `compare`.",
+    )
 
 
 def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
@@ -258,8 +269,8 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
     ------
     DataError
         If there is no run, something else than a run, runs that differ in the number of draws or
-        scans, in their variables or their data; or the same chain more than once, as from jobs that
-        share a seed.
+        scans, in their variables, their data or another part of their models, which is named; or
+        the same chain more than once, as from jobs that share a seed.
 
     Returns
     -------
@@ -304,6 +315,8 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
             parts.append(part)
         groups[f"/{name}"] = xr.concat(parts, dim="chain", combine_attrs="override")
     together = xr.DataTree.from_dict(groups)
+    if any(recorded_identity(run) is None for run in runs):
+        together = with_identity(together, None)
     # after levels were padded: a run and its file differ in the levels that they have room for
     check_distinct_chains(read_statistics(together), names)
     return together

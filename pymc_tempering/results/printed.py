@@ -1,14 +1,8 @@
 """A data frame whose plain print fits the width of a terminal."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 import pandas as pd
 
-from pymc_tempering.estimators.result import decimals_of_error
-
-__all__ = ["PrintedTable", "with_error"]
+__all__ = ["PrintedTable"]
 
 _WIDTH = 80
 _LEAST = 8
@@ -38,27 +32,6 @@ class PrintedTable(pd.DataFrame):
             [_shortened(n, max(_LEAST, longest + _WIDTH - width)) for n in names]
         )
         return table.to_string()
-
-
-def with_error(values: Sequence[Any] | pd.Series, errors: Sequence[Any] | pd.Series) -> list[str]:
-    """Write numbers with their errors, with as many decimals as these determine.
-
-    Examples
-    --------
-    >>> with_error([-1.23456, 0.0], [0.021, 0.0])
-    ['-1.23 ± 0.02', '0']
-    """
-    texts = []
-    for value, error in zip(values, errors, strict=True):
-        digits = decimals_of_error(error)
-        if np.isnan(value):
-            texts.append("")
-        elif error == 0.0:
-            texts.append(f"{value:g}")
-        else:
-            unknown = "?" if np.isnan(error) else f"{error:.{digits}f}"
-            texts.append(f"{value:z.{digits}f} ± {unknown}")
-    return texts
 
 
 def _shortened(name: str, most: int) -> str:

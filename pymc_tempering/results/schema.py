@@ -66,6 +66,7 @@ TEMPERING: dict[str, Entry] = {
     "tuning_gradients": Entry(("chain",), "", "evaluations of tuning, or before the draws kept"),
     "draws_gradients": Entry(("chain",), "", "evaluations of the draws"),
     "n_components": Entry(("chain",), "", "local fits in the mixture that the path starts from"),
+    "n_controls": Entry(("chain",), "", "control variates that log Z of the chain was freed of"),
     "component_arrivals": Entry(
         ("chain", "component"), "", "arrivals from each component of the base, the wide one first"
     ),

@@ -12,6 +12,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.given import check_gaussian
+from pymc_tempering.references.own import GivenReference, OwnReference, is_reference
 
 __all__ = ["all_value_vars", "given_base"]
 
@@ -49,14 +50,18 @@ def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
 
 
 def given_base(
-    base: GaussianBase | xr.DataTree | str | None, density: CompiledDensity
+    base: GaussianBase | GivenReference | xr.DataTree | str | None,
+    density: CompiledDensity,
+    also: tuple[str, ...] = (),
 ) -> tuple[GaussianBase | None, Reference | None]:
-    """Read what a user gave as ``base``: a Gaussian, or a reference by name; neither for None.
+    """Read what a user gave as ``base``: a Gaussian, or a reference; neither for None.
 
     Parameters
     ----------
-    base : GaussianBase, DataTree, str or None
+    base : GaussianBase, GivenReference, DataTree, str or None
     density : CompiledDensity
+    also : tuple of str
+        Names that the step itself takes.
 
     Raises
     ------
@@ -70,4 +75,7 @@ def given_base(
         return None, REFERENCES[base](density)
     if isinstance(base, xr.DataTree):
         return GaussianBase.from_draws(unconstrained_draws(base, density)), None
-    return check_gaussian(base, density, ("advi", *REFERENCES)), None
+    if not isinstance(base, str | GaussianBase) and is_reference(base):
+        return None, OwnReference(base, density)
+    names = ("advi", *also, *REFERENCES)
+    return check_gaussian(base, density, names), None

@@ -1,6 +1,6 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from time import perf_counter
 from typing import Any
@@ -26,8 +26,10 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_density
-from pymc_tempering.model.freeze import NO_FREE_VARIABLES, shared_digest
+from pymc_tempering.model.freeze import NO_FREE_VARIABLES
+from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
+from pymc_tempering.model.rounding import term_sizes
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
@@ -42,7 +44,7 @@ from pymc_tempering.steps.explorer import suited_explorer
 from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import MOST_TO_LOOK, Visits
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["TemperedStep", "TemperedStepState", "base_id"]
 
@@ -86,6 +88,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     """Steps to the end of a chain of ``pm.sample``; None where something else runs the steps."""
     kept: Kept | None = None  # where chains are kept while they are sampled
     searches = True  # whether a run begins with a search for modes
+    base_names: tuple[str, ...] = ()  # that `base` may have beside those that all steps know
     share: float = np.inf
     search_most: float = np.inf
     """Gradients that each chain may take, and that search."""
@@ -113,7 +116,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         model = resolve_model(model, type(self).__name__)
         self.vars = all_value_vars(vars, model, type(self).__name__)
         self._source_model = model
-        self._source_digest = shared_digest(model)
+        self.identity = Identity.of(model)
         self._compile(model, base)
         self.dim = self._density.dim
         self._board = Board()
@@ -133,7 +136,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._settings = suited_explorer(
             type(self).__name__, self._settings, self._density, asked=self._explorer_asked
         )
-        self._given_base, self._reference = given_base(base, self._density)
+        self._given_base, self._reference = given_base(base, self._density, self.base_names)
 
     @property
     def density(self) -> CompiledDensity:
@@ -146,15 +149,15 @@ class TemperedStep(ProgressHooks, BlockedStep):
         Raises
         ------
         ModelError
-            If the model's data were changed after the step was built.
+            If the model or its data were changed after the step was built.
         KeyboardInterrupt
             If the chain before, of the same ``pm.sample``, was interrupted: PyMC would go on with
             the next one, and one press is meant to end all.
         """
-        if shared_digest(self._source_model) != self._source_digest:
+        if changes := self.identity.changes(Identity.of(self._source_model)):
             raise ModelError(
-                f"The data of the model changed after this {type(self).__name__} was built. Build "
-                "the step again, so that it is compiled with the new data."
+                f"The model changed after this {type(self).__name__} was built: "
+                f"{listed(changes)}. Build the step again, so that it is compiled as it is now."
             )
         if self._missing is not None:
             if self._missing > 0:
@@ -166,8 +169,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._n_tune, self._n_draws = int(tune), int(draws)
         self._board.start_chain()
         self._reset_chain()
-        total = self._n_tune + self._n_draws
-        self._journal = None if self.kept is None else self.kept.journal(self.rng, total)
+        self._journal = None
+        if self.kept is not None:
+            self._journal = self.kept.journal(self.rng, self._n_tune + self._n_draws)
+            self._n_draws = self.kept.n_draws
 
     def _reset_chain(self) -> None:
         raise NotImplementedError
@@ -263,27 +268,51 @@ class TemperedStep(ProgressHooks, BlockedStep):
         rng = get_random_generator(random_seed)
         self._fits = None if self.kept is None else self.kept.fits()
         if self._fits is None:
-            self._fits = self._prepare_from(rng, report)
-            if self.kept is not None:
+            if self.kept is None:
+                self._fits = self._prepare_from(self._density, rng, report)
+            else:
+                with self.kept.searching(self._density) as density:
+                    self._fits = self._prepare_from(density, rng, report)
                 self.kept.keep_fits(self._fits)
         self._prepared_for = None
 
-    def probed(self) -> FloatArray:
-        """Log densities of the model at places that depend on nothing else, in nats."""
-        density, rng = self._density, np.random.default_rng(0)
-        places = density.start + np.vstack([np.zeros(self.dim), rng.normal(size=(3, self.dim))])
+    def log_density_of(self, point: Mapping[str, np.ndarray]) -> float:
+        """Log density of the model in PyMC's coordinates, as it is recorded of every draw (nats).
+
+        Parameters
+        ----------
+        point : mapping of str to ndarray
+            Values of the value variables.
+        """
+        points = self._density.points
+        z = points.ravel(point)
         with density_guard():
-            return np.array([density.value_and_grad(z)[0] for z in places])
+            return self._log_density(z) - float(points.angles.log_jacobian(z))
+
+    def _log_density(self, z: FloatArray) -> float:
+        return self._density.value_and_grad(z)[0]
+
+    def sizes_at(self, points: Sequence[Mapping[str, Any]]) -> Callable[[IntArray], FloatArray]:
+        """Give the function from positions to the magnitude of the density's terms there.
+
+        Parameters
+        ----------
+        points : sequence of mapping
+            Values of the value variables.
+        """
+        return lambda index: term_sizes(self._density.model, [points[i] for i in index])
 
     def plan(self, **run: Any) -> str:
         """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""
         return plan(self, search=self._search, **run)
 
-    def _prepare_from(self, rng: np.random.Generator, report: Report | None = None) -> Prepared:
+    def _prepare_from(
+        self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None
+    ) -> Prepared:
         report = report or self._board.report
-        start = self._density.start
+        start = density.start
         fits = prepare(
-            self._density, start, shared_generator(rng), search=self._search,
+            density, start, shared_generator(rng), search=self._search,
             bend=self._can_bend, most=self.search_most, report=report,
         )  # fmt: skip
         if self._reference is not None:
@@ -299,7 +328,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """
         identity = repr(shared_generator(self.rng).bit_generator.state)
         if self._fits is None or self._prepared_for not in (None, identity):
-            self._fits = self._prepare_from(self.rng, report)
+            self._fits = self._prepare_from(self._density, self.rng, report)
             self._prepared_for = identity
         self.searched = self._fits.search.statistics()
         unsure = () if self._looks_in_tuning else self._fits.unsure

@@ -175,13 +175,6 @@ class DiscreteTempering(ParallelTempering):
         kind: Callable[..., ExplorerSettings] = kinds[type(settings)]
         return kind(**values, supports=self._supports)
 
-    def probed(self) -> FloatArray:
-        """Log densities of the model at places that depend on nothing else, in nats."""
-        starts, _ = self._starts(np.random.default_rng(0), 3)
-        places = np.vstack([self._density.start, starts])
-        with density_guard():
-            return np.array([self._density.value_and_grad(z)[0] for z in places])
-
     def plan(self, **run: Any) -> str:
         """Say what a run will do, and what moves which variables."""
         return plan_of_sweeps(self, **run)

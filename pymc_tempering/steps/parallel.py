@@ -83,9 +83,10 @@ class ParallelTempering(TemperedStep):
         for a barrier of 11.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base : GaussianBase, DataTree, "prior", "advi" or "mixture", optional
-        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`;
-        the one of the posterior draws of an earlier run; "prior", the model's prior, so that
+    base : GaussianBase, GivenReference, DataTree, "prior", "advi" or "mixture", optional
+        Where the path starts: a Gaussian, for instance that of :func:`pymc_tempering.fit_base`; a
+        density of your own, with draws and gradient (:mod:`pymc_tempering.references.own`); the
+        Gaussian of the posterior draws of an earlier run; "prior", the model's prior, so that
         `delta` is the log likelihood. "advi": Gaussians of full rank fitted to all modes that
         ascents from thousands of starts led to, and one wide Gaussian with the moments of all of
         them. "mixture": those local Gaussians as they are, with a multivariate t of the scales of
@@ -143,6 +144,7 @@ class ParallelTempering(TemperedStep):
     """
 
     name = "parallel_tempering"
+    base_names = ("mixture",)
     method = "pt"
     default_tune_steps = 130
     _state_class = ParallelTemperingState

@@ -7,6 +7,7 @@ shown has to be a statistic.
 from typing import Any, Self
 
 import numpy as np
+from rich.console import Console
 from rich.progress import ProgressColumn, TextColumn
 from rich.table import Column
 
@@ -21,6 +22,13 @@ DIVERGING_SHARE = 0.1
 """Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
 them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
 replica that cannot move at all has them one after the other."""
+
+_PADDING = 3
+_PYMC_WIDTH = 7 * (len("0:00:00") + _PADDING)
+"""Of PyMC's own columns, which share it as 2:1:2:1:1: times are seen whole."""
+
+_PHASE_WIDTH, _LONG_PHASE = len("sampling"), 38
+_LOG_Z_WIDTH, _BARRIER_WIDTH = len("-1234.57 ± 0.04"), len("12.3")
 
 
 class Totals(Stateful):
@@ -100,19 +108,25 @@ def progress_columns(
     board : Board
         What chains do before their first draw.
     """
-    # PyMC's own columns share what is left, so these take no more than they need; "Round trips"
-    # has two lines
+    # PyMC's own columns share what is left: what would make their headings unreadable is left out.
+    # "Round trips" has two lines
+    left = Console().width - _PYMC_WIDTH - (_PHASE_WIDTH + _PADDING)
     header = trips.replace("_", " ").capitalize()
-    columns: list[ProgressColumn] = [
-        PhaseColumn(board),
-        TextColumn("{task.fields[log_z]}", table_column=Column("log Z", no_wrap=True)),
-        TextColumn("{task.fields[barrier]}", table_column=Column("Λ", no_wrap=True)),
-        TextColumn(
-            f"{{task.fields[{trips}]}}",
-            table_column=Column(header, width=max(map(len, header.split()))),
-        ),
-        TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
-    ]
+    entries = {
+        "log_z": ("log Z", _LOG_Z_WIDTH),
+        "barrier": ("Λ", _BARRIER_WIDTH),
+        trips: (header, max(map(len, header.split()))),
+        "divergences": ("Divergences", len("Divergences")),
+    }
+    shown: list[ProgressColumn] = []
+    for name, (heading, width) in entries.items():
+        left -= width + _PADDING
+        if left < 0:
+            break
+        folded = {"width": width} if " " in heading and name == trips else {"no_wrap": True}
+        column = Column(heading, **folded)
+        shown.append(TextColumn(f"{{task.fields[{name}]}}", table_column=column))
+    columns = [PhaseColumn(board, None if left >= _LONG_PHASE else _PHASE_WIDTH), *shown]
     start = {"log_z": "-", "barrier": "-", trips: 0, "divergences": 0, "gradients": ""}
     return columns, {name: [value] * n_chains for name, value in start.items()}
 

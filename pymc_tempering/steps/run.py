@@ -22,6 +22,7 @@ from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import say
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import label_dimensions
+from pymc_tempering.results.identity import with_identity
 from pymc_tempering.results.idle import without_idle_draws
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.trace import reused_trace
@@ -214,7 +215,9 @@ def _attach(
 ) -> str:
     """Have a step keep its chains, and say what is there already; nothing for a new run."""
     seed = plain_seed(store.random_seed)
-    store.attach(step, describe(model, type(step).__name__, step.probed(), seed, options, run))
+    store.attach(step, describe(model, type(step).__name__, step.identity, seed, options, run))
+    if not step.identity.is_certain:
+        store.check_densities(step)
     total = run["draws"] + (step.default_tune_steps if run["tune"] is None else run["tune"])
     return store.progress(run["chains"], total, rounds="target_se" in run)
 
@@ -259,6 +262,9 @@ def run_chains(
         kwargs["trace"] = reused_trace(
             model, step.density.points.initial, step.method if trims else None
         )
+    # its thresholds are for chains of NUTS, and its divergences of any trajectory of a draw: what
+    # speaks against a tempered run is said with the estimate
+    kwargs.setdefault("compute_convergence_checks", False)
     points, start = step.density.points, step.density.start
     if kwargs.get("initvals") is None and not np.array_equal(start, points.ravel(points.initial)):
         # the model's own has no density, and PyMC would refuse it
@@ -289,4 +295,4 @@ def run_chains(
             f"{step.scans_per_draw} scans fits into what is left. Pass more, or a smaller "
             "`scans_per_draw`."
         )
-    return compact(labelled)
+    return with_identity(compact(labelled), step.identity)

@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor
 from pymc.backends import NDArray
 
+from pymc_tempering.model.identity import digest_deterministics, recipe
 from pymc_tempering.model.kept import Kept
 from pymc_tempering.results.statistics import statistics_of
 from pymc_tempering.steps.trimmed import Room, Trimmed
@@ -76,7 +77,7 @@ def reused_trace(
     """Record of all variables of a model, to be given to ``pm.sample`` as ``trace``.
 
     By itself PyMC compiles, for every chain of every run, the function from a point to what is
-    stored of it. It reads shared data when it is called, and so is right after ``pm.set_data``.
+    stored of it.
 
     Parameters
     ----------
@@ -90,10 +91,8 @@ def reused_trace(
     typed = {v.name: np.asarray(point[v.name], dtype=v.dtype) for v in model.value_vars}
     flags = pytensor.config
     content = [
-        *model.unobserved_RVs,
-        *model.rvs_to_values.values(),
-        *model.rvs_to_transforms.values(),
-        (model.check_bounds, flags.floatX, flags.mode, flags.linker),
+        *recipe(model),
+        (*digest_deterministics(model), flags.mode, flags.linker),
     ]
     function = _functions.get(model, content, lambda: NDArray(model=model, test_point=typed).fn)
     trace = _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)

@@ -12,7 +12,9 @@ import xarray as xr
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.methods import Method
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.options import check_names
+from pymc_tempering.results.identity import with_identity
 from pymc_tempering.steps.run import Sampler
 from pymc_tempering.transform.analysis import analyse_record, bridge_chains
 from pymc_tempering.transform.record import JointRecord
@@ -109,6 +111,7 @@ def run(
     >>> bool(abs(idata.tempering["log_marginal_likelihood"] + 1.4305) < 0.1)
     True
     """
+    identity = Identity.of(model)
     rng = np.random.default_rng(random_seed)
     seeds = rng.integers(2**31, size=chains)
     options: dict[str, Any] = {} if cores is None else {"cores": cores}
@@ -128,4 +131,4 @@ def run(
     with warnings.catch_warnings():
         # they are part of the estimate
         warnings.simplefilter("ignore", TemperingWarning)
-        return untemper(tempered, random_seed=rng)
+        return with_identity(untemper(tempered, random_seed=rng), identity)

@@ -14,15 +14,26 @@ import pymc as pm
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.checkpoint import journal
+from pymc_tempering.checkpoint import evaluations, journal
+from pymc_tempering.checkpoint.evaluations import n_evaluated
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import FORMAT, resumed
+from pymc_tempering.checkpoint.trees import read_tree, write_tree
 from pymc_tempering.errors import DataError, OptionError, OutputError, WorkerError
 from pymc_tempering.methods import METHODS as ROWS
 from pymc_tempering.results.files import probe, write_whole
 from pymc_tempering.steps.parallel import ParallelTempering
 from tests.checkpoint import killed
-from tests.checkpoint.killed import METHODS, Counter, different, run_and_die, sample, with_events
+from tests.checkpoint.killed import (
+    METHODS,
+    Counter,
+    different,
+    model_of,
+    run_and_die,
+    sample,
+    with_events,
+)
+from tests.identity.pairs import black_box
 
 RUN = METHODS["pt"]
 FOLDERS_OF_CHAINS = "chain-*"
@@ -54,6 +65,10 @@ def store(finished, tmp_path):
 
 def no_sampling(*_):
     raise AssertionError("sampled")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def test_a_run_that_is_kept_is_the_same(model, whole, finished):
@@ -158,6 +173,117 @@ def test_fits_are_not_made_again(model, whole, store, monkeypatch):
     assert different(whole, sample(model, resume=store, **RUN)) == []
 
 
+# --- a search that was killed -------------------------------------------------------------------
+
+SEARCHED = RUN | {"search": "default", "chains": 1, "draws": 2, "tune": 0}
+BLOCK = 700
+
+
+@pytest.fixture(scope="module")
+def searched(model):
+    return sample(model, **SEARCHED)
+
+
+@pytest.fixture(scope="module")
+def n_evaluations(model, tmp_path_factory):
+    """Of a search that was not killed; a few are counted as none of its gradients."""
+    asked = []
+    note = evaluations.Evaluations._note
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            evaluations.Evaluations, "_note", lambda *of: asked.append(of[1]) or note(*of)
+        )
+        sample(model, resume=tmp_path_factory.mktemp("searched") / "run", **SEARCHED)
+    return len(asked)
+
+
+def as_it_is(path):
+    pass
+
+
+def answered_elsewhere(path):
+    """As where the last bits of places differ from the 300th on."""
+    block = read_tree(path)
+    block["marks"][300:] ^= 1
+    write_tree(path, block)
+
+
+@FORKED
+@pytest.mark.parametrize("damage", [as_it_is, answered_elsewhere, cut])
+def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch, capsys, damage):
+    """Killed twice while a third block is written; it asks the density for nothing again."""
+    monkeypatch.setattr(evaluations, "_MOST_ROWS", BLOCK)
+    counter = Counter()
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(2 * BLOCK))
+        with pytest.raises(KeyboardInterrupt):
+            with_events(counter, model, SEARCHED | {"resume": tmp_path / "counted"})
+    options = SEARCHED | {"resume": tmp_path / "run"}
+    assert run_and_die(model, options, counter.n + 3)
+    assert n_evaluated(tmp_path / "run") == 2 * BLOCK
+    assert not list((tmp_path / "run").glob(FOLDERS_OF_CHAINS))
+    second = sorted((tmp_path / "run").glob("search-*"))[1]
+    damage(second)
+    kept = BLOCK + {as_it_is: BLOCK, answered_elsewhere: 300, cut: 0}[damage]
+    assert run_and_die(model, options, counter.n + 3)
+    assert n_evaluated(tmp_path / "run") == kept + 2 * BLOCK
+    asked = []
+    note = evaluations.Evaluations._note
+    monkeypatch.setattr(
+        evaluations.Evaluations, "_note", lambda *of: asked.append(of[1]) or note(*of)
+    )
+    found = sample(model, **(options | {"progressbar": True, "quiet": False}))
+    assert different(searched, found) == []
+    assert f"has {kept + 2 * BLOCK:,} gradients of the search" in capsys.readouterr().out
+    assert len(asked) == n_evaluations - kept - 2 * BLOCK
+    assert n_evaluated(tmp_path / "run") == 0
+
+
+def stop_after(n):
+    """Ctrl-C in an evaluation of the search."""
+    note, calls = evaluations.Evaluations._note, iter(range(n + 1))
+
+    def stopping(*of):
+        if next(calls) == n:
+            raise KeyboardInterrupt
+        note(*of)
+
+    return stopping
+
+
+def test_a_search_that_was_interrupted_is_kept(model, searched, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(900))
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, resume=tmp_path, **SEARCHED)
+    assert n_evaluated(tmp_path) == 900
+    # of another run, none of it is of use
+    changed = SEARCHED | {"random_seed": 5}
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(500))
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, resume=tmp_path, **changed)
+    assert n_evaluated(tmp_path) == 500
+    # more draws are no other run
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluations.Evaluations, "_note", stop_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            sample(model, resume=tmp_path, **(changed | {"draws": 3}))
+    assert n_evaluated(tmp_path) == 501
+
+
+def test_a_full_disk_does_not_end_a_search(model, searched, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(evaluations, "_MOST_ROWS", BLOCK)
+    monkeypatch.setattr(evaluations, "write_tree", full)
+    assert different(searched, sample(model, resume=tmp_path, **SEARCHED)) == []
+
+
+# --- without a seed -----------------------------------------------------------------------------
+
+
 def test_without_a_seed_the_drawn_one_is_kept(model, tmp_path):
     options = RUN | {"random_seed": None, "chains": 1, "draws": 4, "tune": 0}
     first = sample(model, resume=tmp_path, **options)
@@ -176,13 +302,72 @@ def test_a_generator_is_known_again(model, tmp_path):
         sample(model, resume=tmp_path, **options)
 
 
+# --- more draws, and fewer ----------------------------------------------------------------------
+
+LONGER = RUN | {"draws": 19}
+
+
+@pytest.fixture(scope="module")
+def longer(model):
+    return sample(model, **LONGER)
+
+
+def test_a_run_is_made_longer(model, whole, longer, store, monkeypatch, capsys):
+    """What comes of twelve draws and then nineteen is what comes of nineteen at once."""
+    loud = {"resume": store, "progressbar": True, "quiet": False}
+    assert different(longer, sample(model, **(LONGER | loud))) == []
+    assert "has 72 draws of this run, tuning included, in 2 chains" in capsys.readouterr().out
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    assert different(longer, sample(model, **(LONGER | loud))) == []
+    # fewer draws are the first of them, and take none away
+    assert different(whole, sample(model, **(RUN | loud))) == []
+    assert "has more draws of this run; the first of them" in capsys.readouterr().out
+    assert different(longer, sample(model, **(LONGER | loud))) == []
+
+
+@FORKED
+def test_killed_while_it_is_made_longer(model, longer, store, tmp_path):
+    """The first chain has new draws by then, the second not one more than it had."""
+    counter, copy = Counter(), shutil.copytree(store, tmp_path / "copy")
+    with_events(counter, model, LONGER | {"resume": copy})
+    assert run_and_die(model, LONGER | {"resume": store}, int(0.4 * counter.n))
+    counts = sorted(journal.n_kept(chain) for chain in store.glob(FOLDERS_OF_CHAINS))
+    assert counts[0] == 36 < counts[1] < 43
+    assert different(longer, sample(model, resume=store, **LONGER)) == []
+
+
+def test_chains_added_for_an_error_are_made_longer(model, tmp_path):
+    options = METHODS["pt, target_se"]
+    sample(model, resume=tmp_path, **options)
+    again = options | {"draws": 19}
+    assert different(sample(model, **again), sample(model, resume=tmp_path, **again)) == []
+
+
+def test_scans_of_a_longer_run_are_those_planned_at_first(model, tmp_path):
+    """Where tuning chooses them: of every chain, also of one that the first call did not come to.
+
+    Otherwise draws of one chain would say more than those of another.
+    """
+    options = {name: value for name, value in RUN.items() if name != "scans_per_draw"}
+    first = sample(model, resume=tmp_path / "a", **options)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    shutil.rmtree(sorted((tmp_path / "b").glob(FOLDERS_OF_CHAINS))[0])
+    options |= {"draws": 40}
+    a, b = (sample(model, resume=tmp_path / name, **options) for name in "ab")
+    assert different(a, b) == []
+    n_scans, planned = (np.isfinite(run.sample_stats["delta"]).any("level") for run in (a, first))
+    assert (n_scans.sum("scan").max("draw") == planned.sum("scan").max("draw")).all()
+    # planned for forty draws they would be fewer
+    at_once = np.isfinite(sample(model, **options).sample_stats["delta"]).any("level")
+    assert int(at_once.sum()) < 0.8 * int(n_scans.sum())
+
+
 # --- another run --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"draws": 13}, "settings: draws is 13, was 12"),
         ({"tune": 25}, "settings: tune is 25, was 24"),
         ({"chains": 3}, "settings: chains is 3, was 2"),
         ({"random_seed": 5}, "settings: random_seed is 5, was 4"),
@@ -213,12 +398,22 @@ def test_other_models_and_data_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
     sample(other_model(), resume=tmp_path, **options)  # built again, the same
     for changed, said in (
-        (other_model(sd=1.1), "model: log density"),
-        (other_model(observed=0.6), "model: observed"),
+        (other_model(sd=1.1), "the prior of 'x' changed"),
+        (other_model(observed=0.6), "the data of 'y' changed"),
         (other_model(name="z"), "model: variables"),
     ):
         with pytest.raises(DataError, match=said):
             sample(changed, resume=tmp_path, **options)
+
+
+def test_functions_with_a_state_are_compared_at_all_draws(tmp_path, monkeypatch):
+    """A list that a function appends to is no part of an identity."""
+    options = RUN | {"chains": 1, "draws": 30, "tune": 0}
+    sample(black_box(2.0, hidden=[]), resume=tmp_path, **options)
+    monkeypatch.setattr(ParallelTempering, "_advance", no_sampling)
+    sample(black_box(2.0, hidden=[1]), resume=tmp_path, **options)
+    with pytest.raises(DataError, match=r"another one at [1-9]\d* of the 30 draws"):
+        sample(black_box(1.9, hidden=[]), resume=tmp_path, **options)
 
 
 def test_another_version_is_named(model, store):
@@ -245,10 +440,6 @@ def test_another_format(model, store, other):
 
 
 # --- damaged and hostile files ------------------------------------------------------------------
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def flip(path):
@@ -443,3 +634,13 @@ def test_ten_kills(name, seed):
     kills = list(killed.study(name, 10, seed))
     assert [found for *_, found in kills if found] == []
     assert all(died for _, _, died, _ in kills[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gibbs_ct", "st", "hais", "discrete", "compound"])
+def test_every_method_is_made_longer(name, tmp_path):
+    options = METHODS[name]
+    sample(model_of(name), resume=tmp_path, **options)
+    again = options | {"draws": 19}
+    whole = sample(model_of(name), **again)
+    assert different(whole, sample(model_of(name), resume=tmp_path, **again)) == []

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
@@ -13,6 +14,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence import parallel
 from pymc_tempering.evidence.parallel import collect, collect_bar
+from pymc_tempering.evidence.stored import _lost_controls
 
 TARGET = testing.asymmetric_bimodal()
 N_CHAINS, N_DRAWS, N_SCANS = 80, 160, 4
@@ -81,12 +83,24 @@ def test_both_figures_are_told(statistics):
     assert [len(series) for series in plain.influences] == [N_DRAWS * N_SCANS] * 2
 
 
-def test_an_error_rests_on_twice_as_many_draws_as_it_needs(statistics):
-    """A single chain of 160 draws has no controls, and two of 99 neither."""
-    one = {name: array[:1] for name, array in statistics.items()}
-    short, enough = ({k: a[:2, :n] for k, a in statistics.items()} for n in (99, 100))
-    lengths = [[len(s) for s in collect(few).influences] for few in (one, short, enough)]
-    assert lengths == [[N_DRAWS * N_SCANS], [99 * N_SCANS] * 2, [100] * 2]
+@pytest.mark.parametrize("estimate", [collect, collect_bar])
+def test_an_error_rests_on_as_many_draws_as_it_needs(statistics, estimate):
+    """A single chain of 160 draws has controls, and two of 80 or 100; one of 90 has none."""
+    sizes = [(1, 160), (2, 80), (2, 100), (1, 90)]
+    parts = [estimate({k: a[:chains, :n] for k, a in statistics.items()}) for chains, n in sizes]
+    lengths = [[len(s) for s in few.influences] for few in parts]
+    assert lengths == [[160], [80] * 2, [100] * 2, [90 * N_SCANS]]
+
+
+def test_part_of_a_run_says_that_it_has_lost_controls():
+    before = xr.Dataset({"n_controls": ("chain", [2.0, 2.0]), "log_marginal_likelihood_se": 7e-5})
+    [doubt] = _lost_controls(before, {"n_controls": np.zeros(2)})
+    assert "too few draws for control variates" in str(doubt)
+    assert "was 7e-05. Keep 50 draws of a chain, and 200 of all." in str(doubt)
+    for had, has in ((1.0, 2.0), (0.0, 0.0)):
+        run = before.assign(n_controls=("chain", [0.0, had]))
+        assert list(_lost_controls(run, {"n_controls": np.array([0.0, has])})) == []
+    assert list(_lost_controls(before.drop_vars("n_controls"), {})) == []
 
 
 def test_chains_of_another_base_have_none(statistics):

@@ -1,5 +1,7 @@
 """Priors that the evidence depends on more than on the data."""
 
+import warnings
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -58,7 +60,7 @@ def test_extremely_wide_priors_by_name(rng):
     doubt = assert_wide(prior_doubts(normal_model(1e5), draws(rng, mu=0.5)), "mu")
     # 1e5 / 0.5, interquartile ranges of 500 and 400 draws
     assert next(iter(doubt.measured.values())) == pytest.approx(2e5, rel=0.5)
-    assert "look at the sensitivity" in doubt.remedy
+    assert "`prior_sensitivity`" in doubt.remedy
 
 
 def test_the_limit_is_a_factor_of_a_thousand(rng):
@@ -193,3 +195,21 @@ def test_compiled_once_and_never_of_data_that_were(rng):
     model.set_data("width", 2.0)
     assert prior_doubts(model, idata) == []
     assert priors._drawn_with.get(model, [mu, None, mu], pytest.fail) is function
+
+
+def test_wide_priors_are_said_where_models_are_compared_and_differ(rng):
+    def estimate(prior_sd):
+        idata = draws(rng, mu=0.5)
+        doubts = tuple(prior_doubts(normal_model(prior_sd), idata))
+        return pm_temper.LogZEstimate(-np.log(prior_sd), 0.1, "pt, mbar", np.zeros(4), doubts)
+
+    narrow, wide, as_wide = map(estimate, (1.0, 1e5, 1e5))
+    assert wide.warnings == ()
+    assert "wide" not in repr(wide)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not pm_temper.compare({"wide": wide, "as wide": as_wide})["warning"].any()
+    with pytest.warns(TemperingWarning, match="extremely wide priors: of 'wide', mu") as record:
+        table = pm_temper.compare({"narrow": narrow, "wide": wide})
+    assert len(record) == 1
+    assert table["warning_codes"].to_dict() == {"narrow": "", "wide": "extremely_wide_priors"}

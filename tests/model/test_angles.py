@@ -110,7 +110,7 @@ def test_evidence_at_the_ends_of_the_period(far):
     recorded = estimate.idata["sample_stats"]["lp"].values[1, 7]
     assert recorded == pytest.approx(float(far.compile_logp(mode="FAST_COMPILE")(point)), abs=1e-9)
     # no other model, although the engine's density is in another coordinate
-    z = draws_of_model(estimate.idata, compile_density(far), max_draws=50)
+    z = draws_of_model(estimate.idata, compile_density(far), far, max_draws=50)
     assert np.isfinite(z).all()
 
 

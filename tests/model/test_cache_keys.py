@@ -1,8 +1,5 @@
 """One graph in several dimensions: machine code on disk is never another model's."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,6 +8,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.interpret import CannotInterpretError, interpret
 from pymc_tempering.model.machine_code import wrapper_key
 from pymc_tempering.model.verify import verify_density
+from tests.fresh import fresh_process
 
 # PyTensor's key of this graph does not contain its dimension
 SCRIPT = """
@@ -28,11 +26,8 @@ DIMS = (3, 6, 2, 10)
 
 
 def evaluated(*dims):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *map(str, dims)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
+    printed = fresh_process(SCRIPT, *dims)
+    return [[float(word) for word in line.split()] for line in printed.splitlines()]
 
 
 def check(rows, dims):

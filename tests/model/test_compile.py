@@ -11,8 +11,9 @@ import pytest
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.freeze import shared_digest
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.interpreted import in_python
+from tests.fresh import fresh_process
 
 
 def with_data_and_dims():
@@ -120,22 +121,14 @@ def test_vectors_of_another_length_are_refused():
 
 def test_later_data_do_not_reach_a_compiled_density():
     model = with_data_and_dims()
-    density, before = compile_density(model), shared_digest(model)
+    density, before = compile_density(model), Identity.of(model)
     value, _ = density.value_and_grad(density.start)
     with model:
         pm.set_data({"x": np.array([9.0, 9.0, 9.0, 9.0])})
     assert density.value_and_grad(density.start)[0] == value
-    assert shared_digest(model) != before
+    assert before.changes(Identity.of(model)) == ["the data 'x'"]
     assert compile_density(model).value_and_grad(density.start)[0] != value
     assert [rv.name for rv in model.free_RVs] == ["slope", "sigma"]
-
-
-def test_shared_digest_sees_dims():
-    with pm.Model(coords={"i": [0, 1]}) as model:
-        pm.Normal("x", dims="i")
-    before = shared_digest(model)
-    model.set_dim("i", 3, coord_values=[0, 1, 2])
-    assert shared_digest(model) != before
 
 
 def test_a_model_whose_variables_have_no_entries_is_refused():
@@ -233,11 +226,7 @@ for sd in map(float, sys.argv[1:]):
 
 
 def compiled_in_a_fresh_process(*sds):
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *map(str, sds)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return [line.split() for line in result.stdout.splitlines()]
+    return [line.split() for line in fresh_process(SCRIPT, *sds).splitlines()]
 
 
 def test_cached_wrappers_of_two_models_are_never_confused():

@@ -1,9 +1,5 @@
 """Densities of a user's own distributions are known in processes that did not make them."""
 
-import os
-import subprocess
-import sys
-
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -12,6 +8,7 @@ import pytest
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.own_ops import registrations
 from pymc_tempering.model.powered import PoweredModel
+from tests.fresh import fresh_process
 
 ELSEWHERE = """
 import sys
@@ -51,10 +48,6 @@ def test_nothing_is_carried_for_classes_that_can_be_imported():
 def test_densities_in_another_process(model):
     density, powered = compile_density(model), PoweredModel.of(model)
     z = np.array([0.7, -0.4])
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", ELSEWHERE], check=True, capture_output=True,
-        input=cloudpickle.dumps((density, powered, z)),
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    there = [float.fromhex(word) for word in done.stdout.decode().split()]
+    printed = fresh_process(ELSEWHERE, data=cloudpickle.dumps((density, powered, z)))
+    there = [float.fromhex(word) for word in printed.split()]
     assert there == [density.value_and_grad(z)[0], *powered.log_densities(z)]

@@ -4,11 +4,6 @@ What raises inside a compiled loop runs in a process of its own: where the carry
 process dies.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numba
 import numpy as np
 import pymc as pm
@@ -25,18 +20,7 @@ from pymc_tempering.model import machine_code
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.starts import inside
 from tests.black_box import LOG_Z, Blind, Quadratic, black_box
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(script, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)],
-        capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+from tests.fresh import fresh_process
 
 
 def test_value_and_gradient_of_a_black_box(rng):
@@ -252,7 +236,7 @@ print(dict(sample(None, None).posterior.sizes)["chain"])
 
 
 def test_exceptions_and_interrupts_in_fits_tuning_and_draws():
-    lines = run(RAISING).split("\n")
+    lines = fresh_process(RAISING).split("\n")
     assert lines[:3] == ["1 OSError True", "5 OSError True", "15 OSError True"]
     assert lines[3] == "cores DensityError"
     # five draws of the first chain, and no further chains

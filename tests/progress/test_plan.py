@@ -26,15 +26,15 @@ def test_plan_names_what_follows(model):
     first, stop = text.split("\n")
     assert first.startswith(f"Compiled in 1:05: {step.dim} unconstrained values, ")
     assert "for a gradient. In each of 4 chains: search for modes and fit them" in first
-    assert "tune (130 draws), sample (160 draws of up to 50 scans). This takes about 22" in first
-    assert re.search(r" about \d+k to \d+k gradients, \d+:\d\d to \d+:\d\d, and more where", first)
+    assert first.endswith("tune (130 draws), sample (160 draws of up to 50 scans).")
     assert "max_gradients" not in first
     assert "Ctrl-C stops" in stop
     one = run | {"draws": 1, "tune": 5, "chains": 1, "cores": 1}
     assert "In 1 chain:" in plan(step, **one, compiled=0.0)
     assert 0.0 < seconds_of_gradient(step._density) < 1.0
+    known = plan(ParallelTempering(model=model, scans_per_draw=10), **run, compiled=0.0)
+    assert re.search(r" about \d+k to \d+k gradients, \d+:\d\d to \d+:\d\d, and more where", known)
     limited = plan(step, **run, compiled=0.0, most=100_000)
-    assert "to 100k gradients" in limited
     assert "No more than 100,000 gradients (`max_gradients`)." in limited
 
 

@@ -1,8 +1,6 @@
 """Runs go to files and back, and a run that cannot be stored is not lost."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError, OptionError, OutputError
 from pymc_tempering.results import stored_runs
 from pymc_tempering.results.stored_runs import as_run, check_run_output, read_run, write_run
+from tests.fresh import fresh_process
 
 
 @pytest.fixture
@@ -82,12 +81,7 @@ assert read_run(target).identical(tree(3))
     for name in ("run.nc", "run.zarr"):
         if name.endswith("zarr"):
             pytest.importorskip("zarr")
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / name)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "File too large" in done.stdout
+        assert "File too large" in fresh_process(code, tmp_path / name)
     assert all(path.name in ("run.nc", "run.zarr") for path in tmp_path.iterdir())
 
 

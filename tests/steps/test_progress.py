@@ -15,10 +15,11 @@ from rich.console import Console
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
+from pymc_tempering.progress.board import Board
 from pymc_tempering.steps.gibbs_continuous import GibbsCT
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.progress import Totals, progress_update
+from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
 from pymc_tempering.steps.simulated import SimulatedTempering
 
 STEPS = {
@@ -48,6 +49,7 @@ def sample(target, name, seed, progressbar=False, **options):
 def screen(monkeypatch):
     """What PyMC's bar writes to a console of a given kind."""
     written = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "150")
 
     def make(**options):
         monkeypatch.setattr(
@@ -206,3 +208,35 @@ def test_public_calls_pass_progressbar_on(target, seed, screen):
         compute_convergence_checks=False,
     )  # fmt: skip
     assert "log Z" in written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [(80, ["Phase"]), (100, ["Phase", "log Z"]), (120, ["Phase", "log Z", "Λ", "trips"]),
+     (170, ["Phase", "log Z", "Λ", "trips", "Divergences"])],
+)  # fmt: skip
+def test_narrow_terminals_show_less_and_that_whole(width, headings, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    board = Board()
+    board.start_chain()
+    board.report("search for modes", 12_000, 50_000)
+    columns, start = progress_columns(2, "round_trips", board)
+    bar = rich_progress.RichProgressBackend(
+        "draw", 2, 100, combined=False, full_stats=True, progress_columns=columns,
+        progress_stats=start | {"draw": [0, 0]},
+    )  # fmt: skip
+    bar._initialize_tasks()
+    now = {"log_z": "-1234.57 ± 0.04", "barrier": "3.2", "gradients": "847k", "draw": 1130}
+    bar.update(1, 30, failing=False, stats=now, is_last=False)
+    console = Console(width=width, file=io.StringIO())
+    console.print(bar._progress.make_tasks_table(bar._progress.tasks))
+    text = console.file.getvalue()
+    header = next(line for line in text.splitlines() if "Progress" in line).split()
+    shown = " ".join(header)
+    of_pymc = ["Progress", "Draw", "Speed", "Elapsed"]
+    assert all(heading in shown for heading in (*of_pymc, *headings))
+    assert shown.endswith(("Remaining", "Remain…", "Remaini…"))
+    for word in ("search", "24" if width < 170 else "12000", "sampling", "847k", "1130", "0:00:00"):
+        assert word in text, word
+    assert "Divergences" in headings or "Diverg" not in text
+    assert len(text.splitlines()) <= 9

@@ -1,8 +1,6 @@
 """Each exact target against itself: C function, NumPy, PyMC, draws and quadrature must agree."""
 
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from scipy import integrate, stats
 from pymc_tempering import testing
 from pymc_tempering.errors import OptionError
 from pymc_tempering.testing import TARGETS
+from tests.fresh import fresh_process
 
 N_DRAWS = 200_000
 
@@ -164,7 +163,7 @@ for sd in (0.5, 0.7, 2.0):
     assert abs(t.value_and_grad(z)[0] - t.log_density(z)) < 1e-12, sd
 """
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", code], check=True)
+        fresh_process(code)
 
 
 def test_targets_pickle(target):

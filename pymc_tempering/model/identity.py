@@ -1,0 +1,225 @@
+"""What makes two models the same: one digest, in parts that have names.
+
+It is computed from the graph that a model was written as and from the values that are in it, when
+it is asked for: nothing tells that whoever holds a model, or an array in it, has changed it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pymc as pm
+import pytensor
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+
+from pymc_tempering.model.graph_digest import Digested, GraphDigest
+
+__all__ = ["Identity", "digest_deterministics", "listed", "recipe"]
+
+FORMAT = 1
+_POTENTIAL = "the potential "
+_MOST_CHARACTERS = 48_000  # HDF5 takes attributes of up to 64 KiB
+_LISTED = 6
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Identity of a model: what its log density is made of.
+
+    Neither labels of coordinates nor deterministics are of it, nor starting points.
+
+    Attributes
+    ----------
+    digest : str
+        Of everything.
+    parts : dict of str to list of str
+        Digest of each part by what it is called, and the shared values that it depends on.
+    values : dict of str to str
+        Digests of the shared values that have a name.
+    undigested : dict of str to list of str
+        Parts that compute with more than a digest can be of, such as the state of an object, and
+        the operations that do: whether they are the same, only densities tell.
+    """
+
+    digest: str
+    parts: dict[str, list[str]]
+    values: dict[str, str]
+    undigested: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, model: pm.Model) -> "Identity":
+        """Identity of a model as it is now.
+
+        Parameters
+        ----------
+        model : pymc.Model
+
+        Examples
+        --------
+        >>> def built(sigma):
+        ...     with pm.Model() as model:
+        ...         x = pm.Normal("x", 0.0, sigma)
+        ...         y = pm.Normal("y", x, 1.0, observed=[1.0, 2.0])
+        ...     return model
+        >>> Identity.of(built(1.0)) == Identity.of(built(1.0))
+        True
+        >>> Identity.of(built(1.0)).changes(Identity.of(built(2.0)))
+        ["the prior of 'x'"]
+        """
+        graphs = _graphs(model)
+        found: dict[str, Digested] = {}
+        for rv in model.free_RVs:
+            found[f"the prior of {rv.name!r}"] = graphs.of_made(rv)
+        for rv in model.observed_RVs:
+            found[f"the likelihood of {rv.name!r}"] = graphs.of_made(rv)
+            found[f"the data of {rv.name!r}"] = graphs.of(model.rvs_to_values[rv])
+        for potential in model.potentials:
+            found[f"{_POTENTIAL}{potential.name!r}"] = graphs.of(potential)
+        for rv, transform in model.rvs_to_transforms.items():
+            if transform is not None:
+                found[f"the transform of {rv.name!r}"] = graphs.of_value(transform)
+        for name, dims in model.named_vars_to_dims.items():
+            if model.named_vars[name] in model.free_RVs:
+                found[f"the dims of {name!r}"] = graphs.of_value(tuple(dims))
+        flags = (pytensor.config.floatX, model.check_bounds)
+        found["`floatX` or `check_bounds`"] = graphs.of_value(flags)
+        return cls._from(found, graphs.values)
+
+    @classmethod
+    def _from(cls, found: Mapping[str, Digested], values: dict[str, str]) -> "Identity":
+        whole = hashlib.blake2b(digest_size=16)
+        for name in sorted(found):
+            whole.update(name.encode() + b"\0" + found[name].digest)
+        return cls(
+            digest=whole.hexdigest(),
+            parts={n: [d.digest.hex()[:12], *sorted(d.values)] for n, d in found.items()},
+            values={title: content[:12] for title, content in values.items()},
+            undigested={n: sorted(d.undigested) for n, d in found.items() if d.undigested},
+        )
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether equal digests say that models are the same."""
+        return not self.undigested
+
+    @property
+    def potentials(self) -> dict[str, str]:
+        """Digests of the potentials by what they are called."""
+        return {n: part[0] for n, part in self.parts.items() if n.startswith(_POTENTIAL)}
+
+    def changes(self, other: "Identity") -> list[str]:
+        """Name what is different in another model; nothing where it is the same.
+
+        Of parts that cannot be digested nothing is said.
+
+        Parameters
+        ----------
+        other : Identity
+        """
+        if self.digest == other.digest:
+            return []
+        if not self.parts or not other.parts:
+            # too large to be stored
+            return [] if self.undigested or other.undigested else ["a part that was not recorded"]
+        changed = {t for t in self.values if self.values[t] != other.values.get(t, self.values[t])}
+        named = list(dict.fromkeys([*self.parts, *other.parts]))
+        different, used = [], set()
+        for name in named:
+            mine, theirs = self.parts.get(name), other.parts.get(name)
+            if name in self.undigested or name in other.undigested:
+                continue
+            if mine is None or theirs is None:
+                different.append(name)
+            elif mine[0] != theirs[0]:
+                because = changed & {*mine[1:]} & {*theirs[1:]}
+                used |= because
+                if not because:
+                    different.append(name)
+        return [*sorted(used), *different]
+
+    def to_json(self) -> str:
+        """Write the identity as a text, to be stored with a run."""
+        text = json.dumps({"format": FORMAT} | asdict(self), sort_keys=True)
+        if len(text) <= _MOST_CHARACTERS:
+            return text
+        short = Identity(self.digest, {}, {}, {"part": ["operations"]} if self.undigested else {})
+        return short.to_json()
+
+    @classmethod
+    def from_json(cls, text: Any) -> "Identity | None":
+        """Read an identity; None where there is none, or one of another version.
+
+        Examples
+        --------
+        >>> identity = Identity.of(pm.Model())
+        >>> Identity.from_json(identity.to_json()) == identity, Identity.from_json(None)
+        (True, None)
+        """
+        try:
+            plain = json.loads(text)
+            if plain.pop("format") != FORMAT:
+                return None
+            return cls(**plain)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            return None
+
+
+def recipe(model: pm.Model) -> list[Any]:
+    """Everything that what is compiled for a model depends on, to be compared.
+
+    The identity of the model, the order of its variables, and what its initial point is made of.
+    Operations that cannot be digested have to be the same objects: compiled code calls them.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    Returns
+    -------
+    list
+        See :class:`pymc_tempering.model.kept.Kept`.
+    """
+    identity, graphs = Identity.of(model), _graphs(model)
+    starts = [
+        (graphs.of(start) if isinstance(start, Variable) else graphs.of_value(start)).digest
+        for start in model.rvs_to_initial_values.values()
+    ]
+    names = [variable.name for variable in (*model.basic_RVs, *model.potentials, *model.value_vars)]
+    objects = [] if identity.is_certain else [*model.basic_RVs, *model.potentials]
+    return [(identity.digest, *names, *starts), *objects]
+
+
+def digest_deterministics(model: pm.Model) -> tuple[Any, ...]:
+    """Names and digests of what is recorded of a model beside its variables.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    """
+    graphs = _graphs(model)
+    return tuple((v.name, graphs.of(v).digest) for v in model.deterministics)
+
+
+def _graphs(model: pm.Model) -> GraphDigest:
+    titles = {variable: f"the data {variable.name!r}" for variable in model.data_vars}
+    for name, length in model.dim_lengths.items():
+        if isinstance(length, SharedVariable):
+            titles[length] = f"the length of the dim {name!r}"
+    return GraphDigest({rv: rv.name for rv in model.basic_RVs}, titles)
+
+
+def listed(changes: list[str]) -> str:
+    """Write changes as part of a sentence.
+
+    Examples
+    --------
+    >>> listed(["the prior of 'x'", "the data of 'y'"])
+    "the prior of 'x' and the data of 'y'"
+    """
+    few = changes[:_LISTED]
+    if len(changes) > _LISTED:
+        few.append(f"{len(changes) - _LISTED} more")
+    return " and ".join([", ".join(few[:-1]), few[-1]] if len(few) > 1 else few)

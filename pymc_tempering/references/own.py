@@ -1,0 +1,189 @@
+"""A reference that a user wrote: any normalised density that can be drawn from."""
+
+import ctypes
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_tempering.errors import BaseError
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.python_density import python_density
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.types import FloatArray
+
+__all__ = ["GivenReference", "OwnReference", "is_reference"]
+
+_METHODS = ("draw", "log_density", "gradient")
+_N_DRAWS = 2000
+_N_COMPARED = 5
+
+# of a slope by differences: far above their rounding, far below another density's
+_TOLERANCE = 1e-3
+_STEP = 1e-5
+
+# neighbours of the highest draw, among which the integral is looked at
+_N_NEAR = 500
+_MIN_ESS = 100.0
+_MAX_ERRORS, _MAX_NATS = 6.0, 0.1
+
+
+@runtime_checkable
+class GivenReference(Protocol):
+    """What ``base=`` takes of your own: a density on the unconstrained values of the model.
+
+    It has to be normalised, since log Z is relative to its integral, and positive wherever the
+    posterior is: what it leaves out is missing from log Z. It is called from Python, some
+    microseconds an evaluation.
+    """
+
+    def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Independent draws ``z``, shape (n, D), by this generator alone."""
+        ...
+
+    def log_density(self, z: FloatArray) -> float:
+        """Log density in nats at ``z`` of shape (D,); ``-inf`` where there is none."""
+        ...
+
+    def gradient(self, z: FloatArray) -> FloatArray:
+        """Gradient of the log density, shape (D,)."""
+        ...
+
+
+def is_reference(base: Any) -> bool:
+    """Whether an object was meant as a reference: it has a part of what one needs."""
+    return any(callable(getattr(base, name, None)) for name in _METHODS)
+
+
+class OwnReference:
+    """A :class:`GivenReference`, checked, and as compiled code calls it.
+
+    Parameters
+    ----------
+    given : GivenReference
+    density : CompiledDensity
+        Of the model.
+
+    Raises
+    ------
+    BaseError
+        If a method is missing, or what they return does not go together: shapes, finite values at
+        its own draws, slopes of the log density and its gradient, and an integral of one where
+        that can be seen.
+    """
+
+    def __init__(self, given: Any, density: CompiledDensity) -> None:
+        self._given, self._target = given, density
+        self.dim = density.dim
+        missing = [name for name in _METHODS if not callable(getattr(given, name, None))]
+        if missing:
+            raise _refusal(
+                given,
+                f"has no method {' and no '.join(missing)}; expected `draw(rng, n)`, "
+                "`log_density(z)` and `gradient(z)`.",
+            )
+        draws = self.draw(_N_DRAWS, np.random.default_rng(0))
+        self._check(draws)
+        self._function = python_density(self._value_and_grad, density.points)
+
+    # a C function cannot be pickled
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._given, self._target)
+
+    @property
+    def address(self) -> int:
+        """Address of the log density of ``z`` with its gradient."""
+        return int(ctypes.cast(self._function, ctypes.c_void_p).value or 0)
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Independent draws ``z``, shape (n, D)."""
+        draws = np.asarray(self._given.draw(rng, n), dtype=np.float64)
+        if draws.shape != (n, self.dim):
+            raise _refusal(
+                self._given,
+                f"returned draws of shape {draws.shape} for draw(rng, {n}); expected "
+                f"({n}, {self.dim}), one column for each unconstrained value of "
+                f"{dict(zip(self._target.points.names, self._target.points.shapes, strict=True))}.",
+            )
+        return draws
+
+    def _value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
+        value = float(self._given.log_density(z))
+        # compiled code takes nothing else for zero density
+        return (value if value < np.inf else -np.inf), self._given.gradient(z)
+
+    def _log_density(self, z: FloatArray) -> float:
+        value = np.asarray(self._given.log_density(z.copy()), dtype=np.float64)
+        if value.size != 1:
+            raise _refusal(
+                self._given,
+                f"returned an array of shape {value.shape} for log_density of one point of shape "
+                f"{z.shape}; expected a number.",
+            )
+        return float(value.item())
+
+    def _check(self, draws: FloatArray) -> None:
+        if not np.isfinite(draws).all():
+            raise _refusal(self._given, "has draws that are not finite.")
+        heights = np.array([self._log_density(z) for z in draws])
+        if not np.isfinite(heights).all():
+            place = draws[~np.isfinite(heights)][0]
+            raise _refusal(
+                self._given,
+                f"has log_density {heights[~np.isfinite(heights)][0]} at its own draw "
+                f"{place.round(4).tolist()}; expected finite numbers there.",
+            )
+        scale = np.maximum(draws.std(axis=0), 1e-300)
+        rng = np.random.default_rng(1)
+        for z in draws[:_N_COMPARED]:
+            gradient = np.asarray(self._given.gradient(z.copy()), dtype=np.float64)
+            if gradient.shape != (self.dim,):
+                raise _refusal(
+                    self._given,
+                    f"returned a gradient of shape {gradient.shape}; expected ({self.dim},).",
+                )
+            direction = scale * rng.standard_normal(self.dim)
+            ends = [self._log_density(z + sign * _STEP * direction) for sign in (1.0, -1.0)]
+            slope, stated = (ends[0] - ends[1]) / (2.0 * _STEP), float(gradient @ direction)
+            if not abs(slope - stated) <= _TOLERANCE * (1.0 + np.abs(gradient * direction).sum()):
+                raise _refusal(
+                    self._given,
+                    f"has a gradient that is not that of its log_density: along a direction at "
+                    f"{z.round(4).tolist()} the log density rises by {slope:.4g}, and by the "
+                    f"gradient by {stated:.4g}.",
+                )
+        log_mass, error = _log_mass(draws, heights)
+        if abs(log_mass) > _MAX_ERRORS * error + _MAX_NATS:
+            raise _refusal(
+                self._given,
+                f"has a log_density that its draws do not follow, or that is not normalised: by "
+                f"these its integral is exp({log_mass:.2f}), and log Z would be wrong by as much. "
+                "Subtract the log of the integral, or mend the draws.",
+            )
+
+
+def _log_mass(draws: FloatArray, heights: FloatArray) -> tuple[float, float]:
+    """Log of the integral of a density, and its error, in nats; zero where draws do not tell.
+
+    The mean of ``f / density`` over draws of the density is 1 for any normalised f, here a Gaussian
+    around the highest draw, with the moments of those near it: a gap between modes is not in it.
+    """
+    scale = np.maximum(draws.std(axis=0), 1e-300)
+    top = draws[np.argmax(heights)]
+    near = draws[np.argsort((((draws - top) / scale) ** 2).sum(axis=1))[:_N_NEAR]]
+    mean, variance = near.mean(axis=0), np.maximum(near.var(axis=0), 1e-300)
+    log_f = -0.5 * ((draws - mean) ** 2 / variance + np.log(variance) + LOG_2PI).sum(axis=1)
+    log_weights = log_f - heights
+    log_mean = float(logsumexp(log_weights)) - np.log(len(draws))
+    weights = np.exp(log_weights - log_mean)
+    if weights.sum() ** 2 / (weights**2).sum() < _MIN_ESS:
+        return 0.0, np.inf
+    return -float(log_mean), float(weights.std() / np.sqrt(len(draws)))
+
+
+def _refusal(given: Any, reason: str) -> BaseError:
+    return BaseError(
+        f"`base` is {given!r:.80}, which {reason} See `pymc_tempering.references.own."
+        "GivenReference` for what a base of your own has to be; leave `base` away for Gaussians "
+        "that are fitted to the posterior."
+    )
