@@ -43,7 +43,7 @@ def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]
 
 
 def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
-    """Say in one line what was searched; None where that is not known, or nothing was.
+    r"""Say in one line what was searched; None where that is not known, or nothing was.
 
     Examples
     --------
@@ -51,9 +51,11 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     >>> counts |= {"hits": np.array([700, 300]), "found_by": np.array([4, 3])}
     >>> counts |= {"planted": np.array([1.0, 1.0, 1.0, 0.5, 0.5, 0.6, 0.0, 0.0, 0.0])}
     >>> recorded = {f"search_{name}": np.array([[value]]) for name, value in counts.items()}
-    >>> print(search_line(search_arrays(recorded)).replace("; ", ";\n"))
+    >>> line = search_line(search_arrays(recorded))
+    >>> print(line.replace("; ", ";\n").replace(", would ", ",\nwould "))
     1000 starts of 4 searches led to 2 modes (700, 300 starts, of 4, 3 searches);
-    one more, of 1, 5, 25 % of the mass, would have been found with probability 1.0, 1.0, 1.0;
+    one more of their shape, with 1, 5, 25 % of the mass, 3 to 10 standard deviations away,
+    would have been found with probability 1.0, 1.0, 1.0;
     half as wide 0.5, 0.5, 0.6;
     a quarter 0.0, 0.0, 0.0
     """
@@ -88,8 +90,9 @@ def _planted(found: FloatArray | None) -> str:
     wide, half, quarter = (", ".join(f"{p:.1f}" for p in row) for row in found.reshape(3, -1))
     masses = ", ".join(f"{100 * mass:g}" for mass in MASSES)
     return (
-        f"; one more, of {masses} % of the mass, would have been found with probability {wide}; "
-        f"half as wide {half}; a quarter {quarter}"
+        f"; one more of their shape, with {masses} % of the mass, 3 to 10 standard deviations "
+        f"away, would have been found with probability {wide}; half as wide {half}; a quarter "
+        f"{quarter}"
     )
 
 

@@ -1,10 +1,11 @@
 """With what probability a search would have found one mode more, like those that it knows.
 
 A mode is put where none is known, and looked for with the starts that the search has made: where it
-outweighs the rest at one of them, an ascent from there leads to it. That takes no gradient. What
-ascents meet on their way comes on top.
+outweighs the rest at one of them, an ascent from there leads to it. What ascents meet on their way
+comes on top.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.references.basins import MAX_DIP
+from pymc_tempering.references.starts import evaluated
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MASSES", "NEAREST_AND_FURTHEST", "WIDTHS", "Looked", "found_if_there"]
@@ -25,6 +29,10 @@ WIDTHS = (1.0, 0.5, 0.25)
 
 NEAREST_AND_FURTHEST = 3.0, 10.0
 """Standard deviations of the known mode, in a random direction from it; log uniform."""
+
+VALLEY = math.sqrt(2.0 * (MAX_DIP + math.log(2.0)))
+"""For each standard deviation of the distance, nats by which a mode has to stand above all else:
+between two Gaussians of equal widths the log density then dips by :data:`.basins.MAX_DIP`."""
 
 N_PLACES = 200
 """Places of each; the probability is known to 0.035 at most."""
@@ -58,6 +66,7 @@ class Looked(NamedTuple):
 
 
 def found_if_there(
+    density: Density,
     looked: Looked,
     modes: list[GaussianBase],
     rng: np.random.Generator,
@@ -66,8 +75,11 @@ def found_if_there(
 ) -> FloatArray:
     """Probability that one mode more would have been found, for each width and mass.
 
+    Of the places where it would be a mode, with a valley before it. It takes 200 gradients.
+
     Parameters
     ----------
+    density : Density
     looked : Looked
     modes : list of GaussianBase
         The known modes, with the log of their mass as ``log_zeta``: the mode more has the shape of
@@ -81,24 +93,31 @@ def found_if_there(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(1)
-    >>> starts, known = 9.0 * rng.normal(size=(500, 1)), GaussianBase([0.0], [1.0], log_zeta=0.0)
-    >>> nothing = np.full(500, -np.inf)
-    >>> bool(found_if_there(Looked(starts, nothing), [known], rng).min() == 1.0)
-    True
+    >>> from pymc_tempering import testing
+    >>> target, rng = testing.correlated_gaussian(), np.random.default_rng(1)
+    >>> known = GaussianBase.from_moments(target.mean, target.cov)
+    >>> known = GaussianBase(known.mean, known.scale, log_zeta=target.log_z)
+    >>> starts = evaluated(target, known.from_base(9.0 * rng.normal(size=(9000, 3))))
+    >>> found = found_if_there(target, Looked(starts.points, starts.values), [known], rng)
+    >>> bool(found[0, 2] > 0.9), bool(found[2, 0] < 0.5)
+    (True, True)
     """
     log_masses = np.array([mode.log_zeta for mode in modes], dtype=np.float64)
     log_odds = np.log(masses) - np.log1p(-np.array(masses)) + logsumexp(log_masses)
-    found = np.zeros((len(widths), len(masses)))
-    if not len(looked.points):
-        return found
+    found, is_mode = np.zeros((2, len(widths), len(masses)))
+    near, far = (float(np.log(distance)) for distance in NEAREST_AND_FURTHEST)
     for mode, n in zip(modes, rng.multinomial(N_PLACES, softmax(log_masses)), strict=True):
         at = rng.standard_normal((n, mode.dim))
-        far = np.exp(rng.uniform(*np.log(NEAREST_AND_FURTHEST), n))
-        at *= (far / np.linalg.norm(at, axis=1))[:, None]
+        at *= (np.exp(rng.uniform(near, far, n)) / np.linalg.norm(at, axis=1))[:, None]
+        there = evaluated(density, mode.from_base(at))
+        at = mode.to_base(there.points)
         squares = cdist(at, mode.to_base(looked.points), "sqeuclidean")
+        valley = VALLEY * np.linalg.norm(at, axis=1)
         for i, width in enumerate(widths):
-            volume = mode.log_det_scale + mode.dim * (np.log(width) + 0.5 * LOG_2PI)
-            best = (-0.5 / width**2 * squares - looked.least).max(axis=1) - volume
-            found[i] += (best[:, None] + log_odds > 0.0).sum(axis=0)
-    return found / N_PLACES
+            height = log_odds - mode.log_det_scale - mode.dim * (np.log(width) + 0.5 * LOG_2PI)
+            needed = (0.5 / width**2 * squares + looked.least).min(axis=1, initial=np.inf)
+            stands = height > (there.values + valley)[:, None]
+            found[i] += (stands & (height > needed[:, None])).sum(axis=0)
+            is_mode[i] += stands.sum(axis=0)
+    # of one that would be a mode nowhere nothing is missed
+    return np.where(is_mode > 0.0, found / np.maximum(is_mode, 1.0), 1.0)

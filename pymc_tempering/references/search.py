@@ -379,7 +379,7 @@ class _Searcher:
         modes = [GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in seen]
         if not len(self._looked.points):
             return ()
-        found = found_if_there(self._looked, modes, np.random.default_rng(0))
+        found = found_if_there(self._density, self._looked, modes, np.random.default_rng(0))
         return tuple(found.ravel().tolist())
 
     @property

@@ -202,8 +202,7 @@ class Shapes:
             if fit.variance > GAUSSIAN:
                 peak, n_gradients = peak_at(self._density, basins[i], units)
                 self._n_refined += n_gradients
-            counted = {"hits": basins[i].hits, "searches": basins[i].searches}
-            self.fits[i] = fit._replace(peak=peak, **counted)
+            self.fits[i] = fit._replace(hits=basins[i].hits, searches=basins[i].searches, peak=peak)
 
     def look_on_ways(
         self,
