@@ -181,7 +181,7 @@ def refine(
     if most < beside:
         return None, 0
     path = ascend(density, start[None], coordinates, n_path=_N_PATH)
-    candidates = [GaussianBase(path.path[i], _FIRST_SCALE * units) for i in _CANDIDATES]
+    candidates = [GaussianBase(path.path[0, i], _FIRST_SCALE * units) for i in _CANDIDATES]
     if shape is not None:
         candidates.append(shape)
     elbos = [evaluate_elbo(density, base, rng, _N_CANDIDATE_DRAWS).value for base in candidates]

@@ -1,8 +1,7 @@
 """With what probability a search would have found one mode more, like those that it knows.
 
-A mode is put where none is known, and looked for with the starts that the search has made: where it
-outweighs the rest at one of them, an ascent from there leads to it. What ascents meet on their way
-comes on top.
+A mode is put where none is known, and looked for where the search has been: where it outweighs the
+rest at a start, or on the way of an ascent, that leads to it from there.
 """
 
 import math
@@ -41,7 +40,7 @@ _MOST_NUMBERS = 1_000_000
 
 
 class Looked(NamedTuple):
-    """Where a search has started.
+    """Where a search has been.
 
     Attributes
     ----------
@@ -63,6 +62,12 @@ class Looked(NamedTuple):
         if self.points.size >= _MOST_NUMBERS:
             return self
         return Looked(np.concatenate([self.points, points]), np.concatenate([self.least, least]))
+
+    def and_on(self, path: FloatArray, heights: FloatArray) -> "Looked":
+        """Add the ways of ascents, but for their starts: shapes (n, n_path, D), (n, n_path)."""
+        # the last place stands again for those that are not there
+        new = np.diff(heights, axis=1) > 0.0
+        return self.and_at(path[:, 1:][new], heights[:, 1:][new])
 
 
 def found_if_there(

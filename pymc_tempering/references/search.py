@@ -52,6 +52,9 @@ a third of the starts are around the first."""
 
 _LEAST_BATCH, _MOST_BATCH = 16, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
+_N_PATH = 8
+"""Places on the way of an ascent that are remembered: most take no more steps."""
+
 _FOLLOWED, _MOST_IN_VAIN = 2, 8
 """Starts of a batch whose rest is followed, and how many in a row may lead nowhere."""
 
@@ -167,9 +170,10 @@ class _Searcher:
             known = mode.end, mode.value
         found = ascend(
             self._density, starts, self._coordinates,
-            most_gradients=most_gradients, first=first, known=known,
+            most_gradients=most_gradients, first=first, known=known, n_path=_N_PATH,
         )  # fmt: skip
         self._n_ascents += found.n_gradients
+        self._looked = self._looked.and_on(found.path, found.heights)
         if not counted:
             return self._basins.add_uncounted(starts, found, self._coordinates)
         self._basins.add(starts, found, self._coordinates)
