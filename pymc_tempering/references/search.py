@@ -32,7 +32,7 @@ from pymc_tempering.references.local import (
     unsure_modes,
 )
 from pymc_tempering.references.merge import merge
-from pymc_tempering.references.planted import Looked, found_if_there
+from pymc_tempering.references.planted import N_PLACES, Looked, found_if_there
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.starts import (
@@ -366,7 +366,7 @@ class _Searcher:
             found_by=tuple(found_by for _, found_by in counted),
             n_left_out=sum(hits > 0 for hits, _ in others),
             n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
-            n_gradients=spent + self._known.n_gradients + rise.n_gradients + mass.n_gradients,
+            n_gradients=spent + self._n_told + rise.n_gradients + mass.n_gradients,
             mass_once=mass_once(
                 [fit.mass for fit in seen], [fit.searches.bit_count() for fit in seen]
             ),
@@ -385,6 +385,11 @@ class _Searcher:
             return ()
         found = found_if_there(self._density, self._looked, modes, np.random.default_rng(0))
         return tuple(found.ravel().tolist())
+
+    @property
+    def _n_told(self) -> int:
+        """Gradients that telling starts of known modes apart took, and what might be missed."""
+        return self._known.n_gradients + (N_PLACES if len(self._looked.points) else 0)
 
     @property
     def _n_looked(self) -> int:
