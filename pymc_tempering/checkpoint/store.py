@@ -84,11 +84,12 @@ class Kept:
         try:
             kept = from_plain(read_tree(self.folder / _FITS))
             search = kept["search"]
-            hits, rise = tuple(search["hits"]), search["rise"]
+            rise = search["rise"]
+            lists = {name: tuple(search[name]) for name in ("hits", "found_by", "planted")}
             return Prepared(
                 kept["anchor"],
                 tuple(kept["fits"]),
-                Search(**(search | {"hits": hits, "rise": Rise(rise[0], tuple(rise[1]), rise[2])})),
+                Search(**(search | lists | {"rise": Rise(rise[0], tuple(rise[1]), rise[2])})),
                 tuple(kept["unsure"]),
                 kept["place"],
                 tuple(kept["shapes"]),

@@ -5,20 +5,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_tempering.estimators.doubt import Doubt
-from pymc_tempering.estimators.unseen import unseen_share
+from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES
 from pymc_tempering.references.necks import DEEP
+from pymc_tempering.references.planted import MASSES
 from pymc_tempering.types import FloatArray
 
 __all__ = ["search_arrays", "search_doubts", "search_line"]
 
 MAX_MASS_ONCE = 0.5
-"""Share of the fits' mass in modes that one start alone led to, beyond which as much is likely to
-lie in modes that no start led to. Half, since replicas from a wide Gaussian find what lies among
+"""Share of the fits' mass in modes that one search alone found, beyond which as much is likely to
+lie in modes that none found. Half, since replicas from a wide Gaussian find what lies among
 modes that are known: on Boltzmann machine relaxations with a quarter of it log Z was right."""
-
-MAX_MASS_ONCE_OF_FITS = 0.05
-"""The same, where replicas come from the fits themselves and hardly find what these left out: as
-much is missing from log Z then, as far as one can tell."""
 
 FEW_HITS = 2
 """Starts of one mode: one as likely has none in one case of seven."""
@@ -26,8 +23,8 @@ FEW_HITS = 2
 MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
 
-_NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "necks", "rise_along",
-          "rise", "rise_beyond", "log_mass", "log_mass_se")  # fmt: skip
+_NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "found_by", "planted",
+          "necks", "rise_along", "rise", "rise_beyond", "log_mass", "log_mass_se")  # fmt: skip
 
 
 def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -42,23 +39,25 @@ def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]
         return {}
     # runs of earlier versions lack some of them
     known = [f"search_{name}" for name in _NAMES if f"search_{name}" in statistics]
-    arrays = {name: statistics[name][:, 0] for name in known}
-    counts = [statistics[f"search_{name}"][:, 0] for name in ("starts", "once", "twice")]
-    shares = [unseen_share(*map(int, chain)) for chain in zip(*counts, strict=True)]
-    arrays["search_unseen"], arrays["search_unseen_upper"] = np.transpose(shares)
-    return arrays
+    return {name: statistics[name][:, 0] for name in known}
 
 
 def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
-    """Say in one line what was searched; None where that is not known, or nothing was.
+    r"""Say in one line what was searched; None where that is not known, or nothing was.
 
     Examples
     --------
-    >>> counts = {"starts": 1000, "modes": 3, "left_out": 1, "once": 1, "twice": 0}
-    >>> counts |= {"mass_once": 0.0, "hits": np.array([700, 299, -1])}
+    >>> counts = {"starts": 1000, "modes": 2, "left_out": 0, "mass_once": 0.0}
+    >>> counts |= {"hits": np.array([700, 300]), "found_by": np.array([4, 3])}
+    >>> counts |= {"planted": np.array([1.0, 1.0, 1.0, 0.5, 0.5, 0.6, 0.0, 0.0, 0.0])}
     >>> recorded = {f"search_{name}": np.array([[value]]) for name, value in counts.items()}
-    >>> search_line(search_arrays(recorded)).split(", 0.1")[0]
-    '1000 starts led to 3 modes (700, 299 times; 1 of them without mass)'
+    >>> line = search_line(search_arrays(recorded))
+    >>> print(line.replace("; ", ";\n").replace(", would ", ",\nwould "))
+    1000 starts of 4 searches led to 2 modes (700, 300 starts, of 4, 3 searches);
+    one more of their shape, with 1, 5, 25 % of the mass, 3 to 10 standard deviations away,
+    would have been found with probability 1.0, 1.0, 1.0;
+    half as wide 0.5, 0.5, 0.6;
+    a quarter 0.0, 0.0, 0.0
     """
     if "search_starts" not in arrays or not arrays["search_starts"].any():
         return None
@@ -71,14 +70,29 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     without = f"; {n_left_out} of them without mass" if n_left_out else ""
     modes = f"{n_modes} mode{'s' if n_modes != 1 else ''}"
     n_images = int(get.get("images", 0))
-    times = f"{', '.join(hits)}{more} times{without}"
+    found_by = [str(int(n)) for n in get.get("found_by", ()) if n >= 0]
+    of = f", of {', '.join(found_by)}{more} searches" if found_by else ""
+    times = f"{', '.join(hits)}{more} starts{of}{without}"
     images = f" and images or surroundings of these to {n_images} more" if n_images else ""
     depth = float(get.get("necks", 0.0))
     necks = f"; necks {np.exp(depth):.1f} times narrower than the rest" if depth >= DEEP else ""
+    searches = f" of {N_SEARCHES} searches" if found_by else ""
     return (
-        f"{get['starts']:.0f} starts led to {modes} ({times}){images}, "
-        f"{100 * get['unseen']:.2g} % (at most {100 * get['unseen_upper']:.2g} %) of such starts "
-        f"to unknown ones{necks}"
+        f"{get['starts']:.0f} starts{searches} led to {modes} ({times}){images}{necks}"
+        + _planted(get.get("planted"))
+    )
+
+
+def _planted(found: FloatArray | None) -> str:
+    """With what probability one mode more would have been found, as a part of the line."""
+    if found is None or not np.isfinite(found).all():
+        return ""
+    wide, half, quarter = (", ".join(f"{p:.1f}" for p in row) for row in found.reshape(3, -1))
+    masses = ", ".join(f"{100 * mass:g}" for mass in MASSES)
+    return (
+        f"; one more of their shape, with {masses} % of the mass, 3 to 10 standard deviations "
+        f"away, would have been found with probability {wide}; half as wide {half}; a quarter "
+        f"{quarter}"
     )
 
 
@@ -104,14 +118,13 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) 
         return []
     if n_arrivals is not None and n_arrivals >= MANY_STARTS:
         return []
-    most_once = MAX_MASS_ONCE_OF_FITS if n_arrivals is None else MAX_MASS_ONCE
+    most_once = MOST_ONCE if n_arrivals is None else MAX_MASS_ONCE
     share = float(np.max(arrays["search_mass_once"]))
     most_hits = int(np.max(arrays["search_hits"]))
     if share > most_once:
         found = (
             f"{100 * share:.0f} % of the mass, as far as local fits tell, is in modes that one of "
-            f"{arrays['search_starts'].max():.0f} starts led to, so others that no start led to "
-            "are likely to matter."
+            f"{N_SEARCHES} searches alone found, so others that none found are likely to matter."
         )
     elif most_hits <= FEW_HITS and arrays["search_starts"].max() > MANY_STARTS:
         found = (
@@ -132,7 +145,6 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) 
             "Pass search='thorough', and compare.",
             {
                 "search_mass_once": share,
-                "search_unseen": float(np.max(arrays["search_unseen"])),
                 "search_modes": int(np.max(arrays["search_modes"])),
             },
         )

@@ -135,10 +135,11 @@ def _remember(pairs: FloatArray, n_pairs: int, step: FloatArray, decrease: Float
 
 
 @compiled(borrows=True, inside=True)
-def _note(path: FloatArray, n: int, u: FloatArray) -> None:
-    """Fill the rows of a path from the n-th on."""
+def _note(path: FloatArray, n: int, u: FloatArray, value: float) -> None:
+    """Fill the rows of a path from the n-th on, each a position and the value there."""
     for i in range(n, path.shape[0]):
-        _copy(path[i], u)
+        _copy(path[i, : u.size], u)
+        path[i, u.size] = value
 
 
 @compiled(borrows=True, apart=True, inside=True)
@@ -227,9 +228,9 @@ def _climb(
     """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
 
     ``first`` is the value at ``u`` and the gradient with respect to ``z``, empty where they are
-    not known; ``known`` a mode and its value. The first positions go into the rows of ``path``, the
-    last one into those that are left. ``scratch`` are arrays of shapes (6, D), (2, MEMORY, D) and
-    (MEMORY,).
+    not known; ``known`` a mode and its value. The first positions go into the rows of ``path``,
+    each with the value there, the last one into those that are left. ``scratch`` are arrays of
+    shapes (6, D), (2, MEMORY, D) and (MEMORY,).
     """
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
@@ -239,7 +240,7 @@ def _climb(
     mode, height = known
     foreseen = False
     _copy(grad, work[0])
-    _note(path, 0, u)
+    _note(path, 0, u, value)
     while math.isfinite(value) and n_gradients < most:
         if _has_come(mode, height, u, value, grad):
             _copy(u, mode)
@@ -272,7 +273,7 @@ def _climb(
         _copy(grad, work[0])
         value = reached
         n_steps += 1
-        _note(path, n_steps, u)
+        _note(path, n_steps, u, value)
     return value, n_gradients, False
 
 
@@ -290,7 +291,7 @@ def _climb_each(
     values, grads = first
     for n in range(u.shape[0]):
         here = (values[n], grads[n])
-        value, n_gradients, ended = _climb(at, u[n], here, most, known, path, scratch)
+        value, n_gradients, ended = _climb(at, u[n], here, most, known, path[n], scratch)
         out[n, 0] = value
         out[n, 1] = n_gradients
         out[n, 2] = ended
@@ -309,8 +310,10 @@ class Ascents(NamedTuple):
         Of all together.
     converged : ndarray of bool, shape (n,)
         False where the density still rose after the last gradient allowed.
-    path : ndarray of shape (n_path, D)
-        First positions of the last ascent, the start included.
+    path : ndarray of shape (n, n_path, D)
+        First positions, the start included; the last again where there are fewer.
+    heights : ndarray of shape (n, n_path)
+        Log densities there.
     """
 
     ends: FloatArray
@@ -318,6 +321,7 @@ class Ascents(NamedTuple):
     n_gradients: int
     converged: BoolArray
     path: FloatArray
+    heights: FloatArray
 
 
 @density_guard()
@@ -345,7 +349,7 @@ def ascend(
     most_gradients : int
         Of each ascent; a search along a line is finished all the same.
     n_path : int, default 0
-        Number of positions to keep.
+        Number of positions to keep, of each.
     first : tuple of ndarrays of shape (n,) and (n, D), optional
         Log densities and gradients at the starts, finite, where they are known.
     known : tuple of ndarray of shape (D,) and float, optional
@@ -362,7 +366,7 @@ def ascend(
     True
     """
     u = np.ascontiguousarray(coordinates.to_base(starts))
-    out, path = np.empty((len(u), 3)), np.empty((n_path, density.dim))
+    out, path = np.empty((len(u), 3)), np.empty((len(u), n_path, density.dim + 1))
     # writeable, as those of a path are: what takes either is compiled for one of them alone
     at = density.address, np.array(coordinates.base.mean), np.array(coordinates.rows)
     if first is None:
@@ -372,7 +376,8 @@ def ascend(
         mode = coordinates.to_base(mode)
     scratch = np.empty((6, density.dim)), np.empty((2, MEMORY, density.dim)), np.empty(MEMORY)
     _climb_each(at, u, first, most_gradients, (mode, height), path, scratch, out)
+    positions = coordinates.from_base(path[..., :-1].reshape(-1, density.dim))
     return Ascents(
         coordinates.from_base(u), out[:, 0], int(out[:, 1].sum()), out[:, 2] > 0.5,
-        coordinates.from_base(path),
+        positions.reshape(len(u), n_path, density.dim), path[..., -1],
     )  # fmt: skip

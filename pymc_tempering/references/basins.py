@@ -46,6 +46,8 @@ class Basin:
         Whether the end is a maximum; otherwise the density rises on.
     hits : int
         Starts that led here, or to images of this mode.
+    searches : int
+        One bit for each search of which a start did.
     image_of : int, optional
         Number of the mode whose image this is, as far as starts are counted.
     is_gaussian : bool
@@ -63,6 +65,7 @@ class Basin:
     value: float
     converged: bool
     hits: int = 1
+    searches: int = 1
     image_of: int | None = None
     is_gaussian: bool = False
     measured: bool = False
@@ -89,6 +92,8 @@ class Basins:
         That telling them apart took.
     n_lost : int
         Starts that led to no known place.
+    search : int
+        Number of the search under way, for which starts are counted.
     """
 
     def __init__(self, density: Density) -> None:
@@ -96,6 +101,7 @@ class Basins:
         self.known: list[Basin] = []
         self.n_gradients = 0
         self.n_lost = 0
+        self.search = 0
 
     def heights(self) -> FloatArray:
         """Log densities at the modes, in nats."""
@@ -118,14 +124,14 @@ class Basins:
         list of int
             Numbers of the places that they led to, the new ones included.
         """
-        hits, n_lost = [basin.hits for basin in self.known], self.n_lost
+        counted, n_lost = [(basin.hits, basin.searches) for basin in self.known], self.n_lost
         self.add(starts, found, coordinates)
         self.n_lost = n_lost
-        reached = [j for j, n in enumerate(hits) if self.known[j].hits > n]
-        n_new = len(self.known) - len(hits)
-        for basin, n in zip(self.known, [*hits, *[0] * n_new], strict=True):
-            basin.hits = n
-        return [*reached, *range(len(hits), len(self.known))]
+        reached = [j for j, (n, _) in enumerate(counted) if self.known[j].hits > n]
+        n_new = len(self.known) - len(counted)
+        for basin, before in zip(self.known, [*counted, *[(0, 0)] * n_new], strict=True):
+            basin.hits, basin.searches = before
+        return [*reached, *range(len(counted), len(self.known))]
 
     def link(self, i: int, j: int) -> None:
         """Count starts of two places together, if these are images of one another."""
@@ -135,11 +141,19 @@ class Basins:
                 if basin is self.known[j] or basin.image_of == j:
                     basin.image_of = i
             self.known[i].hits += self.known[j].hits
-            self.known[j].hits = 0
+            self.known[i].searches |= self.known[j].searches
+            self.known[j].hits = self.known[j].searches = 0
 
     def hit(self, i: int, n: int = 1) -> None:
         """Count starts that belong to a known place, or to the one that it is an image of."""
-        self.known[self._origin(i)].hits += n
+        if n:
+            basin = self.known[self._origin(i)]
+            basin.hits += n
+            basin.searches |= 1 << self.search
+
+    def found_by(self, i: int) -> int:
+        """Number of searches that found a place, or the one that it is an image of."""
+        return self.known[self._origin(i)].searches.bit_count()
 
     def hits(self, i: int) -> int:
         """Number of starts that belong to a known place, or to the one that it is an image of."""
@@ -181,12 +195,14 @@ class Basins:
                     # a saddle, or a halt: the mode takes its number
                     passed = self.known[known]
                     self.known[known] = Basin(
-                        starts[i], found.ends[i], value, converged, passed.hits, passed.image_of
-                    )
+                        starts[i], found.ends[i], value, converged,
+                        passed.hits, passed.searches, passed.image_of,
+                    )  # fmt: skip
                     places[known] = u[i]
             elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
                 places[len(self.known)] = u[i]
-                self.known.append(Basin(starts[i], found.ends[i], value, converged))
+                here = Basin(starts[i], found.ends[i], value, converged, searches=1 << self.search)
+                self.known.append(here)
             else:
                 self.n_lost += 1
 

@@ -1,14 +1,47 @@
 """How far a search for modes went."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from pymc_tempering.engine.path.endless import NO_RISE, Rise
 from pymc_tempering.results.statistics import N_SEARCH_HITS
 
-__all__ = ["NO_SEARCH", "Search"]
+__all__ = ["MOST_ONCE", "NO_SEARCH", "N_SEARCHES", "Search", "mass_once"]
+
+N_SEARCHES = 4
+"""Searches that share what they know and what they may spend, and start each on its own: from
+another place, with other random numbers."""
+
+MOST_ONCE = 0.05
+"""Share of the mass in modes that one search alone found, beyond which a search goes on: as much is
+likely to lie in modes that none found."""
+
+
+def mass_once(log_masses: Sequence[float], found_by: Sequence[int]) -> float:
+    """Share of the mass in modes that one of the searches alone found.
+
+    Good and Turing's argument (Good 1953), for mass in place of numbers: what one of several found
+    stands for what none did.
+
+    Parameters
+    ----------
+    log_masses : sequence of float
+        Of the modes, in nats.
+    found_by : sequence of int
+        Searches that found each of them.
+
+    Examples
+    --------
+    >>> round(mass_once([0.0, -1.0, -1.0], [4, 1, 3]), 2)
+    0.21
+    """
+    if not len(log_masses):
+        return 0.0
+    return float(softmax(np.array(log_masses)) @ (np.array(found_by) == 1))
 
 
 @dataclass(frozen=True)
@@ -27,7 +60,13 @@ class Search:
     n_gradients : int
         Of all ascents and fits.
     mass_once : float
-        Share of the modes' mass, as their fits have it, in modes that one start alone led to.
+        Share of the modes' mass, as their fits have it, in modes that one of the
+        :data:`N_SEARCHES` searches alone found.
+    found_by : tuple of int
+        How many of these searches found each of the modes, in the order of `hits`.
+    planted : tuple of float
+        Probability that one mode more would have been found, by width and mass; see
+        :func:`.planted.found_if_there`.
     n_images : int
         Modes more that no counted start led to: images of others under a symmetry of the target,
         or around others.
@@ -46,6 +85,8 @@ class Search:
     n_unfinished: int
     n_gradients: int
     mass_once: float
+    found_by: tuple[int, ...] = ()
+    planted: tuple[float, ...] = ()
     n_images: int = 0
     necks: float = 0.0
     rise: Rise = NO_RISE
@@ -66,8 +107,6 @@ class Search:
             "search_modes": len(self.hits),
             "search_left_out": self.n_left_out,
             "search_images": self.n_images,
-            "search_once": self.hits.count(1),
-            "search_twice": self.hits.count(2),
             "search_mass_once": self.mass_once,
             "search_necks": self.necks,
             "search_rise_along": self.rise.coordinate,
@@ -76,6 +115,8 @@ class Search:
             "search_log_mass": self.log_mass,
             "search_log_mass_se": self.log_mass_se,
             "search_hits": np.array(self.hits[:fitted][:N_SEARCH_HITS]),
+            "search_found_by": np.array(self.found_by[:fitted][:N_SEARCH_HITS], dtype=np.int64),
+            "search_planted": np.array(self.planted, dtype=np.float64),
         }
 
 

@@ -54,10 +54,14 @@ class Owners(NamedTuple):
     rest : ndarray of shape (n,)
         ``log(target / known modes)`` in nats at starts that belong to a mode which is Gaussian
         itself, but for more than rounding; nan elsewhere.
+    least : ndarray of shape (n,)
+        Log density in nats that a mode which is not known needs at each start to be found from
+        there: as much as the target, or more than rounding where that is known so well.
     """
 
     number: IntArray
     rest: FloatArray
+    least: FloatArray
 
 
 class _Fall(NamedTuple):
@@ -183,7 +187,7 @@ class KnownModes:
         """
         n = len(starts.points)
         if not self.numbers or not n:
-            return Owners(np.full(n, -1), np.full(n, np.nan))
+            return Owners(np.full(n, -1), np.full(n, np.nan), starts.values)
         logs, u = self._log_parts(starts.points)
         nearest = logs.argmax(axis=0)
         rows = np.arange(n)
@@ -206,7 +210,8 @@ class KnownModes:
         latest = len(logs) - 1 - visible[::-1].argmax(axis=0)
         owner = np.where(exact, latest, nearest)
         number = np.where(agrees, np.array(self.numbers)[owner], -1)
-        return Owners(number, np.where(flank, rest, np.nan))
+        least = starts.values + np.where(agrees & exact, np.log(rounding), 0.0)
+        return Owners(number, np.where(flank, rest, np.nan), least)
 
     @np.errstate(over="ignore", invalid="ignore")
     def beyond(self, starts: Starts) -> FloatArray:

@@ -68,12 +68,15 @@ class LocalFit(NamedTuple):
         Starts that led to the mode.
     peak : GaussianBase, optional
         Of a poor fit, from its maximum; see :func:`peak_at`.
+    searches : int
+        One bit for each search that found the mode.
     """
 
     base: GaussianBase
     variance: float
     hits: int
     peak: GaussianBase | None = None
+    searches: int = 0
 
     @property
     def elbo(self) -> float:
@@ -178,7 +181,7 @@ def refine(
     if most < beside:
         return None, 0
     path = ascend(density, start[None], coordinates, n_path=_N_PATH)
-    candidates = [GaussianBase(path.path[i], _FIRST_SCALE * units) for i in _CANDIDATES]
+    candidates = [GaussianBase(path.path[0, i], _FIRST_SCALE * units) for i in _CANDIDATES]
     if shape is not None:
         candidates.append(shape)
     elbos = [evaluate_elbo(density, base, rng, _N_CANDIDATE_DRAWS).value for base in candidates]

@@ -65,7 +65,10 @@ def merge(
         if same is None:
             kept.append(fit)
         else:
-            kept[same] = kept[same]._replace(hits=kept[same].hits + fit.hits)
+            first = kept[same]
+            kept[same] = first._replace(
+                hits=first.hits + fit.hits, searches=first.searches | fit.searches
+            )
     return kept, n_evaluations
 
 

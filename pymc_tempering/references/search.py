@@ -2,10 +2,14 @@
 
 A start leads to a mode only from within its basin, and an ascent costs a few dozen gradients where
 a variational fit costs thousands. So breadth comes first, and depth is for what was found.
+
+Four searches take turns, each from a place of its own. They share what is known of the modes, so
+that they cost no more than one: how many of them found a mode tells what none may have found.
 """
 
+import itertools
+
 import numpy as np
-from scipy.special import softmax
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
@@ -15,14 +19,20 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basin, Basins
-from pymc_tempering.references.coverage import Search
+from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES, Search, mass_once
 from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.images import Images, add_images, no_images
 from pymc_tempering.references.known import KnownModes
 from pymc_tempering.references.known_mass import N_DRAWS, known_mass
-from pymc_tempering.references.local import combine_local_bases, sure_modes, unsure_modes
+from pymc_tempering.references.local import (
+    LocalFit,
+    combine_local_bases,
+    sure_modes,
+    unsure_modes,
+)
 from pymc_tempering.references.merge import merge
+from pymc_tempering.references.planted import N_PLACES, Looked, found_if_there
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.starts import (
@@ -40,8 +50,11 @@ SELDOM = 10
 """Starts that led to a mode, below which one as likely may have none; more than chance says, since
 a third of the starts are around the first."""
 
-_LEAST_BATCH, _MOST_BATCH = 32, 512
+_LEAST_BATCH, _MOST_BATCH = 16, 512
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
+_N_PATH = 8
+"""Places on the way of an ascent that are remembered: most take no more steps."""
+
 _FOLLOWED, _MOST_IN_VAIN = 2, 8
 """Starts of a batch whose rest is followed, and how many in a row may lead nowhere."""
 
@@ -115,6 +128,7 @@ class _Searcher:
         self._coordinates = Coordinates.of(GaussianBase(start, self._units))
         self._basins, self._known = Basins(density), KnownModes(density)
         self._around: Surroundings | None = None
+        self._looked = Looked.nowhere(density.dim)
         # each of the two shares goes over by no more than the fit under way
         self._shapes = Shapes(density, rng, effort.n_gradients // 5, effort.most / 4)
         self._n_ascents = self._n_near = self._n_images = self._in_vain = 0
@@ -148,30 +162,37 @@ class _Searcher:
         *,
         first: tuple[FloatArray, FloatArray] | None = None,
         counted: bool = True,
-    ) -> None:
+    ) -> list[int]:
+        """Ascend, and take note; return where those that are not counted led to."""
         known = None
         if self._coordinates_of_first:
             mode = self._basins.known[0]
             known = mode.end, mode.value
         found = ascend(
             self._density, starts, self._coordinates,
-            most_gradients=most_gradients, first=first, known=known,
+            most_gradients=most_gradients, first=first, known=known, n_path=_N_PATH,
         )  # fmt: skip
         self._n_ascents += found.n_gradients
-        basins = self._basins
-        (basins.add if counted else basins.add_uncounted)(starts, found, self._coordinates)
+        self._looked = self._looked.and_on(found.path, found.heights)
+        if not counted:
+            return self._basins.add_uncounted(starts, found, self._coordinates)
+        self._basins.add(starts, found, self._coordinates)
+        return []
 
     def look_around(self, prior_points: FloatArray | None) -> None:
         """Start in batches, and ascend where a start belongs to no known mode."""
-        around = self._around = self._surroundings(prior_points)
+        searches = self._searches(prior_points)
         n_done, total, most = 1, self._effort.n_starts, self._end
-        while n_done < total and self._n_looked < most:
+        for self._basins.search in itertools.cycle(range(N_SEARCHES)):
+            if n_done >= total or self._n_looked >= most:
+                break
+            around, rng = searches[self._basins.search]
             self._report("search for modes", self._n_looked, int(most))
             # small batches while a start is dear: none goes far beyond what is left
             n = int((most - self._n_looked) * n_done / (4 * self._n_looked)) if n_done > 1 else 0
             n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
             n_done += n
-            self._sort(*around.draw(n, self._rng))
+            self._sort(*around.draw(n, rng))
             self._start_near(n // ONE_IN_NEAR)
             # where all of them run away, where they began tells more than where they end
             if not any(basin.is_mode for basin in self._basins.known):
@@ -195,19 +216,41 @@ class _Searcher:
         modes = [basin for basin in self._basins.known if basin.is_mode]
         highest = max((basin.value for basin in modes), default=0.0)
         hits = [basin.hits for basin in modes if basin.value >= highest - NEGLIGIBLE]
+        masses = [fit.mass for fit in self._shapes.fits.values()]
+        once = mass_once(masses, [self._basins.found_by(i) for i in self._shapes.fits])
         # one that is alone has all starts, or there are few yet
-        seldom = len(modes) > 1 and max(hits) < SELDOM
+        seldom = len(modes) > 1 and (max(hits) < SELDOM or once > MOST_ONCE)
         n_modes = self._shapes.n_that_matter(self._basins.known, NEGLIGIBLE)
         return self._effort.end(self._density.dim, n_modes, seldom=seldom)
 
-    def _surroundings(self, prior_points: FloatArray | None) -> Surroundings:
-        first = self._shapes.fits.get(0)
-        places, units = [self._start], [self._units]
-        if first is not None:
-            self._know(0)
-            places.append(first.base.mean)
-            units.append(first.base.standard_deviation)
-        return Surroundings(np.array(places), np.array(units), prior_points)
+    def _searches(
+        self, prior_points: FloatArray | None
+    ) -> list[tuple[Surroundings, np.random.Generator]]:
+        """Where each search starts: around its own start, and around the mode that this led to."""
+        searches = []
+        start, number = self._start, 0
+        for k, rng in enumerate(self._rng.spawn(N_SEARCHES)):
+            if k > 0:
+                assert self._around is not None
+                # the last one is of the prior, if there is one
+                starts, n_gradients = pulled_inside(self._density, *self._around.draw(2, rng))
+                self._n_ascents += n_gradients
+                if len(starts.points):
+                    start = starts.points[-1]
+                    number = self._ascend(start[None], counted=False)[-1]
+                    if not (basin := self._basins.known[number]).measured:
+                        self._look_at(number, basin)
+            places, units = [start], [self._units]
+            if (fit := self._shapes.fits.get(number)) is not None:
+                places.append(fit.base.mean)
+                units.append(fit.base.standard_deviation)
+            own = None if prior_points is None else prior_points[k::N_SEARCHES]
+            around = Surroundings(np.array(places), np.array(units), own)
+            if self._around is None:
+                self._know(0)
+                self._around = around
+            searches.append((around, rng))
+        return searches
 
     def _sort(self, centres: FloatArray, offsets: FloatArray, *, counted: bool = True) -> None:
         """Count starts for the known modes they belong to; ascend from the others."""
@@ -217,6 +260,7 @@ class _Searcher:
             return
         known = self._basins.known
         owners = self._known.owners(starts)
+        self._looked = self._looked.and_at(starts.points, owners.least)
         if counted:
             for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
                 self._basins.hit(i, int(n))
@@ -302,8 +346,12 @@ class _Searcher:
             spent += n_halos
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
-        others = [fit.hits for fit in fits if fit.most < best - NEGLIGIBLE]
-        others += [basin.hits for basin in self._without_fit]
+        others = [
+            (fit.hits, fit.searches.bit_count()) for fit in fits if fit.most < best - NEGLIGIBLE
+        ]
+        others += [(basin.hits, basin.searches.bit_count()) for basin in self._without_fit]
+        counted = [(fit.hits, fit.searches.bit_count()) for fit in kept]
+        counted = [pair for pair in (*counted, *others) if pair[0]]
         # what is wide and unexplained may be modes that no start led to: it is nothing seen
         seen = [fit for fit in found if fit.most >= best - NEGLIGIBLE] or found
         bases = tuple(fit.base for fit in kept)
@@ -314,17 +362,34 @@ class _Searcher:
         weighted = sure if len(kept) > 1 and left >= N_DRAWS * len(sure) else ()
         mass = known_mass(self._density, weighted, np.random.default_rng(0))
         search = Search(
-            hits=tuple(fit.hits for fit in kept if fit.hits) + tuple(filter(None, others)),
-            n_left_out=sum(hits > 0 for hits in others),
+            hits=tuple(hits for hits, _ in counted),
+            found_by=tuple(found_by for _, found_by in counted),
+            n_left_out=sum(hits > 0 for hits, _ in others),
             n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
-            n_gradients=spent + self._known.n_gradients + rise.n_gradients + mass.n_gradients,
-            mass_once=float(softmax([fit.mass for fit in seen]) @ [fit.hits == 1 for fit in seen]),
+            n_gradients=spent + self._n_told + rise.n_gradients + mass.n_gradients,
+            mass_once=mass_once(
+                [fit.mass for fit in seen], [fit.searches.bit_count() for fit in seen]
+            ),
+            planted=self._planted(seen),
             n_images=sum(not fit.hits for fit in seen),
             rise=rise,
             log_mass=mass.value,
             log_mass_se=mass.se,
         )
         return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept), sure=sure)
+
+    def _planted(self, seen: list[LocalFit]) -> tuple[float, ...]:
+        """Probability that one mode more would have been found, by width and mass."""
+        modes = [GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in seen]
+        if not len(self._looked.points):
+            return ()
+        found = found_if_there(self._density, self._looked, modes, np.random.default_rng(0))
+        return tuple(found.ravel().tolist())
+
+    @property
+    def _n_told(self) -> int:
+        """Gradients that telling starts of known modes apart took, and what might be missed."""
+        return self._known.n_gradients + (N_PLACES if len(self._looked.points) else 0)
 
     @property
     def _n_looked(self) -> int:

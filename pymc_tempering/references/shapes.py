@@ -223,7 +223,7 @@ class Shapes:
             if fit.variance > GAUSSIAN:
                 peak, n_gradients = peak_at(self._density, basins[i], units)
                 self._n_refined += n_gradients
-            self.fits[i] = fit._replace(hits=basins[i].hits, peak=peak)
+            self.fits[i] = fit._replace(hits=basins[i].hits, searches=basins[i].searches, peak=peak)
 
     def look_on_ways(
         self,
@@ -261,5 +261,6 @@ class Shapes:
         n_by[list(self.fits).index(i)] -= sum(n_by)
         hits = [fit.hits + n * share for fit, n in zip(self.every, n_by, strict=True)]
         every = [fit._replace(hits=n) for fit, n in zip(self.every, hits, strict=True)]
-        self._passed = every[len(self.fits) :]
+        passed = every[len(self.fits) :]
+        self._passed = [fit._replace(searches=self.fits[i].searches) for fit in passed]
         self.fits = dict(zip(self.fits, every, strict=False))

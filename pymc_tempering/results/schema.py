@@ -81,9 +81,7 @@ TEMPERING: dict[str, Entry] = {
     "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),
     "search_images": Entry(("chain",), "", "places more, from images or surroundings of these"),
     "search_left_out": Entry(("chain",), "", "of these, places without mass, or without a fit"),
-    "search_unseen": Entry(("chain",), "", "share of starts whose mode is not known (Good-Turing)"),
-    "search_unseen_upper": Entry(("chain",), "", "its upper bound, with probability 0.95"),
-    "search_mass_once": Entry(("chain",), "", "share of the fits' mass that one start led to"),
+    "search_mass_once": Entry(("chain",), "", "share of the fits' mass that one search found"),
     "search_necks": Entry(("chain",), "nats", "how much narrower than typical a twentieth is"),
     "search_rise_along": Entry(("chain",), "", "where the mass rises without end; -1 for none"),
     "search_rise": Entry(
@@ -93,6 +91,10 @@ TEMPERING: dict[str, Entry] = {
     "search_log_mass": Entry(("chain",), "nats", "log of the mass of well fitted modes"),
     "search_log_mass_se": Entry(("chain",), "nats", "its error, by draws of their fits"),
     "search_hits": Entry(("chain", "found_mode"), "", "starts that led to each of the best modes"),
+    "search_found_by": Entry(("chain", "found_mode"), "", "of four searches those that found it"),
+    "search_planted": Entry(
+        ("chain", "planted_mode"), "", "probability that one mode more would have been found"
+    ),
     "exchange_rate": Entry(("chain",), "", "exchanges of the tempered and the recorded replica"),
     "log_level_weights": Entry(("chain", "level"), "nats", "log weights of the levels"),
     "level_probability": Entry(("chain", "level"), "", "share of time at each level, smoothed"),

@@ -14,6 +14,7 @@ from pymc_tempering.methods import METHOD_CODE, METHODS
 
 __all__ = [
     "N_COMPONENTS",
+    "N_PLANTED",
     "N_SEARCH_HITS",
     "N_SURE_MODES",
     "STATISTICS",
@@ -24,6 +25,9 @@ __all__ = [
 
 N_SEARCH_HITS = 8
 """Modes whose number of starts is stored."""
+
+N_PLANTED = 9
+"""Modes that are not there, of three widths and three masses: would they have been found?"""
 
 N_SURE_MODES = 8
 """Modes of known mass whose draws are watched for, the heaviest."""
@@ -208,9 +212,9 @@ STATISTICS: dict[str, Statistic] = {
     "search_modes": _count("distinct places that these starts led to"),
     "search_left_out": _count("of these, places without mass, or without a fit"),
     "search_images": _count("places more, that images or surroundings of these led to"),
-    "search_once": _count("of these, places that one start led to"),
-    "search_twice": _count("of these, places that two starts led to"),
-    "search_mass_once": Statistic("share of the fits' mass in modes that one start led to", _ALL),
+    "search_mass_once": Statistic(
+        "share of the fits' mass in modes that one of four searches alone found", _ALL
+    ),
     "search_necks": Statistic(
         "log of the typical local scale over that of a twentieth of the draws of short runs",
         _ALL,
@@ -233,6 +237,15 @@ STATISTICS: dict[str, Statistic] = {
     "search_hits": _count(
         "starts that led to each of the modes with the best fits",
         dict.fromkeys(STEP_METHODS, ("found_mode",)),
+    ),
+    "search_found_by": _count(
+        "of four searches those that found each of these modes",
+        dict.fromkeys(STEP_METHODS, ("found_mode",)),
+    ),
+    "search_planted": Statistic(
+        "probability that one mode more would have been found: of 1, 5 and 25 % of the mass, as "
+        "wide as a known one, half, and a quarter as wide",
+        dict.fromkeys(STEP_METHODS, ("planted_mode",)),
     ),
     "diverging": Statistic(
         "whether over a tenth of the trajectories at beta = 1 diverged",

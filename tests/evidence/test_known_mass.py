@@ -35,7 +35,7 @@ def test_the_chain_that_knows_most_counts():
 
 def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_statistics, make_tree):
     statistics = make_statistics(target, base, rng)
-    known = {"starts": 9, "modes": 2, "left_out": 0, "once": 0, "twice": 0, "mass_once": 0.0,
+    known = {"starts": 9, "modes": 2, "left_out": 0, "mass_once": 0.0,
              "log_mass": target.log_z, "log_mass_se": 0.01}  # fmt: skip
     statistics |= {f"search_{name}": np.full((4, 40), value) for name, value in known.items()}
     statistics["search_hits"] = np.tile([5, 4], (4, 40, 1))

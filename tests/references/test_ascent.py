@@ -85,14 +85,15 @@ def test_what_rises_without_end_is_not_called_converged():
 def test_path_leads_from_start_to_end_uphill(bimodal):
     start = bimodal.modes[:1] + 1.5
     found = ascend(bimodal, start, unit(2), n_path=40)
-    assert found.path.shape == (40, 2)
-    np.testing.assert_allclose(found.path[0], start[0])
-    np.testing.assert_allclose(found.path[-1], found.ends[0])
-    heights = [ascend(bimodal, z[None], unit(2), most_gradients=1).values[0] for z in found.path]
+    assert found.path.shape == (1, 40, 2)
+    np.testing.assert_allclose(found.path[0, 0], start[0])
+    np.testing.assert_allclose(found.path[0, -1], found.ends[0])
+    heights = evaluated(bimodal, found.path[0]).values
+    np.testing.assert_allclose(found.heights[0], heights)
     assert (np.diff(heights) >= 0.0).all()
     short = ascend(bimodal, start, unit(2), n_path=2)
     np.testing.assert_array_equal(short.ends, found.ends)
-    np.testing.assert_array_equal(short.path, found.path[:2])
+    np.testing.assert_array_equal(short.path, found.path[:, :2])
 
 
 def test_one_dimension_and_a_flat_density():
