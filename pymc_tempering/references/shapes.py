@@ -208,14 +208,15 @@ class Shapes:
             tally.add(self.n_gradients)
         # what a curvature has under it says nothing of the mass where it fits as poorly as most do
         best = sorted(self.fits, key=lambda i: self._mass(i, basins[i]), reverse=True)
-        runaways = [i for i in rest if not basins[i].converged and not self._refuse(basins[i])]
+        runaways = [i for i in rest if not basins[i].converged]
         poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
         if best:
             least = self._lowest(max(self.fits.values(), key=lambda fit: fit.mass), negligible)
             poor = [i for i in poor if basins[i].value >= least]
         tally = Tally(report, "local fits", len(poor[:MOST_REFINED]))
         for i in poor[:MOST_REFINED]:
-            if self._n_refined < self._share:
+            is_noise_free = basins[i].converged or not self._refuse(basins[i])
+            if is_noise_free and self._n_refined < self._share:
                 self.improve(i, basins[i], coordinates, units)
             tally.add(self.n_gradients)
         for i, fit in self.fits.items():
