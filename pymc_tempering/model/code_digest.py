@@ -245,7 +245,12 @@ class CodeDigest:
         if self.is_by_name(function):
             return _hash("named", function.__module__, function.__qualname__)
         code, parts = function.__code__, []
-        for cell in function.__closure__ or ():
+        written = _written(code)
+        if written:
+            self.note("a variable that it writes")
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            if name in written:
+                continue
             try:
                 parts.append(self.value(cell.cell_contents))
             except ValueError:
@@ -253,7 +258,7 @@ class CodeDigest:
                 parts.append(b"empty")
         parts += [self.value(function.__defaults__)]
         parts += [self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))]
-        for name in sorted(_globals(code) & set(function.__globals__)):
+        for name in sorted((_globals(code) & set(function.__globals__)) - written):
             value = function.__globals__[name]
             parts += [name.encode(), self.value(value)]
             if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
@@ -272,9 +277,23 @@ class CodeDigest:
 
 
 def _globals(code: types.CodeType) -> set[str]:
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    own = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
-    return own.union(*map(_globals, inner))
+    return _named(code, {"LOAD_GLOBAL"})
+
+
+def _written(code: types.CodeType) -> set[str]:
+    """Names beyond the function that it writes, as one that counts its calls."""
+    inner = {name for each in _within(code) for name in each.co_cellvars}
+    beyond = _named(code, {"STORE_DEREF"}) - inner - set(code.co_cellvars)
+    return beyond | _named(code, {"STORE_GLOBAL"})
+
+
+def _named(code: types.CodeType, operations: set[str]) -> set[str]:
+    own = {each.argval for each in dis.get_instructions(code) if each.opname in operations}
+    return own.union(*(_named(each, operations) for each in _within(code)))
+
+
+def _within(code: types.CodeType) -> list[types.CodeType]:
+    return [each for each in code.co_consts if isinstance(each, types.CodeType)]
 
 
 def _hash(*parts: str | bytes) -> bytes:

@@ -12,6 +12,7 @@ from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence import priors
 from pymc_tempering.evidence.priors import prior_doubts
 from pymc_tempering.evidence.reading import stored_estimate
+from pymc_tempering.model.identity import recipe
 
 QUICK = {"draws": 50, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
          "compute_convergence_checks": False, "scans_per_draw": 8, "random_seed": 4}  # fmt: skip
@@ -189,12 +190,14 @@ def test_compiled_once_and_never_of_data_that_were(rng):
         pm.Normal("y", mu, 1.0, observed=[0.3, -0.2, 1.1])
     idata = draws(rng, mu=0.5)
     first = assert_wide(prior_doubts(model, idata), "mu")
-    function = priors._drawn_with.get(model, [mu, None, mu], pytest.fail)
+    content = [*recipe(model), mu, None, mu]
+    function = priors._drawn_with.get(model, content, pytest.fail)
     # drawn with the same seed again
     assert prior_doubts(model, idata) == [first]
     model.set_data("width", 2.0)
     assert prior_doubts(model, idata) == []
-    assert priors._drawn_with.get(model, [mu, None, mu], pytest.fail) is function
+    content = [*recipe(model), mu, None, mu]
+    assert priors._drawn_with.get(model, content, pytest.fail) is not function
 
 
 def test_wide_priors_are_said_where_models_are_compared_and_differ(rng):

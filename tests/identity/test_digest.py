@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_tempering.model.code_digest import CodeDigest, Unknown
 from pymc_tempering.model.identity import Identity, recipe
 from tests.identity import pairs
 
@@ -119,3 +120,27 @@ def test_a_large_model_is_stored_without_its_parts():
     assert len(identity.to_json()) < 60_000
     assert stored.changes(identity) == []
     assert stored.changes(Identity.of(pairs.linear())) == ["a part that was not recorded"]
+
+
+def test_a_count_of_calls_is_not_of_the_digest():
+    """What a function itself writes beyond its own variables says nothing of another function."""
+
+    def counting():
+        n = 0
+
+        def density(x):
+            nonlocal n
+            n += 1
+            return -(x**2)
+
+        return density
+
+    def none(value):
+        raise Unknown
+
+    density, called = counting(), counting()
+    called(1.0)
+    digest = CodeDigest(none)
+    with digest.noting() as unknown:
+        assert digest.value(density) == digest.value(called)
+    assert unknown == ["a variable that it writes"]

@@ -182,10 +182,10 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import DensityError
 from tests.black_box import black_box
 
-fail = None
+fail = []
 def called(x):
-    if fail is not None:
-        fail(x)
+    for how in fail:
+        how(x)
 
 def broken(x):
     raise OSError(f"{x[0]:.12f}")
@@ -199,15 +199,13 @@ def signalled(x):
 model = black_box(called)
 
 def sample(where, how, cores=1):
-    global fail
     step = pm_temper.ParallelTempering(model=model, scans_per_draw=4)
     advance, n = step._advance, 0
     def counted(point):
-        global fail
         nonlocal n
         n += 1
         if n == where:
-            fail = how
+            fail[:] = [how]
         return advance(point)
     step._advance = counted
     try:
@@ -216,7 +214,7 @@ def sample(where, how, cores=1):
             progressbar=False, quiet=True, compute_convergence_checks=False,
         )
     finally:
-        fail = None
+        fail.clear()
 
 for where in (1, 5, 15):
     try:

@@ -50,7 +50,7 @@ def test_the_image_of_a_mode_is_found_and_fitted(rng):
     np.testing.assert_allclose(second.standard_deviation, SCALES[1], rtol=0.05)
     assert found.search.hits == (2,)
     assert found.search.n_images == 1
-    assert found.search.mass_once == 0.0
+    assert found.search.found_by == (1,)
 
 
 @numba.cfunc(SIGNATURE)
@@ -118,7 +118,7 @@ def test_modes_are_linked_through_others(known):
 
 
 def test_ascents_from_images_are_no_hits(known):
-    found = Ascents(MODES[::-1], np.zeros(2), 9, np.ones(2, dtype=np.bool_), MODES[:0])
+    found = Ascents(MODES[::-1], np.zeros(2), 9, np.ones(2, dtype=np.bool_), *[MODES[:0]] * 2)
     known.add_images(0, MODES, found, Coordinates.of(GaussianBase(np.zeros(2), np.ones(2))))
     assert [basin.hits for basin in known.known] == [12, 0, 9]
     assert [basin.image_of for basin in known.known] == [None, 0, None]

@@ -262,16 +262,17 @@ def test_starts_around_modes_that_are_no_gaussians_take_a_fifth_at_most(rng, mon
 
 
 def test_a_search_goes_on_where_the_highest_modes_were_hardly_hit(rng, monkeypatch):
-    """None is, however few are asked for; all are where a thousand hits are few."""
+    """Or where more than a twentieth of the mass was found once; else not."""
     target = SimpleNamespace(address=waves.address, dim=2)
     effort = Effort(50_000, 2000, n_for_seldom=20_000)
     starts = []
-    for seldom in (1, 1000):
+    for seldom, most_once in ((1, 1.0), (1000, 1.0), (1, search.MOST_ONCE)):
         monkeypatch.setattr(search, "SELDOM", seldom)
+        monkeypatch.setattr(search, "MOST_ONCE", most_once)
         found = find_modes(target, np.zeros(2), rng, effort=effort).search
         starts.append(found.n_starts)
         assert found.n_gradients < 60_000
-    assert starts[1] > 4 * starts[0]
+    assert min(starts[1:]) > 4 * starts[0]
     assert effort.within(2000).n_for_seldom == 1000
     assert effort.end(2, n_modes=3, seldom=True) == 20_000
     # hundreds of them were not looked at, and are no places where the mass might have no end
@@ -333,16 +334,23 @@ def corner(z_pointer, grad_pointer):
     return total
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.statistical
 def test_an_edge_with_nothing_on_either_side_is_no_saddle(seed):
-    """What is learnt there must not cost the only fit."""
+    """What is learnt there must not cost the only fit.
+
+    Its ELBO is of the few draws within the edge: of 12 searches one was 3 nats above log Z, the
+    others 2 to 8 below. Of five searches the middle one counts: false alarms 0.6 %.
+    """
     target = SimpleNamespace(address=corner.address, dim=6)
-    found = find_modes(target, np.full(6, -0.3), np.random.default_rng(seed))
+    searches = [
+        find_modes(target, np.full(6, -0.3), np.random.default_rng(child))
+        for child in np.random.SeedSequence(seed).spawn(5)
+    ]
     rates = 10.0 + 2.0 * np.arange(6)
     z = np.linspace(-12.0, 0.0, 100_001)
     logs = rates[:, None] * np.exp(z) - 0.5 * (z / 3.0) ** 2
     log_z = np.log(np.trapezoid(np.exp(logs), z)).sum()
-    assert -10.0 < found.fits[0].log_zeta - log_z < 0.2
+    assert -10.0 < np.median([found.fits[0].log_zeta for found in searches]) - log_z < 0.2
 
 
 def test_many_modes_are_counted_and_the_unseen_estimated(rng):

@@ -40,17 +40,20 @@ def limit(estimate):
 
 
 @pytest.mark.parametrize(
-    "options", [pytest.param({"target_se": 1e-3}, marks=pytest.mark.slow), {"scans_per_draw": 20}]
+    "options", [pytest.param({"target_se": 1e-7}, marks=pytest.mark.slow), {"scans_per_draw": 20}]
 )
 def test_the_density_is_not_called_more_often(options):
-    """Counted by the density itself, which compiling and checks call some 60 times."""
+    """Counted by the density itself, which compiling and checks call some 270 times.
+
+    Of these 208 look for rounding noise at sixteen of the draws.
+    """
     calls = []
     model = black_box(calls.append)
     estimate = pm_temper.estimate_logz(model, max_gradients=LITTLE, draws=600, **(RUN | options))
     (doubt,) = limit(estimate)
     spent = doubt.measured["gradients"]
     assert 0.7 * LITTLE < spent <= LITTLE
-    assert spent <= len(calls) < spent + 100
+    assert spent <= len(calls) < spent + 310
     assert estimate.gradients["search"] < 0.3 * LITTLE
 
 

@@ -103,13 +103,22 @@ def test_draws_of_every_round_but_the_last_are_looked_at(fits, rng, monkeypatch)
     assert sum(len(draws) for draws, _ in shown) >= tuner.lengths[:-1].sum()
 
 
-def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, rng):
+@pytest.mark.statistical
+def test_the_gaussian_stays_where_the_mixture_does_not_cover(fits, seed):
+    """The last round may have no draws of the other mode: of 60 seeds in eight.
+
+    That four of five have none is a false alarm in one of 700 seeds.
+    """
     # two places, and both at the same one of the modes
     beside = GaussianBase(fits[0].mean - 2.0 * fits[0].standard_deviation, fits[0].scale)
-    ladder, tuner, choice = ladder_and_tuner("measured", (fits[0], beside), rng)
-    tune(ladder, tuner, rng)
-    assert ladder.mixture is None
-    assert choice.uncovered > 0.1
+    uncovered = []
+    for child in np.random.SeedSequence(seed).spawn(5):
+        rng = np.random.default_rng(child)
+        ladder, tuner, choice = ladder_and_tuner("measured", (fits[0], beside), rng)
+        tune(ladder, tuner, rng)
+        assert ladder.mixture is None
+        uncovered.append(choice.uncovered > 0.1)
+    assert sum(uncovered) >= 2
 
 
 RATES = np.full(4, 0.5)

@@ -11,6 +11,7 @@ from pymc_tempering.steps.recorder import Recorder
 
 SIZES = {
     "scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8, "sure_mode": 8, "component": 16,
+    "planted_mode": 9,
 }  # fmt: skip
 
 

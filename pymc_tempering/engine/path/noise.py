@@ -24,6 +24,9 @@ _RELATIVE = (1e-12, 1e-14)
 _N_PAIRS = 6
 N_EVALUATIONS = 2 * _N_PAIRS + 1
 
+_UNITS = 64.0
+"""Of the last digit of the log density: a sum of small terms is as exact as it is, however low."""
+
 _NEAR, _CLOSER = 20.0, 0.85
 """Largest coordinate within which no way is looked at, and the ratio of places on it: numbers
 beyond 1e15 are exponentials of 34, and 1 is lost in those of 37."""
@@ -48,7 +51,8 @@ def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
     Returns
     -------
     float
-        0 where no copy has a finite density: an edge is no noise.
+        Beyond the last digits of the log density itself; 0 where no copy has a finite density: an
+        edge is no noise.
 
     Examples
     --------
@@ -77,8 +81,11 @@ def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
         call_density_at(density.address, points, values, np.empty_like(points))
         off = 0.5 * (values[1 : _N_PAIRS + 1] + values[_N_PAIRS + 1 :]) - values[0]
     off = off[np.isfinite(off)]
+    if not off.size:
+        return 0.0
     # the variance of a mean of two and that of the value
-    return float(np.sqrt(np.mean(off**2) / 1.5)) if off.size else 0.0
+    deviation = float(np.sqrt(np.mean(off**2) / 1.5))
+    return max(0.0, deviation - _UNITS * float(np.spacing(abs(values[0]))))
 
 
 def is_noise(density: Density, z: FloatArray) -> bool:
