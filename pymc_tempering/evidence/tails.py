@@ -49,7 +49,9 @@ a Gaussian from half of its standard deviations on 12."""
 
 N_CLIMBS = 3
 
-_DOUBLINGS = 2.0 ** np.arange(21)
+# the last three are beyond the width of any funnel that has not fallen by MAX_FALL where it is as
+# wide; squares of them are numbers still
+_DOUBLINGS = 2.0 ** np.array([*range(21), 40, 80, 160])
 _LEAST_SEEN = 4
 _FAR, MAX_FALL = 6, 700.0
 """Doublings after which a density that has fallen by so many nats holds nothing beyond."""

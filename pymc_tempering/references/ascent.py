@@ -127,7 +127,9 @@ def _uphill(
 @compiled(borrows=True, inside=True)
 def _remember(pairs: FloatArray, n_pairs: int, step: FloatArray, decrease: FloatArray) -> int:
     """Keep a step and the decrease of the gradient, where they tell of a maximum."""
-    if not _dot(step, decrease) > 1e-12 * _dot(decrease, decrease):
+    # free of units: a width of 1e-8 is a curvature of 1e16
+    lengths = math.sqrt(_dot(step, step)) * math.sqrt(_dot(decrease, decrease))
+    if not _dot(step, decrease) > 1e-12 * lengths:
         return n_pairs
     _copy(pairs[0, n_pairs % MEMORY], step)
     _copy(pairs[1, n_pairs % MEMORY], decrease)
@@ -260,7 +262,8 @@ def _climb(
         if ending and not reached - value >= TOLERANCE:
             return value, n_gradients, True
         foreseen = abs(reached - value - promised) <= FORESEEN * promised
-        if reached == -np.inf:
+        if not reached > value:
+            # nothing is uphill, or no more than rounding lets through
             if n_pairs == 0:
                 return value, n_gradients, True
             # what is remembered may be of another place

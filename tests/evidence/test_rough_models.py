@@ -65,3 +65,16 @@ def test_log_z_of_a_model_that_is_impossible_at_its_initial_point(seed):
     estimate = pm_temper.estimate_logz(run)
     exact = np.log(0.1 * np.log(10.0 / 9.0))
     assert abs(estimate.log_z - exact) < 4.5 * estimate.se + 0.02
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_log_z_of_an_observation_that_leaves_nothing_but_rounding(seed):
+    """Its standard deviation is that of the ninth digit; false alarms as above."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, 1.0)
+        pm.Normal("y", x, 1e-9, observed=-1.3)
+    estimate = pm_temper.estimate_logz(model, random_seed=seed, **OPTIONS)
+    assert abs(estimate.log_z - stats.norm.logpdf(-1.3)) < 4.5 * estimate.se + 0.02
+    assert estimate.se < 0.1
+    assert "posterior_without_end" not in [doubt.code for doubt in estimate.warnings]

@@ -176,6 +176,23 @@ def test_a_density_that_lasts_is_named(rng):
 
 
 @numba.cfunc(DENSITY_SIGNATURE)
+def neck_of_a_funnel(z_pointer, grad_pointer):
+    """Normal; and 40 nats below another of width 1e9, as of the mouth of a funnel far above."""
+    z, grad = numba.carray(z_pointer, (1,)), numba.carray(grad_pointer, (1,))
+    far = -40.0 - 0.5 * (z[0] / 1e9) ** 2
+    near = -0.5 * (z[0] - 3.0) ** 2
+    top = max(near, far)
+    # no gradient is asked for
+    grad[0] = 0.0
+    return top + np.log(np.exp(near - top) + np.exp(far - top))
+
+
+def test_a_funnel_that_is_wide_elsewhere_has_an_end(rng):
+    target = SimpleNamespace(address=neck_of_a_funnel.address, dim=1)
+    assert plateau_doubts(target, 3.0 + rng.normal(size=(400, 1)), ["x"]) == []
+
+
+@numba.cfunc(DENSITY_SIGNATURE)
 def slow(z_pointer, grad_pointer):
     """Student's t with a hundredth of a degree of freedom."""
     z, grad = numba.carray(z_pointer, (1,)), numba.carray(grad_pointer, (1,))

@@ -156,3 +156,22 @@ def test_an_end_is_judged_in_its_own_scale(gaussian):
     assert np.abs((found.ends - gaussian.mean) / sd).max() < 0.15
     # where it is at an end there is nothing to look for: a line or two
     assert ascend(gaussian, gaussian.mean[None], narrow).n_gradients <= 2
+
+
+@numba.cfunc(SIGNATURE)
+def narrow_density(z_pointer, grad_pointer):
+    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
+    # the first term leaves a slope at 0.7 itself
+    grad[0] = -z[0] - (z[0] - 0.7) / 1e-9 / 1e-9
+    return -0.5 * z[0] ** 2 - 0.5 * ((z[0] - 0.7) / 1e-9) ** 2
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e4])
+def test_ends_in_a_mode_whose_curvature_is_beyond_rounding(size):
+    """A last digit of 0.7 is a slope of 100 there, which no step can lower."""
+    target = SimpleNamespace(address=narrow_density.address, dim=1)
+    coordinates = Coordinates.of(GaussianBase(np.zeros(1), np.full(1, size)))
+    found = ascend(target, np.array([[0.0], [-13.0], [250.0]]), coordinates)
+    assert found.converged.all()
+    assert np.abs(found.ends - 0.7).max() < 0.1 * 1e-9
+    assert found.n_gradients < 3 * 60

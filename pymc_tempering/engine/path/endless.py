@@ -33,7 +33,7 @@ their ends, or lead beside the way, make the first three rise as well; much fart
 may end where numbers do."""
 
 MAX_DIM = 100
-"""Widths cost 28 densities for each direction, three times at four points."""
+"""Widths cost 28 densities for each direction, three times at four points or five."""
 
 # in the units of the path; each halving of the first gap is worth a bit
 _LOG_WIDTHS = (-200.0, 7.0)
@@ -87,11 +87,16 @@ def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
     step = np.sign(way[far]) * BEYOND * base.standard_deviation[far]
     masses: list[float] = []
     n_gradients = 0
-    for n in _WAYS:
+    # a mode so far away is an end: as far behind it there is less than before it
+    behind = 2.0 * abs(way[far]) / BEYOND
+    for n in (*_WAYS, behind)[: len(_WAYS) + (behind > _WAYS[-1])]:
         at = end.copy()
         at[far] = base.mean[far] + n * step
         mass, n_more = _log_mass(density, at, base.standard_deviation, far)
         n_gradients += n_more
+        if np.isnan(mass) and n == behind:
+            # numbers end there, and say nothing of the mass
+            break
         if not np.isfinite(mass) or (masses and mass - masses[-1] <= 1.0):
             return Rise(n_gradients=n_gradients)
         masses.append(mass)
@@ -108,7 +113,7 @@ def first_rise(
     rise, n_gradients = NO_RISE, 0
     of_mass = _N_MOVES * (MAX_EVALUATIONS + 2 * _HALVINGS * (base.dim - 1))
     for end in ends:
-        if n_gradients + len(_WAYS) * of_mass > most:
+        if n_gradients + (len(_WAYS) + 1) * of_mass > most:
             break
         if is_noise(density, end):
             continue

@@ -25,11 +25,11 @@ def shrinking_scale():
     return compile_density(model)
 
 
-def mode_beside():
-    """A wide mode 28 standard deviations away, higher than the one that is known."""
+def mode_beside(distance=28.0):
+    """A wide mode, many standard deviations away and higher than the one that is known."""
     with pm.Model() as model:
         x, y = pm.Flat("x"), pm.Flat("y")
-        other = 60.0 - 0.5 * ((x + 28.0) / 3.0) ** 2
+        other = 60.0 - 0.5 * ((x + distance) / 3.0) ** 2
         pm.Potential("p", pt.logaddexp(-0.5 * x**2, other) - 0.5 * y**2)
     return compile_density(model)
 
@@ -48,3 +48,14 @@ def test_a_mode_beside_the_way_is_an_end():
     assert at[1] + 1.0 < at[2]
     assert at[3] < at[2]
     assert rise_beyond(density, NEAR, along_x(density, -9.0)).coordinate == -1
+
+
+def test_a_mode_beyond_the_way_is_an_end():
+    """The mass rises at all four places, towards the mode where the ascent ended."""
+    density = mode_beside(61.0)
+    at = [density.value_and_grad(along_x(density, x))[0] for x in (-10.0, -20.0, -30.0, -40.0)]
+    assert (np.diff(at) > 1.0).all()
+    assert rise_beyond(density, NEAR, along_x(density, -60.7)).coordinate == -1
+    # what has no end rises as far behind the place where an ascent gave up
+    endless = shrinking_scale()
+    assert rise_beyond(endless, NEAR, along_x(endless, -60.7)).coordinate >= 0
