@@ -80,8 +80,6 @@ def base_reaches(statistics: Mapping[str, FloatArray]) -> bool:
     A base that was fitted with its tails draws excursions by itself, so that moves need not travel
     them. It reaches where the log ratio of the densities is nowhere beyond its median by more than
     the log of the number of scans: thinner than that, hardly one of as many draws comes there.
-    (Of 120 default runs on 15 targets those with a base of such tails were at most 9.4 beyond, of
-    8 = log 2560, and those with a lighter one 17 and more; `benchmarks/quiet.py --tails`.)
 
     Parameters
     ----------
