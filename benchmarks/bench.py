@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from tailed import TAILED
 
 import pymc_tempering as pm_temper
 from pymc_tempering.testing import TARGETS
@@ -56,6 +57,8 @@ def model_and_log_z(name, cases):
     if name in TARGETS:
         target = TARGETS[name]()
         return target.model(), target.log_z
+    if name in TAILED:
+        return TAILED[name]()
     if cases is None or name not in cases:
         raise SystemExit(f"{name!r} is no target of this checkout: {sorted(TARGETS)}.")
     case = cases[name]()

@@ -1,20 +1,27 @@
 """Whether good runs stay quiet: default runs of easy cases, and what they were warned of.
 
     python benchmarks/quiet.py --seeds 30 --jobs 2
+    python benchmarks/quiet.py --tails --seeds 8
 
 A run is wrong where log Z is more than 4 of its errors off. The aim: at most 3 % of 300 runs carry
-any warning. Runs are kept in ``--record``, which ``calibration.py`` goes on with.
+any warning. Runs are kept in ``--record``, which ``calibration.py`` goes on with. With ``--tails``
+of models with tails like a power or nearly (``tailed.py``): each run's error in units of its own,
+and what those are, as their root mean square, of the runs with each warning. About one, and it
+tells nothing; runs are good up to 3.
 """
 
 import argparse
 from collections import Counter
 from pathlib import Path
 
-from figures import SHORT_FOLDER, cases_or_none, console, table
+import numpy as np
+from figures import SHORT_FOLDER, cases_or_none, console, rmse, table
 from repeats import key, read, study
+from tailed import TAILED
 
 MOST_WARNED = 0.03
 MAX_DISTANCE = 4.0
+GOOD = 3.0
 
 OWN = ("asymmetric_bimodal", "banana", "correlated_gaussian", "hard_edge_gaussian",
        "scaled_normal", "skewed_gamma", "trimodal_1d")  # fmt: skip
@@ -49,14 +56,39 @@ def report(rows):
     )
 
 
+def report_tails(rows):
+    """Print each run, and for each warning how many good runs have it and what it tells."""
+    z = np.array([row["error"] / row["se"] for row in rows])
+    good = np.abs(z) < GOOD
+    for name in dict.fromkeys(row["case"] for row in rows):
+        mine = [i for i, row in enumerate(rows) if row["case"] == name]
+        runs = (", ".join([f"{z[i]:.1f}", *sorted(set(rows[i]["warnings"]))]) for i in mine)
+        console.print(f"{name}: {'; '.join(runs)}")
+    codes = sorted({code for row in rows for code in row["warnings"]})
+    lines = []
+    for code in ("any", *codes, "none"):
+        has = np.array([
+            bool(row["warnings"]) == (code == "any") if code in ("any", "none")
+            else code in row["warnings"] for row in rows
+        ])  # fmt: skip
+        lines.append([code, has.sum(), f"{np.sum(has & good)} ({np.mean(has[good]):.1%})",
+                      np.sum(has & ~good), f"{rmse(z[has]):.2f}" if has.any() else ""])  # fmt: skip
+    table(
+        "warnings of models with tails", ["", "runs", "good", "others", "RMS of error / se"], lines
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--names", help="cases, separated by commas; default: all easy ones")
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--tails", action="store_true", help="models with tails like a power")
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "calibration.jsonl")
     arguments = parser.parse_args()
     names = OWN if cases_or_none() is None else OWN + SHARED
+    if arguments.tails:
+        names = tuple(TAILED)
     if arguments.names:
         names = arguments.names.split(",")
     settings = [(name, "pt", "default", 4) for name in names]
@@ -66,7 +98,7 @@ def main():
     crashed = [row for row in rows if "crashed" in row]
     for row in crashed:
         console.print(f"crashed: {row}")
-    report([row for row in rows if "crashed" not in row])
+    (report_tails if arguments.tails else report)([row for row in rows if "crashed" not in row])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_tempering.estimators.doubt import Doubt
 from pymc_tempering.types import FloatArray
 
-__all__ = ["bounded", "cover_doubts"]
+__all__ = ["base_reaches", "bounded", "cover_doubts"]
 
 _DELTAS = ("delta", "target_delta", "log_weight_reverse")
 
@@ -72,3 +72,43 @@ def cover_doubts(statistics: Mapping[Any, Any]) -> list[Doubt]:
         found,
     )
     return [doubt]
+
+
+def base_reaches(statistics: Mapping[str, FloatArray]) -> bool:
+    """Whether the base of a ladder is nowhere much thinner than the target where the target was.
+
+    A base that was fitted with its tails draws excursions by itself, so that moves need not travel
+    them. It reaches where the log ratio of the densities is nowhere beyond its median by more than
+    the log of the number of scans: thinner than that, hardly one of as many draws comes there.
+
+    Parameters
+    ----------
+    statistics : mapping of ndarray
+        ``delta`` (chain, draw, scan, level) in nats, ``betas`` (chain, draw, level); unused levels
+        and scans are nan.
+
+    Returns
+    -------
+    bool
+        False of runs without a ladder.
+
+    Examples
+    --------
+    >>> delta = np.zeros((1, 100, 1, 2))
+    >>> betas = np.tile([0.0, 1.0], (1, 100, 1))
+    >>> base_reaches({"delta": delta, "betas": betas})
+    True
+    >>> delta[0, 7, 0, 1] = 5.0  # e^5 is more than 100
+    >>> base_reaches({"delta": delta, "betas": betas})
+    False
+    """
+    delta, betas = (statistics.get(name) for name in ("delta", "betas"))
+    # one replica at a time has no levels beside it
+    if delta is None or betas is None or delta.ndim < 4:
+        return False
+    of_target = delta[np.broadcast_to((betas == 1.0)[:, :, np.newaxis], delta.shape)]
+    of_target = of_target[~np.isnan(of_target)]
+    if of_target.size == 0:
+        return False
+    lead = of_target.max() - np.median(of_target)
+    return bool(lead <= np.log(of_target.size))

@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.evidence.cover import base_reaches
 from pymc_tempering.evidence.noise import noise_doubts
 from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.stored import recorded_statistics
@@ -42,6 +43,8 @@ _MIN_DRAWS = 200
 _MOST_NAMED = 3
 
 _N_OUTERMOST, _OUTWARD = 9, 10.0
+_MORE_ROOM = float(np.log(_OUTWARD))
+"""Nats that the volume gains there for each coordinate that goes along."""
 
 MAX_DROP = 9.0
 """Nats that the density may lose there: a power of index 0.45 loses 7.4, of 0.35 as many as 9, and
@@ -88,21 +91,23 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     ]
     if noise := noise_doubts(density, z, names):
         return noise
+    statistics = _recorded(idata)
     endless = (
-        runaway_doubts(_searched(idata), names)
+        runaway_doubts(search_arrays(statistics), names)
         or endless_doubts(density, z, names)
         or plateau_doubts(density, z, names)
     )
-    return heavy_tail_doubts(density, z, names) + endless
+    heavy = [] if base_reaches(statistics) else heavy_tail_doubts(density, z, names)
+    return heavy + endless
 
 
-def _searched(idata: xr.DataTree) -> dict[str, FloatArray]:
-    """What was recorded of the search; empty for draws of another sampler."""
+def _recorded(idata: xr.DataTree) -> dict[str, FloatArray]:
+    """What a run recorded; empty for draws of another sampler."""
     try:
         _, statistics = recorded_statistics(idata)
     except TemperingError:
         return {}
-    return search_arrays(statistics)
+    return statistics
 
 
 def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
@@ -173,14 +178,17 @@ def _tail_index(distance: FloatArray) -> float:
 
 
 def _falls_like_a_power(density: Density, z: FloatArray, i: int, rows: IntArray) -> bool:
-    """Whether the density lasts ten times as far out, the other coordinates kept or fitted."""
+    """Whether the density lasts ten times as far out, the others kept, taken along, or fitted."""
     centre, spread = np.median(z, axis=0), z.std(axis=0)
     path = TemperedPath.from_base(density, GaussianBase(centre, spread)).view
     near = (z[rows] - centre) / spread
     far = near.copy()
     far[:, i] *= _OUTWARD
-    drop = new_replicas(path, near).log_target - new_replicas(path, far).log_target
-    if np.median(drop) <= MAX_DROP:
+    top = new_replicas(path, near).log_target
+    drop = top - new_replicas(path, far).log_target
+    # all coordinates of a multivariate t are far out at once, where there is more room
+    together = top - new_replicas(path, _OUTWARD * near).log_target - near.shape[1] * _MORE_ROOM
+    if min(np.median(drop), np.median(together)) <= MAX_DROP:
         return True
     # a scale that governs the coordinate, and grows with it, is a part of the same tail
     tops = [[climb(path, u[row], fixed=i)[1] for u in (near, far)]

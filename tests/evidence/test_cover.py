@@ -11,7 +11,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import BaseError, TemperingWarning
-from pymc_tempering.evidence.cover import bounded, cover_doubts
+from pymc_tempering.evidence.cover import base_reaches, bounded, cover_doubts
 from pymc_tempering.references import REFERENCES
 
 SD = 2.0
@@ -107,3 +107,28 @@ def test_infinite_deltas_become_larger_than_all_others():
     finite = {"delta": delta[1]}
     assert bounded(finite)["delta"] is finite["delta"]
     assert cover_doubts(finite) == []
+
+
+def ladder(lead, n_draws=200, n_scans=5, n_levels=4):
+    """Statistics of two chains of 3 and 4 levels; the target is once ``lead`` nats higher."""
+    betas = np.full((2, n_draws, n_levels), np.nan)
+    betas[0, :, :3], betas[1] = [0.0, 0.4, 1.0], [0.0, 0.2, 0.6, 1.0]
+    delta = np.full((2, n_draws, n_scans, n_levels), np.nan)
+    delta[0, :, :3, :3] = -7.0
+    delta[1, :, :3] = -7.0
+    delta[1, 3, 1, 0] = 30.0  # a draw of the base says nothing here
+    delta[0, 5, 2, 2] += lead
+    return {"delta": delta, "betas": betas}
+
+
+def test_a_base_reaches_where_it_has_draws():
+    """1200 scans of the target, of which the logarithm is 7.09."""
+    assert base_reaches(ladder(7.0))
+    assert not base_reaches(ladder(7.2))
+
+
+def test_without_levels_nothing_is_known():
+    statistics = ladder(0.0)
+    assert not base_reaches({"betas": statistics["betas"]})
+    assert not base_reaches(statistics | {"delta": statistics["delta"][..., 0]})
+    assert not base_reaches(statistics | {"delta": np.full_like(statistics["delta"], np.nan)})

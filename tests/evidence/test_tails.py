@@ -1,5 +1,6 @@
 """Draws with tails like a power, and posteriors whose mass rises without end."""
 
+import warnings
 from types import SimpleNamespace
 
 import numba
@@ -154,6 +155,77 @@ def test_modes_are_ends(rng, name):
     z = target.draw(rng, 400)
     assert endless_doubts(target, z, NAMES) == []
     assert plateau_doubts(target, z, NAMES) == []
+
+
+@numba.cfunc(DENSITY_SIGNATURE)
+def multivariate(z_pointer, grad_pointer):
+    """A multivariate Cauchy density around 1, 2, ..., 7, ten times as wide along the diagonal."""
+    z, grad = numba.carray(z_pointer, (7,)), numba.carray(grad_pointer, (7,))
+    mean = 0.0
+    for i in range(7):
+        mean += (z[i] - i - 1.0) / 7.0
+    total = 1.0 + 7.0 * mean**2
+    for i in range(7):
+        total += 100.0 * (z[i] - i - 1.0 - mean) ** 2
+    for i in range(7):
+        grad[i] = -8.0 * (mean + 100.0 * (z[i] - i - 1.0 - mean)) / total
+    return -4.0 * np.log(total)
+
+
+def test_tails_of_all_coordinates_together_are_named(rng):
+    """The density falls by 8 log 10 where the others are fitted, and all have the room of 7."""
+    target = SimpleNamespace(address=multivariate.address, dim=7)
+    z = rng.normal(size=(1000, 7))
+    mean = z.mean(axis=1, keepdims=True)
+    z = (mean + 0.1 * (z - mean)) / np.sqrt(rng.chisquare(1.0, size=(1000, 1)))
+    [doubt] = heavy_tail_doubts(target, z + np.arange(1.0, 8.0), NAMES)
+    assert doubt.code == "heavy_tails"
+
+
+@pytest.fixture(scope="module")
+def run_with_tails():
+    """Two values, the second nearly a Cauchy variable."""
+    with pm.Model() as model:
+        pm.StudentT("x", nu=[60.0, 1.05], mu=[3.0, -1.0], sigma=[0.5, 2.0])
+    with warnings.catch_warnings():
+        # of so short a run
+        warnings.simplefilter("ignore", TemperingWarning)
+        estimate = pm_temper.estimate_logz(
+            model, draws=160, tune=200, chains=2, cores=1, random_seed=2, progressbar=False,
+            quiet=True,
+        )  # fmt: skip
+    return estimate, model
+
+
+def test_tails_that_the_base_reaches_are_left_alone(run_with_tails, monkeypatch):
+    """Exact draws say that there are such tails, and the recorded ratios that the base has them."""
+    estimate, model = run_with_tails
+    assert "heavy_tails" not in [doubt.code for doubt in estimate.warnings]
+    monkeypatch.setattr(tails, "unconstrained_draws", exact_draws)
+    assert tail_doubts(model, estimate.idata) == []
+
+
+def test_tails_beyond_the_base_are_named(run_with_tails, monkeypatch):
+    """The same draws where some of them are where the base is e^20 times thinner."""
+    estimate, model = run_with_tails
+    monkeypatch.setattr(tails, "unconstrained_draws", exact_draws)
+    statistics = estimate.idata["sample_stats"].to_dataset()
+    delta = statistics["delta"].copy(deep=True)
+    top = (statistics["betas"] == 1.0).argmax("level").isel(chain=1, draw=30)
+    delta[{"chain": 1, "draw": 30, "scan": 0, "level": int(top)}] += 20.0
+    idata = xr.DataTree.from_dict({"posterior": estimate.idata["posterior"].to_dataset(),
+                                   "sample_stats": statistics.assign(delta=delta)})  # fmt: skip
+    [doubt] = tail_doubts(model, idata)
+    assert doubt.code == "heavy_tails"
+    assert list(doubt.measured) == ["tail index of x[1]"]
+    # draws without a record of a base, as of NUTS
+    posterior = xr.DataTree.from_dict({"posterior": estimate.idata["posterior"].to_dataset()})
+    assert [doubt.code for doubt in tail_doubts(model, posterior)] == ["heavy_tails"]
+
+
+def exact_draws(*_):
+    rng = np.random.default_rng(3)
+    return np.array([3.0, -1.0]) + rng.standard_t([60.0, 1.05], (1000, 2)) * [0.5, 2.0]
 
 
 @numba.cfunc(DENSITY_SIGNATURE)
