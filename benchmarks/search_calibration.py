@@ -256,7 +256,8 @@ def one_narrow(key):
     width = int(np.argmin(off))
     return {
         "dim": dim, "ratio": ratio, "found": holds(found, at, ratio * np.eye(dim)),
-        "stated": said[3 * width + 2] if said and off[width] < ALIKE else None, "gradients": found.search.n_gradients,
+        "stated": said[3 * width + 2] if said and off[width] < ALIKE else None,
+        "gradients": found.search.n_gradients,
     }  # fmt: skip
 
 
