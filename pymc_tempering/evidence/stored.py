@@ -191,15 +191,14 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
 
 def _lost_controls(before: xr.Dataset, arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
     """Say that part of a run has too few draws for what made the error of the whole run small."""
-    if "n_controls" not in before or not before["n_controls"].values.any():
-        return
-    if arrays["n_controls"].any():
+    # one chain without them makes the error of all as large as its own
+    if "n_controls" not in before or arrays["n_controls"].min() >= before["n_controls"].min():
         return
     error = float(before["log_marginal_likelihood_se"])
     yield Doubt(
         "too_few_effective_draws",
-        "what is left of the run has too few draws for control variates, with which the error of "
-        f"log Z was {error:.2g}.",
+        "what is left of the run has too few draws for all control variates, with which the error "
+        f"of log Z was {error:.2g}.",
         f"Keep {LEAST_DRAWS} draws of a chain, and {LEAST_CONTROLLED:.0f} of all.",
         {"n_controls": arrays["n_controls"].tolist()},
     )
