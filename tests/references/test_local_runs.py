@@ -117,16 +117,24 @@ def test_what_bends_little_stays_straight(rng):
 @pytest.mark.parametrize(
     ("most", "kind"), [(1.0, STRAIGHT), (0.65, NEARLY_STRAIGHT), (0.1, CURVED)]
 )
-def test_how_often_swaps_with_a_straight_fit_fail_says_how_good_it_is(most, kind, rng, monkeypatch):
-    """Three in ten do of a skewed target, here with three opinions on that."""
+@pytest.mark.statistical
+def test_how_often_swaps_with_a_straight_fit_fail_says_how_good_it_is(
+    most, kind, seed, monkeypatch
+):
+    """Three in ten do of a skewed target, here with three opinions on that.
+
+    A bend is kept all the same in three of 25 searches; that it is in four of five is a false alarm
+    in one of a thousand seeds.
+    """
     monkeypatch.setattr(local_runs, "GOOD_AS_IT_IS", 0.4 if most == 1.0 else 0.0)
     monkeypatch.setattr(local_runs, "STRAIGHT_ENOUGH", min(most, 0.65))
     monkeypatch.setattr(local_runs, "GOOD_ENOUGH", 0.0)  # no bend is
     monkeypatch.setattr(bending, "MOST_DIM_OF_THIRD_ORDER", 0)
     target = testing.skewed_gamma()
     fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
-    found = bend_fits(target, prepared(fit), rng)
-    assert (found.kind, found.shapes) == (kind, (fit,))
+    rngs = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(5))
+    found = [bend_fits(target, prepared(fit), rng) for rng in rngs]
+    assert sum((each.kind, each.shapes) == (kind, (fit,)) for each in found) >= 2
 
 
 def test_a_run_ends_where_a_bend_could_hardly_gain(rng, monkeypatch):

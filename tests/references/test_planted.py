@@ -79,8 +79,8 @@ def test_more_mass_and_more_width_are_found_more_often(rng):
     assert found.shape == (3, 3)
     # one of more mass is a mode in more places, of which some are further away
     assert (np.diff(found, axis=1) > -0.05).all()
-    assert (np.diff(found[:, 2]) < 0.0).all()
-    assert 0.0 < found[2, 0] < found[0, 0] <= 1.0
+    assert (np.diff(found[:, 2]) <= 0.0).all()
+    assert 0.0 < found[2, 0] < 0.9 * found[0, 0] <= 0.9
     none = found_if_there(TARGET, Looked.nowhere(DIM), [KNOWN], rng)
     assert (none == 0.0).all()
     # where known modes are divided out less is seen
