@@ -238,8 +238,8 @@ def _doubts(parts: MethodEstimate, error: StandardError, kept: IntArray) -> Iter
         )
     elif left_out:
         told = (
-            f"{said} errors explain. Chains {left_out} are lower than all others, which agree, and "
-            "are left out of log Z; their draws are still there."
+            f"{said} errors explain. Chains {left_out} are lower than all others, or had no round "
+            "trip. The others agree, and log Z is theirs alone; the draws are those of all."
         )
     else:
         told = f"{said} errors explain, so some have not found every mode."
@@ -256,19 +256,21 @@ def _chains_that_agree(parts: MethodEstimate) -> IntArray:
 
     A chain that is stuck misses mass, so that of chains which disagree the low ones are wrong. One
     that is higher than the others has more likely found what they lack than made it up, and then
-    neither they nor their mean are right. A mean over chains less than a nat apart stays: its error
-    says as much, and chains would have been left out by chance.
+    neither they nor their mean are right; unless it never went from the base to the target and
+    back, so that its levels do not know of one another. A mean over chains less than a nat apart
+    stays: its error says as much, and chains would have been left out by chance.
     """
     every = np.arange(len(parts.log_z))
     if not np.isfinite(parts.log_z).all() or np.ptp(parts.log_z) <= APART:
         return every
     if _disagreement(parts, every) is None:
         return every
-    upwards = np.argsort(parts.log_z, kind="stable")
-    for n_low in range(1, every.size // MOST_LOW + 1):
-        rest = np.sort(upwards[n_low:])
-        if _disagreement(parts, rest) is None:
-            return rest
+    apart = parts.arrays.get("n_round_trips", np.ones(every.size)) == 0
+    for worst_first in (np.argsort(parts.log_z, kind="stable"), np.lexsort((parts.log_z, ~apart))):
+        for n_left_out in range(1, every.size // MOST_LOW + 1):
+            rest = np.sort(worst_first[n_left_out:])
+            if _disagreement(parts, rest) is None:
+                return rest
     return every[:0]
 
 

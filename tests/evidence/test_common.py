@@ -1,5 +1,7 @@
 """Chains combined: the error, and doubts that do not depend on the method."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,20 @@ def test_low_chain_is_left_out_and_named(rng, n_chains):
     assert doubt.measured["chain"] == [low]
     assert "Chains [2] are lower" in str(doubt)
     assert estimate.per_chain.size == n_chains
+
+
+def test_a_high_chain_without_a_round_trip_has_no_say(rng):
+    """Its levels do not know of one another; a low one is left out all the same."""
+    given = parts(np.array([0.4, 0.4, 11.9, 0.4]), rng)
+    trips = np.array([3.0, 9.0, 0.0, 4.0])
+    estimate = combine(replace(given, arrays={"n_round_trips": trips}), "x")
+    assert abs(estimate.log_z - 0.4) < 5.0 / np.sqrt(1200)
+    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert doubt.measured["chain"] == [2]
+    other = replace(given, arrays={"n_round_trips": np.array([0.0, 9.0, 2.0, 4.0])})
+    assert np.isnan(combine(other, "x").log_z)
+    low = replace(parts(np.array([0.4, -8.0, 0.4, 0.4]), rng), arrays=other.arrays)
+    assert abs(combine(low, "x").log_z - 0.4) < 5.0 / np.sqrt(1200)
 
 
 @pytest.mark.parametrize(
