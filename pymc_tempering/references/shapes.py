@@ -261,7 +261,10 @@ class Shapes:
         share = self.fits[i].hits // (N_WAYS + 1)
         n_by[list(self.fits).index(i)] -= sum(n_by)
         hits = [fit.hits + n * share for fit, n in zip(self.every, n_by, strict=True)]
-        every = [fit._replace(hits=n) for fit, n in zip(self.every, hits, strict=True)]
-        passed = every[len(self.fits) :]
-        self._passed = [fit._replace(searches=self.fits[i].searches) for fit in passed]
+        to_place = self.fits[i].searches
+        every = [
+            fit._replace(hits=n, searches=fit.searches | (to_place if more > 0 else 0))
+            for fit, n, more in zip(self.every, hits, n_by, strict=True)
+        ]
+        self._passed = every[len(self.fits) :]
         self.fits = dict(zip(self.fits, every, strict=False))
