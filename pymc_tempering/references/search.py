@@ -237,9 +237,10 @@ class _Searcher:
                 self._n_ascents += n_gradients
                 if len(starts.points):
                     start = starts.points[-1]
-                    number = self._ascend(start[None], counted=False)[-1]
-                    if not (basin := self._basins.known[number]).measured:
-                        self._look_at(number, basin)
+                    # one that runs away after others did leads to no place that is kept
+                    for number in self._ascend(start[None], counted=False):
+                        if not (basin := self._basins.known[number]).measured:
+                            self._look_at(number, basin)
             places, units = [start], [self._units]
             if (fit := self._shapes.fits.get(number)) is not None:
                 places.append(fit.base.mean)
