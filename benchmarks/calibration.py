@@ -104,9 +104,9 @@ def calibrate(names, arguments):
         for name in names
     ]
     study(plan, arguments.record, arguments.jobs)
-    asked = {what[:4] for what in plan}
+    requested = {what[:4] for what in plan}
     rows = [row for row in read(arguments.record)
-            if key(row) in asked and row["seed"] < arguments.seeds]  # fmt: skip
+            if key(row) in requested and row["seed"] < arguments.seeds]  # fmt: skip
     for row in rows:
         if "crashed" in row:
             console.print(f"crashed: {row}")

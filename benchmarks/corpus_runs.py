@@ -86,8 +86,8 @@ def ours(model, second):
     }  # fmt: skip
     return took | {
         "log_z": float(estimate.log_z), "se": float(estimate.se), "gradients": gradients,
-        "warnings": [doubt.code for doubt in estimate.warnings],
-        "said": [str(doubt) for doubt in estimate.warnings],
+        "warnings": [diagnostic.code for diagnostic in estimate.warnings],
+        "said": [str(diagnostic) for diagnostic in estimate.warnings],
     }  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def bridged(idata, model):
     import pymc_tempering as pm_temper
 
     estimate = pm_temper.estimate_logz(idata, model=model, random_seed=SEED)
-    codes = [doubt.code for doubt in estimate.warnings]
+    codes = [diagnostic.code for diagnostic in estimate.warnings]
     return {"how": BRIDGE, "log_z": float(estimate.log_z), "se": float(estimate.se),
             "warnings": codes}  # fmt: skip
 

@@ -21,7 +21,7 @@ NAMED, OFF = "named as improper", "disagrees, warned"
 REFUSAL, CRASH, KILLED, LIMIT = "refused by name", "CRASHED", "KILLED", "TIME OUT"
 GOOD = (AGREES, WARNED, NAMED, REFUSAL)
 UNKNOWN = "no second log Z"
-_SAY_IMPROPER = {"posterior_without_end", "search_rise"}
+_SAY_IMPROPER = {"divergent_integral", "search_rise"}
 
 
 def outcome(ours, second):

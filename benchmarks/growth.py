@@ -151,9 +151,11 @@ def report(rows, full):
     table("default runs by dimension", COLUMNS, lines)
     exponents = []
     for name, by in found.items():
-        hit = {dim: s for dim, s in by.items() if s["rmse"] <= MISSED}
-        slopes = [exponent(list(hit), [s[cost] for s in hit.values()]) for cost in COSTS]
-        span = f"{min(hit)} to {max(hit)}" if hit else ""
+        count_starts = {dim: s for dim, s in by.items() if s["rmse"] <= MISSED}
+        slopes = [
+            exponent(list(count_starts), [s[cost] for s in count_starts.values()]) for cost in COSTS
+        ]
+        span = f"{min(count_starts)} to {max(count_starts)}" if count_starts else ""
         exponents.append([name, span, *map(_with_error, slopes)])
     table("exponents of D", ["target", "D", *COSTS], exponents)
     draw(found, full)

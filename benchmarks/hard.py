@@ -53,7 +53,7 @@ def one_run(name, seed, method, options):
         "masses": verdict.masses,
         "wrong": verdict.wrong,
         "silent": verdict.silent,
-        "warnings": [doubt.code for doubt in estimate.warnings],
+        "warnings": [diagnostic.code for diagnostic in estimate.warnings],
         "gradients": gradients,
         "seconds": time.process_time() - started,
     }

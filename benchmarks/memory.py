@@ -77,8 +77,8 @@ def measure(name, draws):
         "draws": draws, "tune": TUNE, "chains": 1, "cores": 1, "random_seed": 1, "callback": watch,
         "progressbar": False, "quiet": True, "compute_convergence_checks": False,
     })  # fmt: skip
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0 / MEGABYTE
-    return [*watch.seen.values(), peak]
+    laplace = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0 / MEGABYTE
+    return [*watch.seen.values(), laplace]
 
 
 def main():
@@ -86,17 +86,17 @@ def main():
     parser.add_argument("--draws", type=int, default=100_000)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--measure", choices=ROWS, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.measure:
-        print(json.dumps(measure(asked.measure, asked.draws)))
+    requested = parser.parse_args()
+    if requested.measure:
+        print(json.dumps(measure(requested.measure, requested.draws)))
         return
     lines = []
-    for name in asked.rows:
-        call = [sys.executable, __file__, "--measure", name, "--draws", str(asked.draws)]
+    for name in requested.rows:
+        call = [sys.executable, __file__, "--measure", name, "--draws", str(requested.draws)]
         done = subprocess.run(call, check=True, capture_output=True, text=True)
         figures = json.loads(done.stdout.splitlines()[-1])
-        per_draw = (figures[-1] - figures[0]) * 1024.0 / asked.draws
-        lines.append([name, asked.draws, *(f"{mb:.0f}" for mb in figures), f"{per_draw:.1f}"])
+        per_draw = (figures[-1] - figures[0]) * 1024.0 / requested.draws
+        lines.append([name, requested.draws, *(f"{mb:.0f}" for mb in figures), f"{per_draw:.1f}"])
     table("memory of one chain", HEADS, lines)
 
 

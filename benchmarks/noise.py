@@ -119,7 +119,7 @@ def study(write, n_seeds):
         pm_temper.estimate_logz(model, random_seed=seed, draws=60, **QUIET)
         for seed in range(n_seeds)
     ]
-    said = Counter(doubt.code for estimate in estimates for doubt in estimate.warnings)
+    said = Counter(diagnostic.code for estimate in estimates for diagnostic in estimate.warnings)
     numbers = [estimate.log_z for estimate in estimates]
     n_above = sum(number > largest for number in numbers)
     row = [write.__name__, f"{exact:.3f}", f"{largest:.2f}",

@@ -47,8 +47,8 @@ class Mixture(NamedTuple):
             u = ops.dot(x - mean, np.linalg.inv(root).T)
             squares = (u**2).sum(-1)
             if bend:
-                bent = u[..., 1] - bend * (u[..., 0] ** 2 - 1.0)
-                squares = squares - u[..., 1] ** 2 + bent**2
+                mapped = u[..., 1] - bend * (u[..., 0] ** 2 - 1.0)
+                squares = squares - u[..., 1] ** 2 + mapped**2
             volume = np.log(weight) - np.linalg.slogdet(root)[1]
             if self.is_heavy:
                 constant = gammaln(0.5 * (DOF + dim)) - gammaln(0.5 * DOF)
@@ -97,7 +97,7 @@ def one_run(method, kind, seed):
         "log_z": float(estimate.log_z),
         "se": float(estimate.se),
         "share": float(np.abs(shares - target.weights).max()),
-        "warnings": [doubt.code for doubt in estimate.warnings],
+        "warnings": [diagnostic.code for diagnostic in estimate.warnings],
         "seconds": time.process_time() - started,
     }
 
@@ -131,12 +131,12 @@ def main():
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "random_mixtures.jsonl")
     args = parser.parse_args()
     studied = list(product(args.method.split(","), args.kinds.split(",")))
-    asked = [(*which, seed) for which in studied for seed in range(args.seeds)]
+    requested = [(*which, seed) for which in studied for seed in range(args.seeds)]
     context = get_context("spawn")
     args.record.parent.mkdir(parents=True, exist_ok=True)
     runs = []
     with ProcessPoolExecutor(args.jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        for run in pool.map(one_run, *zip(*asked, strict=True)):
+        for run in pool.map(one_run, *zip(*requested, strict=True)):
             runs.append(run)
             console.print(run | {"wrong": bool(is_wrong(run))})
             args.record.write_text("".join(json.dumps(each) + "\n" for each in runs))

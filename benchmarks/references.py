@@ -112,7 +112,7 @@ def row(base, runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--bases", default="default,advi,mixture")
+    parser.add_argument("--bases", default="default,gaussian,mixture")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--drop", type=int, default=0, help="local fits that are left out")

@@ -54,7 +54,7 @@ def one_run(name, method, length, chains, seed):
         "se": float(estimate.se),
         "df": min(float(estimate.df), 1e6),
         "ess": float(estimate.ess),
-        "warnings": [doubt.code for doubt in estimate.warnings],
+        "warnings": [diagnostic.code for diagnostic in estimate.warnings],
         "gradients": sum(int(s["n_gradients"].sum()) for s in statistics if "n_gradients" in s),
         "seconds": time.process_time() - started,
     }

@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 import numpy as np
 from figures import QUIET, rmse, table
+from gaussian_fit import problem
 from peers import cpu_seconds
-from straight import problem
 
 import pymc_tempering as pm_temper
 from pymc_tempering.references import local_runs

@@ -53,7 +53,7 @@ def one_run(target, seed):
         "seed": seed,
         "log_z": float(estimate.log_z),
         "se": float(estimate.se),
-        "warnings": [doubt.code for doubt in estimate.warnings],
+        "warnings": [diagnostic.code for diagnostic in estimate.warnings],
         "once": float(searched["search_mass_once"].values.max()),
         "fits": int(stats["n_components"].values[:, -1].min()),
         "arrivals": int(stats["n_tempered_restarts"].values.sum()),
@@ -87,10 +87,10 @@ def main():
     targets = list(product(DIMS, SPIKES, WIDTHS))
     context = get_context("spawn")
     with ProcessPoolExecutor(args.jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        asked = list(product(targets, range(args.seeds)))
+        requested = list(product(targets, range(args.seeds)))
         runs = []
         args.record.parent.mkdir(parents=True, exist_ok=True)
-        for run in pool.map(one_run, *zip(*asked, strict=True)):
+        for run in pool.map(one_run, *zip(*requested, strict=True)):
             runs.append(run)
             console.print(run)
             args.record.write_text("".join(json.dumps(each) + "\n" for each in runs))

@@ -28,7 +28,7 @@ from pymc_tempering.references import bending, local_runs
 
 MODELS = ("sites_centred", "conjugate_regression", "skewed_gamma", "heavy_tail", "banana",
           "ordered_means", "detection_limit", "stick_breaking", "weibull_survival")  # fmt: skip
-BOUNDS = (0.0, local_runs.GOOD_AS_IT_IS, local_runs.STRAIGHT_ENOUGH)
+BOUNDS = (0.0, local_runs.GOOD_AS_IT_IS, local_runs.GAUSSIAN_ENOUGH)
 
 
 class Rates(local_runs.Ladder):
@@ -46,17 +46,17 @@ class Rates(local_runs.Ladder):
 
 def one_run(model, seed, bound):
     """Estimate with a bound, and the rate of the last short run that kept its straight fit."""
-    Rates.last, kept, by_run = np.nan, [], bending.bent_by_run
+    Rates.last, kept, by_run = np.nan, [], bending.map_by_run
 
     def noted(*args):
         run = by_run(*args)
-        if run.kind in (local_runs.STRAIGHT, local_runs.NEARLY_STRAIGHT):
+        if run.kind in (local_runs.GAUSSIAN_FITS, local_runs.NEARLY_GAUSSIAN):
             kept.append(Rates.last)
         return run
 
     with (
         patch.object(local_runs, "Ladder", Rates),
-        patch.object(bending, "bent_by_run", noted),
+        patch.object(bending, "map_by_run", noted),
         patch.object(local_runs, "GOOD_AS_IT_IS", bound),
     ):
         estimate = pm_temper.estimate_logz(model, random_seed=seed, **QUIET)

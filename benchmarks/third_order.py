@@ -22,18 +22,18 @@ from unittest.mock import patch
 import numpy as np
 from corpus_models import CORPUS
 from figures import QUIET, rmse, table
-from straight import problem
+from gaussian_fit import problem
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import pareto_k, weight_ess
 from pymc_tempering.references import bending
-from pymc_tempering.references.bending import EXACT_ENOUGH, MAX_TAIL_INDEX, MAX_VARIANCE
 from pymc_tempering.references.elbo import evaluate_elbo, log_weights, trimmed_variance
 from pymc_tempering.references.heavy import falls_like_a_power
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.third_order import GAIN, MOST_DIM, third_order_fit
+from pymc_tempering.references.transport_maps import EXACT_ENOUGH, MAX_TAIL_INDEX, MAX_VARIANCE
 
 N_DRAWS = 4000
 MODELS = (
@@ -67,13 +67,15 @@ def one_fit(density, seed):
     fit = found.fits[0]
     before = evaluate_elbo(density, fit, rng).variance
     shaped = third_order_fit(density, fit, rng)
-    straight, bent = (log_weights(density, shape, rng, N_DRAWS) for shape in (fit, shaped.shape))
+    gaussian_fit, mapped = (
+        log_weights(density, shape, rng, N_DRAWS) for shape in (fit, shaped.shape)
+    )
     good = shaped.variance <= min(MAX_VARIANCE, GAIN * before)
-    k = pareto_k(bent)
+    k = pareto_k(mapped)
     kept = good and (shaped.variance <= EXACT_ENOUGH or k <= MAX_TAIL_INDEX)
     return (
-        trimmed_variance(straight), trimmed_variance(bent), share_effective(straight),
-        share_effective(bent), k, kept and not falls_like_a_power(density, fit)[0],
+        trimmed_variance(gaussian_fit), trimmed_variance(mapped), share_effective(gaussian_fit),
+        share_effective(mapped), k, kept and not falls_like_a_power(density, fit)[0],
         found.search.n_gradients, shaped.n_gradients,
     )  # fmt: skip
 
@@ -90,9 +92,9 @@ def row(name, n_seeds):
     found = np.array([each for each in found if each is not None], dtype=float)
     if not len(found):
         return None
-    before, after, share, of_bent, k, _, search, own = np.median(found, axis=0)
+    before, after, share, of_map, k, _, search, own = np.median(found, axis=0)
     return (
-        name, density.dim, f"{before:.4f}", f"{after:.4f}", f"{share:.2f}", f"{of_bent:.3f}",
+        name, density.dim, f"{before:.4f}", f"{after:.4f}", f"{share:.2f}", f"{of_map:.3f}",
         f"{k:.1f}", f"{int(found[:, 5].sum())} of {len(found)}", f"{search:.0f}", f"{own:.0f}",
     )  # fmt: skip
 

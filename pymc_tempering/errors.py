@@ -89,10 +89,10 @@ class TemperingWarning(UserWarning):
 
     Parameters
     ----------
-    doubt : pymc_tempering.estimators.doubt.Doubt
+    diagnostic : pymc_tempering.estimators.diagnostic.Diagnostic
         What was found, with its code, figures and remedy; the message is its ``str``.
     """
 
-    def __init__(self, doubt: Any) -> None:
-        super().__init__(doubt)
-        self.doubt = doubt
+    def __init__(self, diagnostic: Any) -> None:
+        super().__init__(diagnostic)
+        self.diagnostic = diagnostic

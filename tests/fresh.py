@@ -68,9 +68,9 @@ def fresh_process(code, *arguments, data=b"", cwd=None, preloaded=PRELOADED):
         return done.stdout.decode()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "in").write_bytes(data)
-        asked = {"code": code, "arguments": arguments, "folder": folder}
+        requested = {"code": code, "arguments": arguments, "folder": folder}
         server = _server(preloaded)
-        server.stdin.write(json.dumps(asked | {"cwd": str(cwd or Path.cwd())}) + "\n")
+        server.stdin.write(json.dumps(requested | {"cwd": str(cwd or Path.cwd())}) + "\n")
         server.stdin.flush()
         returned = int(server.stdout.readline())
         assert returned == 0, Path(folder, "err").read_text()[-3000:]

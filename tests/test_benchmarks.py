@@ -221,7 +221,7 @@ class TestCorpus:
             ({"crashed": "TypeError: no"}, (0.5, 0.0), "CRASHED"),
             ({"log_z": 0.0, "se": 0.1, "warnings": ["divergences"]}, "improper",
              "disagrees, warned"),
-            ({"log_z": 0.0, "se": 0.1, "warnings": ["posterior_without_end"]}, "improper",
+            ({"log_z": 0.0, "se": 0.1, "warnings": ["divergent_integral"]}, "improper",
              "named as improper"),
             ({"log_z": 0.0, "se": 0.1, "warnings": []}, "refused", "DISAGREES, silent"),
         ],

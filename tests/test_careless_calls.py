@@ -21,7 +21,7 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering import cli
 from pymc_tempering.errors import OptionError, OutputError, TemperingWarning
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.examples import demo
 
@@ -128,8 +128,8 @@ def place(tmp_path, tmp_path_factory, monkeypatch):
             "observed_data": {"y": ("i", y)},
         }
         tree = xr.DataTree.from_dict({k: xr.Dataset(v) for k, v in groups.items()})
-        doubts = (Doubt("no_round_trips", "in chains [0].", "Raise `tune`.", {}),)
-        return LogZEstimate(-3.0 - len(sampled), 0.1, "pt, mbar", np.full(2, -4.0), doubts,
+        diagnostics = (Diagnostic("no_round_trips", "in chains [0].", "Raise `tune`.", {}),)
+        return LogZEstimate(-3.0 - len(sampled), 0.1, "pt, mbar", np.full(2, -4.0), diagnostics,
                             np.inf, np.inf, idata=tree)  # fmt: skip
 
     def fit_all(max_components, n_workers, options, console):

@@ -15,7 +15,7 @@ import pymc_tempering
 from pymc_tempering import cli
 from pymc_tempering.cli import tables
 from pymc_tempering.errors import OptionError, TemperingWarning
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 
 GOOD_MODEL = """
 import pymc as pm
@@ -153,9 +153,9 @@ class TestModelFile:
         import warnings
 
         def estimate_logz(model, **options):
-            doubt = Doubt("no_round_trips", "nothing moved.", "Raise `tune`.", {})
-            warnings.warn(str(doubt), TemperingWarning, stacklevel=2)
-            return StubEstimate(draws(x=()), warnings=(doubt,))
+            diagnostic = Diagnostic("no_round_trips", "nothing moved.", "Raise `tune`.", {})
+            warnings.warn(str(diagnostic), TemperingWarning, stacklevel=2)
+            return StubEstimate(draws(x=()), warnings=(diagnostic,))
 
         monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
         assert cli.main([write(tmp_path, GOOD_MODEL)]) == 0
@@ -168,8 +168,10 @@ class TestModelFile:
 
         def estimate_logz(model, **options):
             sampled.append(model)
-            doubt = Doubt("interrupted", "stopped after 1 of 4 chains.", "Run it again.", {})
-            return StubEstimate(draws(x=()), warnings=(doubt,))
+            diagnostic = Diagnostic(
+                "interrupted", "stopped after 1 of 4 chains.", "Run it again.", {}
+            )
+            return StubEstimate(draws(x=()), warnings=(diagnostic,))
 
         monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
         first, second = tmp_path / "one", tmp_path / "two"
@@ -314,18 +316,18 @@ class TestDemo:
             )
             for k in (1, 2)
         ]  # fmt: skip
-        asked = {}
+        requested = {}
 
         def fit_all(max_components, n_workers, options, console):
-            asked.update(components=max_components, workers=n_workers, options=options)
+            requested.update(components=max_components, workers=n_workers, options=options)
             return fits
 
         monkeypatch.setattr(demo, "_fit_all", fit_all)
         folder = tmp_path / "deep" / "er"
         arguments = ["--components=2", "--cores=5", "--seed=4", "--tune=9", f"--output={folder}"]
         assert cli.main(arguments) == 0
-        assert asked["components"] == asked["workers"] == 2
-        assert asked["options"] == demo.DEFAULTS | {"random_seed": 4, "cores": 2, "tune": 9}
+        assert requested["components"] == requested["workers"] == 2
+        assert requested["options"] == demo.DEFAULTS | {"random_seed": 4, "cores": 2, "tune": 9}
         assert (folder / "galaxies.png").read_bytes().startswith(b"\x89PNG")
         with (folder / "galaxies.csv").open() as file:
             rows = list(csv.DictReader(file))

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 import pytest
 
 import pymc_tempering
-from pymc_tempering.estimators.doubt import CODES
+from pymc_tempering.estimators.diagnostic import CODES
 from pymc_tempering.results import schema
 
 ROOT = Path(__file__).parents[1]
@@ -47,13 +47,15 @@ def entries():
 
 
 def raised_codes():
-    """First argument of every call of ``Doubt`` in the package; None where it is no literal."""
+    """First argument of every call of ``Diagnostic`` in the package; None if no literal."""
     trees = [ast.parse(path.read_text()) for path in (ROOT / "pymc_tempering").rglob("*.py")]
     calls = [
         node
         for tree in trees
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Doubt" and node.args
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", None) == "Diagnostic"
+        and node.args
     ]
     return [getattr(call.args[0], "value", None) for call in calls]
 

@@ -41,7 +41,7 @@ def press_soon():
 
 def fit(density, n_starts, seed=1):
     effort = Effort(n_starts, 100 * n_starts)
-    return find_modes(density, np.zeros(2), np.random.default_rng(seed), effort=effort).anchor
+    return find_modes(density, np.zeros(2), np.random.default_rng(seed), effort=effort).pooled
 
 
 def endless_fit():

@@ -529,7 +529,7 @@ def test_progresshooks():
     """PyMC asks the step for its columns, and shows what its function makes of the statistics."""
     from rich.progress import TextColumn
 
-    asked = []
+    requested = []
 
     class Noted(pm.Metropolis):
         _progressbar_config = private.ProgressHooks._progressbar_config
@@ -538,11 +538,11 @@ def test_progresshooks():
         )
 
         def progress_columns(self, n_chains):
-            asked.append(n_chains)
+            requested.append(n_chains)
             return [TextColumn("{task.fields[mark]}")], {"mark": [0] * n_chains}
 
         def progress_update(self):
-            return lambda statistics: asked.append(sorted(statistics)) or {"mark": 1}
+            return lambda statistics: requested.append(sorted(statistics)) or {"mark": 1}
 
     with pm.Model():
         pm.Normal("x", 1.0, 2.0)
@@ -550,8 +550,8 @@ def test_progresshooks():
             3, tune=2, chains=2, cores=1, step=Noted(), random_seed=1, quiet=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    assert asked[0] == 2
-    assert any("accept" in names for names in asked[1:])
+    assert requested[0] == 2
+    assert any("accept" in names for names in requested[1:])
 
 
 def test_a_step_with_hooks_can_be_sent_to_workers():

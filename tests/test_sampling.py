@@ -109,11 +109,11 @@ def test_tune_defaults_to_what_the_step_needs(model, base, monkeypatch):
 def test_doubts_are_warned_of_and_stored(model, base):
     with pytest.warns(TemperingWarning) as record:
         run = pm_temper.sample(model, base=base, scans_per_draw=2, **(QUICK | {"draws": 10}))
-    doubts = [w.message.doubt for w in record if w.category is TemperingWarning]
-    assert "too_few_effective_draws" in [doubt.code for doubt in doubts]
+    diagnostics = [w.message.diagnostic for w in record if w.category is TemperingWarning]
+    assert "too_few_effective_draws" in [diagnostic.code for diagnostic in diagnostics]
     for part in ("code", "text", "remedy"):
         stored = run["tempering"][f"warning_{part}"].values.tolist()
-        assert stored == [getattr(doubt, part) for doubt in doubts]
+        assert stored == [getattr(diagnostic, part) for diagnostic in diagnostics]
 
 
 @pytest.mark.parametrize("method", sorted(STEP_METHODS))

@@ -47,10 +47,10 @@ def set_up(
         assert sizes is not None
         path = step._path(step._given_base)
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
-    base, anchor, modes = step._first_base(work.report)
+    base, pooled, modes = step._first_base(work.report)
     wide = base if step._given_base is not None else overdisperse(base, len(modes))
     pilot = Pilot(
-        PilotStart(step._path(wide), anchor, modes, modes), betas=None,
+        PilotStart(step._path(wide), pooled, modes, modes), betas=None,
         adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip
     phase = work.add("Pilot run", tune)

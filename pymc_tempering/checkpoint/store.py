@@ -25,7 +25,7 @@ from pymc_tempering.checkpoint.trees import (
     refuse_objects,
     write_tree,
 )
-from pymc_tempering.engine.path.endless import Rise
+from pymc_tempering.engine.path.divergent import Rise
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
@@ -85,16 +85,16 @@ class Kept:
             kept = from_plain(read_tree(self.folder / _FITS))
             search = kept["search"]
             rise = search["rise"]
-            lists = {name: tuple(search[name]) for name in ("hits", "found_by", "planted")}
+            lists = {name: tuple(search[name]) for name in ("start_counts", "found_by", "planted")}
             return Prepared(
-                kept["anchor"],
+                kept["pooled"],
                 tuple(kept["fits"]),
                 Search(**(search | lists | {"rise": Rise(rise[0], tuple(rise[1]), rise[2])})),
-                tuple(kept["unsure"]),
+                tuple(kept["poorly_fitted"]),
                 kept["place"],
                 tuple(kept["shapes"]),
                 kept["kind"],
-                tuple(kept["sure"]),
+                tuple(kept["well_fitted"]),
             )
         except (DamagedFileError, OSError, TypeError, KeyError):
             return None
@@ -109,13 +109,13 @@ class Kept:
         """
         search = found.search
         tree = {
-            "anchor": to_plain(found.anchor),
+            "pooled": to_plain(found.pooled),
             "fits": to_plain(found.fits),
-            "unsure": to_plain(found.unsure),
+            "poorly_fitted": to_plain(found.poorly_fitted),
             "place": to_plain(found.place),
             "shapes": to_plain(found.shapes),
             "kind": found.kind,
-            "sure": to_plain(found.sure),
+            "well_fitted": to_plain(found.well_fitted),
             "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
         }
         try:

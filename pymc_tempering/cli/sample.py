@@ -144,7 +144,7 @@ def _sample_each(
 
 
 def _is_interrupted(estimate: "LogZEstimate") -> bool:
-    return any(doubt.code == "interrupted" for doubt in estimate.warnings)
+    return any(diagnostic.code == "interrupted" for diagnostic in estimate.warnings)
 
 
 def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_tempering.comparison.table import check_same_data, data_doubts
+from pymc_tempering.comparison.table import check_same_data, data_diagnostics
 from pymc_tempering.comparison.weights import evidence_table, model_weights
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
@@ -111,7 +111,7 @@ def average(
     check_random_seed(random_seed)
     names = list(runs)
     check_same_data(runs)
-    warn_of(data_doubts(runs))
+    warn_of(data_diagnostics(runs))
     if isinstance(comparison, Mapping):
         _check_estimates(runs, comparison)
     evidence = evidence_table(models if comparison is None else comparison, names, prior_probs)
@@ -146,15 +146,15 @@ def average(
         if "observed_data" in run.children:
             groups["observed_data"] = run["observed_data"].to_dataset()
             break
-    doubtful = evidence.index[evidence["warning"]].tolist()
-    if doubtful:
-        doubt = Doubt(
+    diagnosticful = evidence.index[evidence["warning"]].tolist()
+    if diagnosticful:
+        diagnostic = Diagnostic(
             "doubtful_evidence",
-            f"the estimates of {doubtful} have warnings, and all weights depend on them.",
+            f"the estimates of {diagnosticful} have warnings, and all weights depend on them.",
             "Read `estimate.warnings`, or the group `tempering` of the run.",
-            {"models": doubtful},
+            {"models": diagnosticful},
         )
-        warn_of([doubt])
+        warn_of([diagnostic])
     return xr.DataTree.from_dict(groups)
 
 

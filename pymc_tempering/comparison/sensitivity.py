@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.changes import (
     Alternative,
@@ -139,7 +139,7 @@ def prior_sensitivity(
     Warns
     -----
     TemperingWarning
-        Once for each kind of doubt, naming the rows.
+        Once for each kind of diagnostic, naming the rows.
 
     Notes
     -----
@@ -178,15 +178,15 @@ def prior_sensitivity(
     powers = [change.value for change in changes if isinstance(change, LikelihoodPower)]
     by_ladder = from_ladder(tree, powers, evaluated.log_likelihood) if powers else None
     ladder = dict(zip(powers, by_ladder or (), strict=False))
-    for change, log_weights, doubt in evaluated.weights:
+    for change, log_weights, diagnostic in evaluated.weights:
         row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
-        rows.append(_row(change, row or from_draws(original, log_weights), doubt))
+        rows.append(_row(change, row or from_draws(original, log_weights), diagnostic))
     table = SensitivityTable(rows, columns=list(_COLUMNS))
-    warn_of(_doubts(table))
+    warn_of(_diagnostics(table))
     return table
 
 
-def _doubts(table: pd.DataFrame) -> Iterator[Doubt]:
+def _diagnostics(table: pd.DataFrame) -> Iterator[Diagnostic]:
     """One for each code in the column ``warning``."""
     rows, measured = {}, {}
     for code, part in table.groupby("warning"):
@@ -200,7 +200,7 @@ def _doubts(table: pd.DataFrame) -> Iterator[Doubt]:
             "weight_ess_share": part["weight_ess_share"].tolist(),
         }
     if collapsed := rows.get("weights_collapse"):
-        yield Doubt(
+        yield Diagnostic(
             "weights_collapse",
             f"few draws of the run lie where the posterior is after {collapsed}: Pareto k is "
             f"too high, or effectively fewer than {MIN_WEIGHTS:.0f} weights are left. These "
@@ -209,7 +209,7 @@ def _doubts(table: pd.DataFrame) -> Iterator[Doubt]:
             measured["weights_collapse"],
         )
     if heavy := rows.get("heavy_tailed_weights"):
-        yield Doubt(
+        yield Diagnostic(
             "heavy_tailed_weights",
             f"after {heavy} Pareto k is above {HEAVY_PARETO_K}, where weights have no "
             "variance, so the error may be too small.",
@@ -217,7 +217,7 @@ def _doubts(table: pd.DataFrame) -> Iterator[Doubt]:
             measured["heavy_tailed_weights"],
         )
     if few := rows.get("too_few_effective_draws"):
-        yield Doubt(
+        yield Diagnostic(
             "too_few_effective_draws",
             f"log Z after {few} rests on fewer than {MIN_ESS:.0f} independent weights, and its "
             "error is uncertain.",
@@ -225,7 +225,7 @@ def _doubts(table: pd.DataFrame) -> Iterator[Doubt]:
             measured["too_few_effective_draws"],
         )
     if beyond := rows.get("prior_mass_out_of_reach"):
-        yield Doubt(
+        yield Diagnostic(
             "prior_mass_out_of_reach",
             f"{beyond} has prior mass where the model of the run has none. No draw shows what "
             "it is worth, so log Z may be too low.",
@@ -297,8 +297,8 @@ def _original_row(original: Original) -> tuple[Any, ...]:
     return ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")
 
 
-def _row(change: Change, row: Row, doubt: str) -> tuple[Any, ...]:
-    return (change.kind, change.name, change.value, *row[:-1], doubt or row.warning)
+def _row(change: Change, row: Row, diagnostic: str) -> tuple[Any, ...]:
+    return (change.kind, change.name, change.value, *row[:-1], diagnostic or row.warning)
 
 
 def _label(kind: str, name: str, value: float) -> str:

@@ -11,10 +11,10 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.comparison.doubts import doubts_of_comparison, mass_missing
+from pymc_tempering.comparison.diagnostics import diagnostics_of_comparison, mass_missing
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
@@ -31,7 +31,7 @@ __all__ = [
     "check_prior",
     "check_same_data",
     "compare",
-    "data_doubts",
+    "data_diagnostics",
     "resolve_estimates",
     "simulate_log_z",
 ]
@@ -49,11 +49,13 @@ class ComparisonTable(PrintedTable):
     def short(table: pd.DataFrame) -> pd.DataFrame:
         """Columns that fit 80 characters; no more digits than missing modes leave."""
         missing = mass_missing(table)
-        unsure = missing | missing.iloc[0] if len(table) else missing
+        poorly_fitted = missing | missing.iloc[0] if len(table) else missing
         intervals = zip(
             table["probability"], table["probability_low"], table["probability_high"], strict=True
         )
-        factors = zip(table["log_bayes_factor"], table["log_bayes_factor_se"], unsure, strict=True)
+        factors = zip(
+            table["log_bayes_factor"], table["log_bayes_factor_se"], poorly_fitted, strict=True
+        )
         return pd.DataFrame(
             {
                 "log Z": [
@@ -153,11 +155,11 @@ def compare(
     check_random_seed(random_seed)
     prior = check_prior(prior_probs, list(models))
     estimates = resolve_estimates(models, random_seed=random_seed, **kwargs)
-    of_comparison = doubts_of_comparison(estimates)
+    of_comparison = diagnostics_of_comparison(estimates)
     warn_of(of_comparison.values())
     warnings = {name: list(e.warnings) for name, e in estimates.items()}
-    for name, doubt in of_comparison.items():
-        warnings[name].append(doubt)
+    for name, diagnostic in of_comparison.items():
+        warnings[name].append(diagnostic)
     return _table(estimates, warnings, prior, prob)
 
 
@@ -190,7 +192,7 @@ def resolve_estimates(
                 f"LogZEstimate or the path of a stored run.{build}"
             )
     check_same_data(models)
-    warn_of(data_doubts(models), outwards=1)
+    warn_of(data_diagnostics(models), outwards=1)
     if kwargs.get("resume") is not None:
         raise OptionError(
             f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
@@ -259,7 +261,7 @@ def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatAr
 
 def _table(
     estimates: dict[str, LogZEstimate],
-    warnings: dict[str, list[Doubt]],
+    warnings: dict[str, list[Diagnostic]],
     prior: FloatArray,
     prob: float,
 ) -> pd.DataFrame:
@@ -287,10 +289,10 @@ def _table(
             "probability_low": low,
             "probability_high": high,
             "rank_stability": np.where(np.isfinite(simulated).all(), stability, np.nan),
-            "warning": [bool(doubts) for doubts in warnings.values()],
+            "warning": [bool(diagnostics) for diagnostics in warnings.values()],
             "warning_codes": [
-                ", ".join(dict.fromkeys(doubt.code for doubt in doubts))
-                for doubts in warnings.values()
+                ", ".join(dict.fromkeys(diagnostic.code for diagnostic in diagnostics))
+                for diagnostics in warnings.values()
             ],
         },
         index=pd.Index(names, name="model"),
@@ -349,7 +351,7 @@ def check_same_data(models: Mapping[str, Any]) -> None:
         )
 
 
-def data_doubts(models: Mapping[str, Any]) -> list[Doubt]:
+def data_diagnostics(models: Mapping[str, Any]) -> list[Diagnostic]:
     """Say of which models nobody can tell whether their data are the same.
 
     A potential may hold data or none. Where those of all models are the same, so are the data.
@@ -367,14 +369,14 @@ def data_doubts(models: Mapping[str, Any]) -> list[Doubt]:
     if not alike or (len(alike) == len(models) and all(each == alike[0] for each in alike)):
         return []
     named = [name for name, each in potentials.items() if each]
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "data_not_compared",
         f"the likelihoods of {named} are potentials, which do not say what in them is data, so "
         "that it cannot be checked that all models are of the same data.",
         "Make sure that they are; evidences of different data have nothing to do with one another.",
         {"models": named},
     )
-    return [doubt]
+    return [diagnostic]
 
 
 def _entropy(random_seed: Any) -> int | None:

@@ -8,12 +8,12 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.diagnostics.clustering.tree import find_modes
-from pymc_tempering.diagnostics.pieces import exchangeable_doubts, piece_doubts
+from pymc_tempering.diagnostics.pieces import exchangeable_diagnostics, piece_diagnostics
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.evidence.agreement import agreement_doubts
+from pymc_tempering.evidence.agreement import agreement_diagnostics
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.results.datatree import open_hint
@@ -175,7 +175,7 @@ def _real_variables(
 
 def _unparted(
     posterior: xr.Dataset, labels: np.ndarray, var_names: str | Sequence[str] | None
-) -> list[Doubt]:
+) -> list[Diagnostic]:
     """Doubts about modes that are several, for all that was found."""
     variables = _real_variables(posterior, var_names)
     entries = {
@@ -184,7 +184,7 @@ def _unparted(
         for index in np.ndindex(v.shape[2:])
     }
     n_modes = int(labels.max()) + 1
-    return [*piece_doubts(entries, labels), *exchangeable_doubts(variables, n_modes)]
+    return [*piece_diagnostics(entries, labels), *exchangeable_diagnostics(variables, n_modes)]
 
 
 def _finite(values: np.ndarray, name: str) -> np.ndarray:
@@ -266,27 +266,27 @@ def _summary(
         mean=xr.concat([g.mean(dims) for g in groups], dataset["mode"]),
         sd=xr.concat([g.std(dims) for g in groups], dataset["mode"]),
         draws=drawn,
-        warnings=_doubts(by_chain, coords["chain"]) or _chains_differ(drawn),
+        warnings=_diagnostics(by_chain, coords["chain"]) or _chains_differ(drawn),
     )
 
 
-def _chains_differ(drawn: xr.Dataset) -> tuple[Doubt, ...]:
-    """Doubt where chains differ and no valley shows it, as between slow ones."""
+def _chains_differ(drawn: xr.Dataset) -> tuple[Diagnostic, ...]:
+    """Diagnostic where chains differ and no valley shows it, as between slow ones."""
     values = {
         str(name): variable.transpose("chain", "draw", ...).values.astype(np.float64)
         for name, variable in drawn.data_vars.items()
     }
-    return tuple(agreement_doubts(values))
+    return tuple(agreement_diagnostics(values))
 
 
-def _doubts(by_chain: np.ndarray, chains: np.ndarray) -> tuple[Doubt, ...]:
+def _diagnostics(by_chain: np.ndarray, chains: np.ndarray) -> tuple[Diagnostic, ...]:
     unseen = {
         k: chains[row == 0.0].tolist() for k, row in enumerate(by_chain, start=1) if not row.all()
     }
     if not unseen:
         return ()
     listed = "; ".join(f"mode {k} has no draws of chain {str(c)[1:-1]}" for k, c in unseen.items())
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "modes_not_in_every_chain",
         f"{listed}. Where chains do not pass from mode to mode, shares say where they started, not "
         "how probable a mode is.",
@@ -294,4 +294,4 @@ def _doubts(by_chain: np.ndarray, chains: np.ndarray) -> tuple[Doubt, ...]:
         "step.",
         {f"chains without mode {k}": c for k, c in unseen.items()},
     )
-    return (doubt,)
+    return (diagnostic,)

@@ -5,10 +5,10 @@ from math import factorial
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["exchangeable_doubts", "piece_doubts"]
+__all__ = ["exchangeable_diagnostics", "piece_diagnostics"]
 
 _LEAST = 8
 """Draws on each side of a gap."""
@@ -23,8 +23,10 @@ _NEGATIVE = 0.5
 """Of the correlation -1 / (K - 1) between K entries that exchange fixed values."""
 
 
-def piece_doubts(entries: Mapping[str, FloatArray], labels: np.ndarray) -> Iterator[Doubt]:
-    """Doubt of each mode whose draws leave a gap that is wide beside both of its sides.
+def piece_diagnostics(
+    entries: Mapping[str, FloatArray], labels: np.ndarray
+) -> Iterator[Diagnostic]:
+    """Diagnostic of each mode whose draws leave a gap that is wide beside both of its sides.
 
     With few draws on a side it is no evidence of two modes that chance could not explain; but no
     draw is where the mean of such a mode is.
@@ -43,7 +45,7 @@ def piece_doubts(entries: Mapping[str, FloatArray], labels: np.ndarray) -> Itera
             continue
         name = max(found, key=lambda name: found[name][0])
         ratio, low, high, n_low, n_high = found[name]
-        yield Doubt(
+        yield Diagnostic(
             "mode_in_pieces",
             f"the draws of mode {mode + 1} are not of one piece: {n_low} have {name} up to "
             f"{low:.4g}, {n_high} from {high:.4g} on, and none lies between, so that its mean and "
@@ -65,8 +67,8 @@ def _widest_gap(x: FloatArray) -> tuple[float, float, float, int, int] | None:
     return float((x[i] - x[i - 1]) / spread), float(x[i - 1]), float(x[i]), i, x.size - i
 
 
-def exchangeable_doubts(draws: Mapping[str, FloatArray], n_modes: int) -> Iterator[Doubt]:
-    """Doubt where entries of a vector exchange their values and modes are fewer than orders.
+def exchangeable_diagnostics(draws: Mapping[str, FloatArray], n_modes: int) -> Iterator[Diagnostic]:
+    """Diagnostic where entries of a vector exchange their values and modes are fewer than orders.
 
     Components without an order have :math:`K!` modes of equal mass. Their entries have one mean,
     and correlations near :math:`-1/(K-1)`, since what one has the others have not.
@@ -92,7 +94,7 @@ def exchangeable_doubts(draws: Mapping[str, FloatArray], n_modes: int) -> Iterat
         alike = np.ptp(x.mean(axis=0)) <= _MAX_ERRORS * error.max()
         correlation = np.asarray(np.corrcoef(x.T))[~np.tri(k, dtype=bool)]
         if alike and (correlation < -_NEGATIVE / (k - 1)).all():
-            yield Doubt(
+            yield Diagnostic(
                 "exchangeable_entries",
                 f"the {k} entries of {name} look exchangeable, which makes {factorial(k)} modes of "
                 f"equal mass, and {n_modes} were told apart: some of these are several orders of "

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pymc_tempering.engine.path.bent import BentGaussian, Terms
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.transport import Terms, TransportMap
 
 __all__ = ["Stateful", "from_plain", "to_plain"]
 
@@ -23,7 +23,7 @@ def to_plain(value: Any) -> Any:
 
     Parameters
     ----------
-    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, BentGaussian, \
+    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, TransportMap, \
         Coordinates, Mixture or Stateful
 
     Raises
@@ -51,9 +51,9 @@ def to_plain(value: Any) -> Any:
             "scale": np.array(value.scale),
             "log_zeta": value.log_zeta,
         }
-    if isinstance(value, BentGaussian):
+    if isinstance(value, TransportMap):
         return {
-            _KIND: "bent",
+            _KIND: "map",
             "mean": np.array(value.mean),
             "root": np.array(value.root),
             "what": np.array(value.terms.what),
@@ -84,9 +84,9 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, dict):
         if value.get(_KIND) == "gaussian":
             return GaussianBase(value["mean"], value["scale"], value["log_zeta"])
-        if value.get(_KIND) == "bent":
+        if value.get(_KIND) == "map":
             terms = Terms(value["what"], value["coefficients"])
-            return BentGaussian(value["mean"], value["root"], terms, value["log_zeta"])
+            return TransportMap(value["mean"], value["root"], terms, value["log_zeta"])
         if value.get(_KIND) == "coordinates":
             return Coordinates.from_rows(value["mean"], value["rows"])
         if value.get(_KIND) == "mixture":

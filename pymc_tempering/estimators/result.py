@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.options import check_probability
 from pymc_tempering.types import FloatArray
 
@@ -33,7 +33,7 @@ class LogZEstimate:
         Sampler and estimator, as in ``"pt, mbar"``.
     per_chain : ndarray of shape (n_chains,)
         Estimate of every chain.
-    warnings : tuple of Doubt, default ()
+    warnings : tuple of Diagnostic, default ()
         What speaks against the estimate, each with code, text, remedy and what measured it; empty
         where nothing does. Those that speak against comparisons alone go to `of_comparison`.
     ess : float, default nan
@@ -50,7 +50,7 @@ class LogZEstimate:
     gradients : mapping of str to int, optional
         Evaluations of the density, which nearly always is one of its gradient too, that the run
         took in all chains: for "search", "tuning" and "draws".
-    of_comparison : tuple of Doubt, default ()
+    of_comparison : tuple of Diagnostic, default ()
         What :func:`pymc_tempering.compare` says, where models differ in it.
     idata : DataTree, optional
         The run. Neither shown nor compared.
@@ -65,7 +65,7 @@ class LogZEstimate:
     se: float
     method: str
     per_chain: FloatArray
-    warnings: tuple[Doubt, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     ess: float = np.nan
     df: float = np.inf
     lower: float | None = None
@@ -73,7 +73,7 @@ class LogZEstimate:
     per_method: Mapping[str, float] = field(default_factory=dict)
     search: str | None = None
     gradients: Mapping[str, int] = field(default_factory=dict)
-    of_comparison: tuple[Doubt, ...] = ()
+    of_comparison: tuple[Diagnostic, ...] = ()
     idata: Any = None
 
     def __post_init__(self) -> None:
@@ -86,15 +86,15 @@ class LogZEstimate:
             raise OptionError(
                 f"`se` is {self.se!r}; expected a standard error, which is not negative."
             )
-        wrong = [warning for warning in self.warnings if not isinstance(warning, Doubt)]
+        wrong = [warning for warning in self.warnings if not isinstance(warning, Diagnostic)]
         if wrong:
             raise OptionError(
                 f"`warnings` has {wrong[0]!r}; expected objects of "
-                "pymc_tempering.estimators.doubt.Doubt."
+                "pymc_tempering.estimators.diagnostic.Diagnostic."
             )
-        doubts = dict.fromkeys((*self.warnings, *self.of_comparison))
+        diagnostics = dict.fromkeys((*self.warnings, *self.of_comparison))
         for name, kept in (("warnings", False), ("of_comparison", True)):
-            object.__setattr__(self, name, tuple(d for d in doubts if d.of_comparison is kept))
+            object.__setattr__(self, name, tuple(d for d in diagnostics if d.of_comparison is kept))
 
     @property
     def mass_missing(self) -> bool:

@@ -11,10 +11,10 @@ import numpy as np
 from arviz_stats.base import array_stats
 from scipy.stats import f as f_distribution
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ModeSplit", "agreement_doubts", "rhat_limit", "scalar_series", "split_in_two"]
+__all__ = ["ModeSplit", "agreement_diagnostics", "rhat_limit", "scalar_series", "split_in_two"]
 
 MAX_RHAT = 1.1
 """R-hat beyond which chains are said to differ; 44 default runs of 13 easy models had 1.034 at most
@@ -50,9 +50,9 @@ class ModeSplit(NamedTuple):
     explained: float
 
 
-def agreement_doubts(
+def agreement_diagnostics(
     draws: Mapping[str, FloatArray], barriers: FloatArray | None = None
-) -> list[Doubt]:
+) -> list[Diagnostic]:
     """Warning about chains that differ in what they say of the posterior.
 
     Parameters
@@ -64,17 +64,17 @@ def agreement_doubts(
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
 
     Examples
     --------
     >>> x = np.random.default_rng(1).normal(size=(4, 100))
-    >>> agreement_doubts({"x": x})
+    >>> agreement_diagnostics({"x": x})
     []
     >>> x[3] += 5.0
-    >>> [doubt] = agreement_doubts({"x": x})
-    >>> doubt.code, round(doubt.measured["R-hat of x"], 2)
+    >>> [diagnostic] = agreement_diagnostics({"x": x})
+    >>> diagnostic.code, round(diagnostic.measured["R-hat of x"], 2)
     ('chains_differ', 1.53)
     """
     found, measured = _different_draws(draws)
@@ -84,7 +84,7 @@ def agreement_doubts(
         measured["global_barrier"] = barriers.tolist()
     if not found:
         return []
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "chains_differ",
         f"{'; '.join(found)}. So some have not found every mode, or have hardly moved between "
         "them, and neither the draws nor log Z can be trusted.",
@@ -93,7 +93,7 @@ def agreement_doubts(
         "explorer='gist', or write it non-centred.",
         measured,
     )
-    return [doubt]
+    return [diagnostic]
 
 
 def rhat_limit(n_chains: int, n_draws: int, n_quantities: int) -> float:

@@ -9,10 +9,10 @@ from pymc_tempering.estimators.annealed import (
     annealed_reverse,
     bidirectional,
 )
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
-from pymc_tempering.evidence.hais import annealing_doubts, deciding_pareto_k
+from pymc_tempering.evidence.hais import annealing_diagnostics, deciding_pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["ensemble_estimate"]
@@ -91,7 +91,7 @@ def ensemble_estimate(
     variance = error.se**2
     if not forward.size and support_mass > 0:
         variance += (1.0 - support_mass) / (support_mass * n_support_draws)
-    doubts = annealing_doubts(
+    diagnostics = annealing_diagnostics(
         weight_ess=ess,
         pareto_k=deciding_pareto_k(pareto_forward, pareto_reverse),
         gap=np.nan if lower is None or upper is None else upper - lower,
@@ -99,14 +99,16 @@ def ensemble_estimate(
         support_mass=support_mass,
         n_particles=max(forward.size, reverse.size),
     )
-    few_starts = _start_doubts(int(starts.max()) + 1) if reverse.size and starts is not None else ()
+    few_starts = (
+        _start_diagnostics(int(starts.max()) + 1) if reverse.size and starts is not None else ()
+    )
     direction = ("forward" if upper is None else "reverse") if len(errors) == 1 else "bar"
     return LogZEstimate(
         log_z=log_z,
         se=float(np.sqrt(variance)),
         method=f"hais, {direction}",
         per_chain=np.array([log_z]),
-        warnings=(*doubts, *few_starts),
+        warnings=(*diagnostics, *few_starts),
         ess=error.ess,
         df=error.df,
         lower=lower,
@@ -142,10 +144,10 @@ def _sum(errors: list[StandardError]) -> StandardError:
     )
 
 
-def _start_doubts(n_starts: int) -> Iterator[Doubt]:
+def _start_diagnostics(n_starts: int) -> Iterator[Diagnostic]:
     if n_starts >= MIN_STARTS:
         return
-    yield Doubt(
+    yield Diagnostic(
         "few_starting_draws",
         f"reverse particles descend from {n_starts} draws of the posterior, fewer than "
         f"{MIN_STARTS}. They share the modes of these, and the error cannot know what the draws "

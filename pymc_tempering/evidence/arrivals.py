@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.agreement import MIN_SPLIT, scalar_series, split_in_two
 from pymc_tempering.types import FloatArray
 
 __all__ = [
     "MIN_ARRIVALS",
-    "arrival_doubts",
+    "arrival_diagnostics",
     "arrivals_of_wide_base",
-    "component_doubts",
-    "restart_doubts",
+    "component_diagnostics",
+    "restart_diagnostics",
 ]
 
 MIN_ARRIVALS = 10
@@ -62,7 +62,7 @@ def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int | None:
     return int(by_chain.sum()) if (by_chain >= MIN_ARRIVALS).all() else 0
 
 
-def restart_doubts(restarts: FloatArray) -> list[Doubt]:
+def restart_diagnostics(restarts: FloatArray) -> list[Diagnostic]:
     """Warning about chains whose target replica was hardly ever renewed from the base.
 
     Parameters
@@ -74,17 +74,17 @@ def restart_doubts(restarts: FloatArray) -> list[Doubt]:
     if not idle:
         return []
     counts = restarts[idle].astype(int).tolist()
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "few_tempered_restarts",
         f"in chains {idle} the recorded replica was renewed from the base {counts} times, fewer "
         f"than {MIN_ARRIVALS}, so little says that every mode was found.",
         "Raise `tune` and `draws`.",
         {"n_tempered_restarts": counts, "chain": idle},
     )
-    return [doubt]
+    return [diagnostic]
 
 
-def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
+def component_diagnostics(arrivals: FloatArray, share: FloatArray) -> list[Diagnostic]:
     """Warning about a component of the base that holds many scans by few arrivals.
 
     What a mixture covers thinly, through its wide component, is reached seldom and then held for
@@ -99,16 +99,16 @@ def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most, of the component with fewest.
 
     Examples
     --------
     >>> arrivals, share = np.array([[3.0, 400.0]] * 4), np.array([[0.1, 0.9]] * 4)
-    >>> [doubt] = component_doubts(arrivals, share)
-    >>> doubt.code, doubt.measured["arrivals"]
+    >>> [diagnostic] = component_diagnostics(arrivals, share)
+    >>> diagnostic.code, diagnostic.measured["arrivals"]
     ('mode_hardly_reached', [3, 3, 3, 3])
-    >>> component_doubts(10.0 * arrivals, share)
+    >>> component_diagnostics(10.0 * arrivals, share)
     []
     """
     worst, found = 1.0, None
@@ -128,7 +128,7 @@ def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
         return []
     component, counted, own = found
     name = "its wide component" if component == 0 else f"its component {component}"
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "mode_hardly_reached",
         f"in chains {counted.tolist()} {own} replicas came from the base by {name}, where each "
         f"chain should have some {MIN_ARRIVALS}, and they hold up to "
@@ -137,20 +137,20 @@ def component_doubts(arrivals: FloatArray, share: FloatArray) -> list[Doubt]:
         "Raise `draws`.",
         {"component": component, "arrivals": own, "chain": counted.tolist()},
     )
-    return [doubt]
+    return [diagnostic]
 
 
-def arrival_doubts(
+def arrival_diagnostics(
     draws: Mapping[str, FloatArray],
     restarts: FloatArray | None,
-    renewed: FloatArray | None = None,
-) -> list[Doubt]:
+    tempered_restart: FloatArray | None = None,
+) -> list[Diagnostic]:
     """Warning about a group of draws into which some chain hardly ever came from the base.
 
     Arrivals during a draw are counted for the group in which the draw is, if the draw is of one of
     them: a replica that stays in its group, and was there from the beginning, may give way to
     others within a draw and be back at its end. Chains with few arrivals in all have a warning of
-    their own, :func:`restart_doubts`.
+    their own, :func:`restart_diagnostics`.
 
     Parameters
     ----------
@@ -163,26 +163,26 @@ def arrival_doubts(
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most, of the group with fewest.
 
     Examples
     --------
     >>> x = np.repeat([[0.0, 9.0], [9.0, 0.0]], 50, axis=1) + np.linspace(0, 1, 100)
     >>> restarts = np.where(x > 5, 2, 0)
-    >>> [doubt] = arrival_doubts({"x": x}, restarts)
-    >>> doubt.code, doubt.measured["arrivals"]
+    >>> [diagnostic] = arrival_diagnostics({"x": x}, restarts)
+    >>> diagnostic.code, diagnostic.measured["arrivals"]
     ('mode_hardly_reached', [0, 0])
-    >>> arrival_doubts({"x": x}, np.full(x.shape, 2))
+    >>> arrival_diagnostics({"x": x}, np.full(x.shape, 2))
     []
-    >>> [doubt] = arrival_doubts({"x": x}, np.full(x.shape, 2), renewed=x < 5)
-    >>> doubt.measured["arrivals"]
+    >>> [diagnostic] = arrival_diagnostics({"x": x}, np.full(x.shape, 2), renewed=x < 5)
+    >>> diagnostic.measured["arrivals"]
     [0, 0]
     """
     if restarts is None or not (restarts.sum(axis=1) >= MIN_ARRIVALS).all():
         return []
-    if renewed is not None:
-        restarts = restarts * renewed
+    if tempered_restart is not None:
+        restarts = restarts * tempered_restart
     worst, found = 1.0, None
     for name, x in scalar_series(draws).items():
         # values of a discrete variable are no modes, and local moves go from one to another
@@ -200,7 +200,7 @@ def arrival_doubts(
     if found is None:
         return []
     group_name, arrivals = found
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "mode_hardly_reached",
         f"among the draws with {group_name} the replicas of each chain arrived "
         f"{arrivals.astype(int).tolist()} times from the base, where each should some "
@@ -209,4 +209,4 @@ def arrival_doubts(
         "Raise `draws`, or pass a wider `base=`.",
         {"group": group_name, "arrivals": arrivals.astype(int).tolist()},
     )
-    return [doubt]
+    return [diagnostic]

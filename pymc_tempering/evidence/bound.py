@@ -4,18 +4,18 @@ import numpy as np
 import pymc as pm
 
 from pymc_tempering.errors import TemperingError
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
 from pymc_tempering.private import is_improper
 
-__all__ = ["bound_doubts"]
+__all__ = ["bound_diagnostics"]
 
 _MOST_ERRORS = 4.0
 
 
-def bound_doubts(model: pm.Model, estimate: LogZEstimate) -> list[Doubt]:
-    r"""Doubt that leaves a run without an estimate: log Z is above every log likelihood.
+def bound_diagnostics(model: pm.Model, estimate: LogZEstimate) -> list[Diagnostic]:
+    r"""Diagnostic that leaves a run without an estimate: log Z is above every log likelihood.
 
     The evidence is the mean of the likelihood under the prior, so that it is at most the largest
     one; and by Jensen's inequality ``log Z`` is at most the mean of the log likelihood over the
@@ -30,7 +30,7 @@ def bound_doubts(model: pm.Model, estimate: LogZEstimate) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most; none for models with potentials, or with priors that are not known to be
         normalised.
     """
@@ -49,7 +49,7 @@ def bound_doubts(model: pm.Model, estimate: LogZEstimate) -> list[Doubt]:
     if not estimate.log_z > largest + _MOST_ERRORS * error:
         return []
     return [
-        Doubt(
+        Diagnostic(
             "above_likelihood",
             f"log Z came out as {estimate.log_z:.2f}, and the largest log likelihood of all draws "
             f"is {largest:.2f}, which it cannot exceed with priors that integrate to one. So there "

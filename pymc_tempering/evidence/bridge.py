@@ -14,13 +14,13 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.agreement import MAX_RHAT, rhat_limit
 from pymc_tempering.evidence.common import MIN_ESS
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.priors import prior_diagnostics
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model, log_density_at
-from pymc_tempering.evidence.stored import has_statistics, with_doubts
+from pymc_tempering.evidence.stored import has_statistics, with_diagnostics
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.results.datatree import attach_estimate
@@ -79,7 +79,7 @@ def bridge_from_idata(
         se=parts.se,
         method=LABEL,
         per_chain=parts.per_chain,
-        warnings=tuple(doubts(parts, largest_r_hat(draws), rhat_limit(*draws.shape))),
+        warnings=tuple(diagnostics(parts, largest_r_hat(draws), rhat_limit(*draws.shape))),
         ess=parts.ess,
         df=parts.df,
         per_method={
@@ -91,7 +91,7 @@ def bridge_from_idata(
     if has_statistics(idata):
         return estimate
     attached = attach_estimate(idata, estimate, {})
-    return with_doubts(replace(estimate, idata=attached), prior_doubts(model, idata))
+    return with_diagnostics(replace(estimate, idata=attached), prior_diagnostics(model, idata))
 
 
 def bridge_draws(
@@ -189,7 +189,7 @@ def largest_r_hat(draws: FloatArray) -> float:
     return float(np.max(array_stats.rhat(varying, chain_axis=0, draw_axis=1)))
 
 
-def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list[Doubt]:
+def diagnostics(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list[Diagnostic]:
     """What speaks against an estimate by bridge sampling.
 
     Parameters
@@ -199,13 +199,13 @@ def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list
         Largest of the draws' coordinates.
     limit : float, default 1.1
         Of R-hat; :func:`pymc_tempering.evidence.agreement.rhat_limit` of as many coordinates. The
-        error contains the autocorrelation of slow chains, so that slowness alone is no doubt.
+        error contains the autocorrelation of slow chains, so that slowness alone is no diagnostic.
     """
     warnings = []
     remedy = "sample with `pymc_tempering.ParallelTempering(base=idata)`"
     if not np.isfinite(parts.log_z) or not np.isfinite(parts.se):
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "no_overlap",
                 "the draws and a Gaussian fitted to them share no region, so log Z has no error.",
                 f"Sample more draws, or {remedy}.",
@@ -215,7 +215,7 @@ def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list
         return warnings
     if r_hat > limit:
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "chains_disagree",
                 f"R-hat of the draws is {r_hat:.2f}, above {limit:.2f}, so the chains are too "
                 "short, or sit in different modes, and the error may be too small.",
@@ -225,7 +225,7 @@ def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list
         )
     if parts.halves_p < _DISAGREEMENT_RATE:
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "halves_disagree",
                 f"log Z is {parts.per_half[0]:.2f} from the first halves of the chains and "
                 f"{parts.per_half[1]:.2f} from the second, which their own errors do not explain.",
@@ -237,7 +237,7 @@ def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list
     k = float(np.min(parts.pareto_k))
     if k > MAX_PARETO_K:
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "pareto_k_high",
                 "the weights between the posterior and the Gaussian fitted to it have heavy tails "
                 f"in both directions (k = {k:.2f}), so the error of log Z may be too small.",
@@ -247,7 +247,7 @@ def doubts(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list
         )
     if parts.ess < MIN_ESS:
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "too_few_effective_draws",
                 f"the error of log Z rests on {parts.ess:.0f} independent draws, fewer than "
                 f"{MIN_ESS:.0f}.",

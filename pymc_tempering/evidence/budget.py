@@ -5,19 +5,19 @@ import math
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_CHAIN_ERROR
 
-__all__ = ["budget_doubts"]
+__all__ = ["budget_diagnostics"]
 
 _SPARE = 1.2
 
 
-def budget_doubts(
+def budget_diagnostics(
     estimate: LogZEstimate, budget: Budget | None, *, draws: int, target_se: float | None = None
-) -> list[Doubt]:
+) -> list[Diagnostic]:
     """Say what gradients were not enough for; empty where they were, or without a limit.
 
     Parameters
@@ -58,7 +58,7 @@ def budget_doubts(
     of_chain = group["tuning_gradients"] + factor * group["draws_gradients"]
     enough = estimate.gradients["search"] + _SPARE * of_chain.size * float(of_chain.max())
     enough = _rounded_up(max(enough, _SPARE * budget.most))
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "max_gradients_reached",
         f"{budget.n_spent:,} gradients, of the {budget.most:,} that were allowed, were enough for "
         f"{' with '.join(short)}; the error of log Z is {estimate.se:.2g}.",
@@ -71,7 +71,7 @@ def budget_doubts(
             "log_marginal_likelihood_se": float(estimate.se),
         },
     )
-    return [doubt]
+    return [diagnostic]
 
 
 def _scans(statistics: xr.Dataset) -> tuple[float, float]:
@@ -79,9 +79,9 @@ def _scans(statistics: xr.Dataset) -> tuple[float, float]:
     delta = statistics["delta"]
     first = delta.isel({dim: 0 for dim in delta.dims if dim not in ("chain", "draw", "scan")})
     made = float(first.notnull().sum("scan").mean())
-    if "scans_asked" not in statistics:
+    if "scans_requested" not in statistics:
         return made, made
-    return made, float(np.mean(statistics["scans_asked"].values))
+    return made, float(np.mean(statistics["scans_requested"].values))
 
 
 def _rounded_up(n: float) -> int:

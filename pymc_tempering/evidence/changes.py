@@ -124,7 +124,7 @@ def evaluate_changes(
     shape = (sizes["chain"], sizes["draw"])
     weights: list[tuple[Change, FloatArray, str]] = []
     for change in changes:
-        doubt = ""
+        diagnostic = ""
         if isinstance(change, PriorScale):
             log_weights = by_scale[change]
         elif isinstance(change, LikelihoodPower):
@@ -136,8 +136,8 @@ def evaluate_changes(
             [joint] = evaluate(other, [other.varlogp + other.datalogp], stack_draws(idata, other))
             log_weights = joint - log_joint
             if _share_out_of_reach(other, constrained) > 0.0:
-                doubt = "prior_mass_out_of_reach"
-        weights.append((change, log_weights.reshape(shape), doubt))
+                diagnostic = "prior_mass_out_of_reach"
+        weights.append((change, log_weights.reshape(shape), diagnostic))
     return EvaluatedChanges(weights, log_likelihood.reshape(shape))
 
 

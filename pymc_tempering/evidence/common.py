@@ -8,19 +8,19 @@ import numpy as np
 from scipy.stats import chi2
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import (
     StandardError,
     chain_standard_errors,
     log_z_standard_error,
 )
-from pymc_tempering.evidence.agreement import agreement_doubts
+from pymc_tempering.evidence.agreement import agreement_diagnostics
 from pymc_tempering.evidence.refused import refuse
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "scans_of_ladder",
-           "support_doubts"]  # fmt: skip
+           "support_diagnostics"]  # fmt: skip
 
 MIN_ESS = 100.0
 """Effective scans below which an error of log Z is itself too uncertain to be trusted."""
@@ -70,7 +70,7 @@ class MethodEstimate:
         Estimates by other methods from the same run, combined over chains.
     lower, upper : float or None
         Stochastic bounds.
-    warnings : list of Doubt
+    warnings : list of Diagnostic
         What speaks against the estimate.
     arrays : dict of ndarray
         What else the run says, for the group ``tempering``; the first dimension is the chain.
@@ -81,7 +81,7 @@ class MethodEstimate:
     per_method: dict[str, float] = field(default_factory=dict)
     lower: float | None = None
     upper: float | None = None
-    warnings: list[Doubt] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
     arrays: dict[str, FloatArray] = field(default_factory=dict)
 
 
@@ -108,13 +108,13 @@ def combine(
     error = log_z_standard_error(parts.log_z[counted], [parts.influences[i] for i in counted])
     # a mean of chains that say different things is what none of them says
     log_z = float(np.mean(parts.log_z[kept])) if kept.size else np.nan
-    disagreement = agreement_doubts(draws or {}, _comparable_barriers(parts.arrays))
+    disagreement = agreement_diagnostics(draws or {}, _comparable_barriers(parts.arrays))
     estimate = LogZEstimate(
         log_z=log_z,
         se=float(error.se) if kept.size else np.nan,
         method=method,
         per_chain=np.array(parts.log_z, dtype=np.float64),
-        warnings=(*parts.warnings, *_doubts(parts, error, kept), *disagreement),
+        warnings=(*parts.warnings, *_diagnostics(parts, error, kept), *disagreement),
         ess=float(error.ess),
         df=float(error.df),
         lower=parts.lower,
@@ -187,7 +187,9 @@ def combine_chains(chains: Sequence[ChainEstimate], method: str) -> LogZEstimate
     return combine(MethodEstimate(log_z, [chain.influence for chain in chains]), method)
 
 
-def support_doubts(mass: float, text: str, *, least: float = FULL_SUPPORT) -> Iterator[Doubt]:
+def support_diagnostics(
+    mass: float, text: str, *, least: float = FULL_SUPPORT
+) -> Iterator[Diagnostic]:
     """Warning about a target that is zero on part of the base.
 
     Parameters
@@ -200,7 +202,7 @@ def support_doubts(mass: float, text: str, *, least: float = FULL_SUPPORT) -> It
         Mass below which to warn.
     """
     if mass < least:
-        yield Doubt(
+        yield Diagnostic(
             "target_zero_on_base",
             f"{100 * (1 - mass):.1f} % of {text}",
             "With a small mass, choose a transform that keeps the sampler inside.",
@@ -208,9 +210,11 @@ def support_doubts(mass: float, text: str, *, least: float = FULL_SUPPORT) -> It
         )
 
 
-def _doubts(parts: MethodEstimate, error: StandardError, kept: IntArray) -> Iterator[Doubt]:
+def _diagnostics(
+    parts: MethodEstimate, error: StandardError, kept: IntArray
+) -> Iterator[Diagnostic]:
     if not np.isfinite(np.mean(parts.log_z)) or not np.isfinite(error.se):
-        yield Doubt(
+        yield Diagnostic(
             "no_overlap",
             "neighbouring levels share no draws, so there is no estimate.",
             "Raise `n_levels` and `tune`; or write the model in coordinates that the data "
@@ -220,7 +224,7 @@ def _doubts(parts: MethodEstimate, error: StandardError, kept: IntArray) -> Iter
         return
     ess = error.ess
     if ess < MIN_ESS:
-        yield Doubt(
+        yield Diagnostic(
             "too_few_effective_draws",
             f"the error of log Z rests on {ess:.0f} independent scans, fewer than {MIN_ESS:.0f}.",
             "Raise `draws`, or pass `target_se`.",
@@ -243,7 +247,7 @@ def _doubts(parts: MethodEstimate, error: StandardError, kept: IntArray) -> Iter
         )
     else:
         told = f"{said} errors explain, so some have not found every mode."
-    yield Doubt(
+    yield Diagnostic(
         "chains_disagree",
         told,
         "Raise `tune` and `draws`; look at the swap rates of each chain.",

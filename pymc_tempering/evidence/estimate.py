@@ -8,15 +8,15 @@ import xarray as xr
 
 from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.doubt import Doubt, warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.bound import bound_doubts
-from pymc_tempering.evidence.budget import budget_doubts
+from pymc_tempering.evidence.bound import bound_diagnostics
+from pymc_tempering.evidence.budget import budget_diagnostics
 from pymc_tempering.evidence.interrupted import interruption
-from pymc_tempering.evidence.meaning import model_doubts
+from pymc_tempering.evidence.meaning import model_diagnostics
 from pymc_tempering.evidence.refused import refused
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
-from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
+from pymc_tempering.evidence.stored import estimate_from_idata, with_diagnostics
 from pymc_tempering.evidence.with_model import estimate_draws
 from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.options import check_positive, resolve_model
@@ -200,7 +200,7 @@ def _sample_and_estimate(
     seeds, least, draws = round_seeds(random_seed), run["chains"], run["draws"]
     idata = sampler(chains=least, random_seed=next(seeds))
     estimate = estimate_from_idata(idata)
-    of_model, budget = model_doubts(model, idata), run["budget"]
+    of_model, budget = model_diagnostics(model, idata), run["budget"]
     of_run = interruption(idata, draws=draws, chains=least, budget=budget)
     if target_se is not None and not of_run and not refused(of_model):
         estimate, of_run = reach_target_se(
@@ -213,9 +213,9 @@ def _sample_and_estimate(
             show=bool(run["progressbar"]) and not options.get("quiet", False),
             budget=budget,
         )
-    of_run = [*of_run, *budget_doubts(estimate, budget, draws=draws, target_se=target_se)]
-    estimate = with_doubts(estimate, [*of_model, *of_run])
-    return with_doubts(estimate, bound_doubts(model, estimate))
+    of_run = [*of_run, *budget_diagnostics(estimate, budget, draws=draws, target_se=target_se)]
+    estimate = with_diagnostics(estimate, [*of_model, *of_run])
+    return with_diagnostics(estimate, bound_diagnostics(model, estimate))
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:
@@ -238,11 +238,11 @@ def _estimate_stored(
     estimate = estimate_from_idata(idata)
     if target_se is None or estimate.se <= target_se:
         return estimate
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "target_se_not_reached",
         f"the error of the stored run is {estimate.se:.3g}, more than {target_se:g}.",
         "Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, so that chains "
         "are added.",
         {"log_marginal_likelihood_se": float(estimate.se), "chains": int(estimate.per_chain.size)},
     )
-    return with_doubts(estimate, [doubt])
+    return with_diagnostics(estimate, [diagnostic])

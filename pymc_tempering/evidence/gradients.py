@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["gradient_doubts"]
+__all__ = ["gradient_diagnostics"]
 
 MAX_BAD_GRADIENTS = 0.01
 """Share of the gradients that may not be finite without a word: single points on an edge."""
 
 
-def gradient_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
+def gradient_diagnostics(statistics: Mapping[str, FloatArray]) -> list[Diagnostic]:
     """Warning about points of finite density whose gradient is not finite.
 
     Moves take such entries of the gradient as zero. A kick may be any function of position, so the
@@ -24,15 +24,15 @@ def gradient_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
 
     Examples
     --------
     >>> import numpy as np
     >>> counts = {"n_gradients": np.full((2, 3), 100), "n_bad_gradients": np.full((2, 3), 20)}
-    >>> [doubt] = gradient_doubts(counts)
-    >>> doubt.code, doubt.measured["n_bad_gradients / n_gradients"]
+    >>> [diagnostic] = gradient_diagnostics(counts)
+    >>> diagnostic.code, diagnostic.measured["n_bad_gradients / n_gradients"]
     ('gradient_not_finite', 0.2)
     """
     if not {"n_bad_gradients", "n_gradients"} <= set(statistics):
@@ -40,7 +40,7 @@ def gradient_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
     n_bad, n = (int(statistics[name].sum()) for name in ("n_bad_gradients", "n_gradients"))
     if n_bad <= MAX_BAD_GRADIENTS * n:
         return []
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "gradient_not_finite",
         f"{100 * n_bad / n:.2g} % of the points where moves asked for the gradient have a finite "
         "density and a gradient that is not finite. The density counts as it is and the missing "
@@ -51,4 +51,4 @@ def gradient_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
         "explorer='slice', which needs no gradient.",
         {"n_bad_gradients / n_gradients": n_bad / n, "n_bad_gradients": n_bad, "n_gradients": n},
     )
-    return [doubt]
+    return [diagnostic]

@@ -12,13 +12,13 @@ from pymc_tempering.estimators.annealed import (
     annealed_reverse,
     bidirectional,
 )
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
-from pymc_tempering.evidence.common import MethodEstimate, support_doubts
+from pymc_tempering.evidence.common import MethodEstimate, support_diagnostics
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.types import FloatArray
 
-__all__ = ["annealing_doubts", "collect", "deciding_pareto_k"]
+__all__ = ["annealing_diagnostics", "collect", "deciding_pareto_k"]
 
 MIN_WEIGHT_ESS = 20.0
 MAX_GAP = 3.0
@@ -91,7 +91,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     up = annealed_forward(forward_all.ravel())
     down = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf)
     lower, upper = up.log_z, down.log_z
-    doubts = annealing_doubts(
+    diagnostics = annealing_diagnostics(
         weight_ess=float(arrays["weight_ess"].sum()),
         pareto_k=deciding_pareto_k(
             arrays["pareto_k_weights_forward"], arrays["pareto_k_weights_reverse"]
@@ -114,15 +114,15 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         },
         lower=float(lower),
         upper=float(upper),
-        warnings=[*doubts, *_acceptance_doubts(arrays["acceptance_rate_particles"])],
+        warnings=[*diagnostics, *_acceptance_diagnostics(arrays["acceptance_rate_particles"])],
         arrays=arrays,
     )
 
 
-def _acceptance_doubts(rates: FloatArray) -> Iterator[Doubt]:
+def _acceptance_diagnostics(rates: FloatArray) -> Iterator[Diagnostic]:
     idle = np.flatnonzero(rates < MIN_ACCEPTED).tolist()
     if idle:
-        yield Doubt(
+        yield Diagnostic(
             "particles_hardly_accepted",
             f"in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % of the new particles "
             "replaced the current one, so draws and upper bound rest on few of them.",
@@ -131,7 +131,7 @@ def _acceptance_doubts(rates: FloatArray) -> Iterator[Doubt]:
         )
 
 
-def annealing_doubts(
+def annealing_diagnostics(
     *,
     weight_ess: float,
     pareto_k: float,
@@ -139,7 +139,7 @@ def annealing_doubts(
     gap_error: StandardError,
     support_mass: float,
     n_particles: int,
-) -> Iterator[Doubt]:
+) -> Iterator[Diagnostic]:
     """What speaks against an estimate from annealing runs.
 
     Parameters
@@ -158,7 +158,7 @@ def annealing_doubts(
         Weights that a tail was fitted to.
     """
     if n_particles < MIN_PARTICLES:
-        yield Doubt(
+        yield Diagnostic(
             "too_few_particles",
             f"there are {n_particles} annealing weights in a direction, fewer than "
             f"{MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
@@ -167,14 +167,14 @@ def annealing_doubts(
             {"number of weights": n_particles},
         )
     if weight_ess < MIN_WEIGHT_ESS:
-        yield Doubt(
+        yield Diagnostic(
             "few_particles_hold_weight",
             f"the effective number of forward particles is {weight_ess:.1f}.",
             "Raise `n_levels`, or the number of draws or particles.",
             {"weight_ess": float(weight_ess)},
         )
     if pareto_k > MAX_PARETO_K:
-        yield Doubt(
+        yield Diagnostic(
             "pareto_k_high",
             f"the annealing weights have heavy tails (k = {pareto_k:.2f}), so the error of "
             "log Z may be too small.",
@@ -182,7 +182,7 @@ def annealing_doubts(
             {"largest pareto_k_weights": float(pareto_k)},
         )
     if abs(gap) > MAX_GAP:
-        yield Doubt(
+        yield Diagnostic(
             "bounds_far_apart",
             f"forward and reverse annealing differ by {gap:.1f} nats, so one of them has not "
             "seen what the other has.",
@@ -192,7 +192,7 @@ def annealing_doubts(
     # with few starting draws the error itself is uncertain
     allowed = max(MAX_CROSSING, float(student_t.isf(_CROSSING_RATE, gap_error.df)))
     if -gap > allowed * gap_error.se:
-        yield Doubt(
+        yield Diagnostic(
             "bounds_crossed",
             f"the lower bound exceeds the upper by {-gap:.2g} nats, more than the error of "
             f"their difference, {gap_error.se:.2g}, explains, so the reverse particles did not "
@@ -200,7 +200,7 @@ def annealing_doubts(
             "Start them from more draws, of every mode, or raise `n_levels`.",
             {"upper - lower": float(gap), "its standard error": float(gap_error.se)},
         )
-    yield from support_doubts(
+    yield from support_diagnostics(
         support_mass,
         "the particles started where there is no density under the model. The forward and the "
         "combined estimate account for it; the reverse one was corrected by the log of the base's "

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["infinite_doubts"]
+__all__ = ["infinite_diagnostics"]
 
 MAX_SHARE = 1e-3
 """Share of the evaluations, up to which they are no more than draws of a base with heavy tails, so
@@ -13,7 +13,7 @@ far out that a density overflows, as that of an LKJ distribution does at one of 
 to a pole, and meet it again and again."""
 
 
-def infinite_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
+def infinite_diagnostics(statistics: Mapping[str, FloatArray]) -> list[Diagnostic]:
     """Warning about points where the log density is ``+inf``.
 
     No move can weigh such a point, so it counts as zero density, as one does where the log density
@@ -26,17 +26,17 @@ def infinite_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most; none for a thousandth of the evaluations.
 
     Examples
     --------
     >>> import numpy as np
     >>> counts = {"n_gradients": np.full((2, 3), 100), "n_infinite_density": np.eye(2, 3)}
-    >>> [doubt] = infinite_doubts(counts)
-    >>> doubt.code, doubt.measured["n_infinite_density"]
+    >>> [diagnostic] = infinite_diagnostics(counts)
+    >>> diagnostic.code, diagnostic.measured["n_infinite_density"]
     ('density_infinite', 2)
-    >>> infinite_doubts(counts | {"n_gradients": np.full((2, 3), 1000)})
+    >>> infinite_diagnostics(counts | {"n_gradients": np.full((2, 3), 1000)})
     []
     """
     if not {"n_infinite_density", "n_gradients"} <= set(statistics):
@@ -44,7 +44,7 @@ def infinite_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
     n_infinite, n = (int(statistics[name].sum()) for name in ("n_infinite_density", "n_gradients"))
     if n_infinite <= MAX_SHARE * n:
         return []
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "density_infinite",
         f"at {n_infinite} of {n} points the log density is +inf. They count as points of zero "
         "density: draws stay away from them, and log Z leaves out what mass there is around them.",
@@ -52,4 +52,4 @@ def infinite_doubts(statistics: Mapping[str, FloatArray]) -> list[Doubt]:
         "a scale that may be zero, and write it on the log scale or bound it.",
         {"n_infinite_density": n_infinite, "n_gradients": n},
     )
-    return [doubt]
+    return [diagnostic]

@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.steps.budget import Budget
 
 __all__ = ["interruption"]
@@ -10,7 +10,7 @@ __all__ = ["interruption"]
 
 def interruption(
     idata: xr.DataTree, *, draws: int, chains: int, budget: Budget | None = None
-) -> list[Doubt]:
+) -> list[Diagnostic]:
     """Say that a run has fewer draws than were asked for; empty where it has all.
 
     PyMC returns what there is after Ctrl-C: the draws that most chains have, and those chains.
@@ -28,11 +28,11 @@ def interruption(
     sizes = idata["posterior"].sizes
     if sizes["chain"] >= chains and sizes["draw"] >= draws:
         return []
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "interrupted",
         f"the run was stopped after {sizes['chain']} of {chains} chains with {sizes['draw']} of "
         f"{draws} draws, and log Z is from these alone.",
         "Run it again for the rest.",
         {"chains": sizes["chain"], "draws": sizes["draw"]},
     )
-    return [doubt]
+    return [diagnostic]

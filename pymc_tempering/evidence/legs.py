@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["chain_values", "legs_doubts"]
+__all__ = ["chain_values", "legs_diagnostics"]
 
 MAX_DISTANCE = 5.0
 """Standard errors beyond which the two disagree; those of so few scans are rough themselves."""
@@ -21,9 +21,9 @@ _SLACK = 0.1
 """Nats by which step sizes that still adapt, and errors from few effective scans, may be off."""
 
 
-def legs_doubts(
+def legs_diagnostics(
     log_z: FloatArray, se: FloatArray, log_z_before: FloatArray, se_before: FloatArray
-) -> list[Doubt]:
+) -> list[Diagnostic]:
     """Warning about a log Z that is not the one that tuning began with.
 
     Parameters
@@ -35,16 +35,16 @@ def legs_doubts(
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
 
     Examples
     --------
     >>> now, before = np.array([-3.0, -3.1]), np.array([-2.2, -2.3])
-    >>> [doubt] = legs_doubts(now, np.full(2, 0.01), before, np.full(2, 0.1))
-    >>> doubt.code
+    >>> [diagnostic] = legs_diagnostics(now, np.full(2, 0.01), before, np.full(2, 0.1))
+    >>> diagnostic.code
     'legs_disagree'
-    >>> legs_doubts(now, np.full(2, 0.01), np.full(2, np.nan), np.full(2, np.nan))
+    >>> legs_diagnostics(now, np.full(2, 0.01), np.full(2, np.nan), np.full(2, np.nan))
     []
     """
     known = np.isfinite(log_z) & np.isfinite(se) & np.isfinite(log_z_before) & (se_before > 0.0)
@@ -59,12 +59,12 @@ def legs_doubts(
     if abs(own - other) <= MAX_DISTANCE * error + _SLACK:
         return []
     return [
-        Doubt(
+        Diagnostic(
             "legs_disagree",
             f"from the mixture of the local fits log Z is {own:.2f}, and from the wide Gaussian of "
             f"tuning it was {other:.2f}, with an error of {error:.2g}, so one of the two may lack "
             "a mode.",
-            'Pass `base="advi"`, and compare.',
+            'Pass `base="gaussian"`, and compare.',
             {"log_z_chain": own, "log_z_before": other, "error": error},
         )
     ]

@@ -9,19 +9,19 @@ import xarray as xr
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import TemperingError
-from pymc_tempering.estimators.doubt import Doubt
-from pymc_tempering.evidence.priors import prior_doubts
-from pymc_tempering.evidence.tails import tail_doubts
+from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.evidence.priors import prior_diagnostics
+from pymc_tempering.evidence.tails import tail_diagnostics
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
 from pymc_tempering.private import has_total_size, is_ordered
 from pymc_tempering.types import FloatArray
 
-__all__ = ["model_doubts", "order_doubts", "power_doubts"]
+__all__ = ["model_diagnostics", "order_diagnostics", "power_diagnostics"]
 
 _N_DRAWS = 20
 
 
-def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
+def model_diagnostics(model: pm.Model, idata: xr.DataTree) -> list[Diagnostic]:
     """Warnings about models whose log Z is no marginal likelihood, or not the one that is meant.
 
     Parameters
@@ -32,16 +32,16 @@ def model_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         Each names the variables.
     """
     return [
-        *prior_doubts(model, idata), *power_doubts(model), *order_doubts(model, idata),
-        *tail_doubts(model, idata),
+        *prior_diagnostics(model, idata), *power_diagnostics(model),
+        *order_diagnostics(model, idata), *tail_diagnostics(model, idata),
     ]  # fmt: skip
 
 
-def power_doubts(model: pm.Model) -> list[Doubt]:
+def power_diagnostics(model: pm.Model) -> list[Diagnostic]:
     """Warning about ``total_size``, which multiplies a log likelihood.
 
     Examples
@@ -49,8 +49,8 @@ def power_doubts(model: pm.Model) -> list[Doubt]:
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0.0, 1.0)
     ...     y = pm.Normal("y", x, 1.0, observed=[1.0, 2.0], total_size=10)
-    >>> [doubt] = power_doubts(model)
-    >>> doubt.code, doubt.measured
+    >>> [diagnostic] = power_diagnostics(model)
+    >>> diagnostic.code, diagnostic.measured
     ('power_likelihood', {'power of y': 5.0})
     """
     powers = {rv.name: _power(rv) for rv in model.observed_RVs}
@@ -58,7 +58,7 @@ def power_doubts(model: pm.Model) -> list[Doubt]:
     if not powers:
         return []
     listed = ", ".join(f"{name} (by {power:.3g})" for name, power in powers.items())
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "power_likelihood",
         f"`total_size` multiplies log likelihoods without a minibatch: {listed}. log Z is then the "
         "log normaliser of prior times likelihood to that power, and no marginal likelihood of the "
@@ -66,7 +66,7 @@ def power_doubts(model: pm.Model) -> list[Doubt]:
         "Leave `total_size` away, or give all the data.",
         {f"power of {name}": power for name, power in powers.items()},
     )
-    return [doubt]
+    return [diagnostic]
 
 
 def _power(rv: Any) -> float:
@@ -83,7 +83,7 @@ def _power(rv: Any) -> float:
     return float(np.prod(factors))
 
 
-def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
+def order_diagnostics(model: pm.Model, idata: xr.DataTree) -> list[Diagnostic]:
     """Warning about ordered variables, whose prior does not integrate to one."""
     ordered = [rv for rv in model.free_RVs if is_ordered(model.rvs_to_transforms.get(rv))]
     if not ordered:
@@ -116,7 +116,7 @@ def order_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
             "Order by a prior that is normalised, as of the smallest value and of positive "
             "differences."
         )
-    return [Doubt("ordered_variables", text, remedy, measured)]
+    return [Diagnostic("ordered_variables", text, remedy, measured)]
 
 
 def _components(ordered: list[Any], idata: xr.DataTree) -> int | None:

@@ -6,16 +6,16 @@ import numpy as np
 
 from pymc_tempering.engine.path.noise import first_noise, jitter, noisiest
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["noise_doubts"]
+__all__ = ["noise_diagnostics"]
 
 _N_FARTHEST, _N_SPREAD = 8, 8
 
 
-def noise_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
-    """Doubt that leaves a run without an estimate: draws lie where the density is noise.
+def noise_diagnostics(density: Density, z: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
+    """Diagnostic that leaves a run without an estimate: draws lie where the density is noise.
 
     Such places have next to no mass in truth; one draw there says that noise was climbed. Looked at
     are the draws with the largest coordinates, since huge numbers come from these, and a few more.
@@ -30,7 +30,7 @@ def noise_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
     """
     farthest = np.argsort(-np.abs(z).max(axis=1))[:_N_FARTHEST]
@@ -41,7 +41,7 @@ def noise_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[
             continue
         i, off = noisiest(density, place), jitter(density, place)
         return [
-            Doubt(
+            Diagnostic(
                 "rounding_noise",
                 f"where {_in_words(names[i], place[i])} the log density jumps by {off:.2g} nats "
                 "when its variables move by their last digits, and draws came to lie there or "

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.controls import Controlled, with_controls
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.stepping_stone import (
@@ -16,14 +16,14 @@ from pymc_tempering.estimators.stepping_stone import (
     support_mass,
 )
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
-from pymc_tempering.evidence.arrivals import component_doubts, restart_doubts
+from pymc_tempering.evidence.arrivals import component_diagnostics, restart_diagnostics
 from pymc_tempering.evidence.common import (
     MIN_ESS,
     MethodEstimate,
     scans_of_ladder,
-    support_doubts,
+    support_diagnostics,
 )
-from pymc_tempering.evidence.legs import chain_values, legs_doubts
+from pymc_tempering.evidence.legs import chain_values, legs_diagnostics
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect", "collect_bar"]
@@ -114,10 +114,10 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["component_arrivals"] = np.maximum(statistics["component_arrivals"], 0).sum(axis=1)
         arrays["component_share"] = scans / np.maximum(scans.sum(axis=1, keepdims=True), 1)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = [*_doubts(arrays)]
+    warnings = [*_diagnostics(arrays)]
     if "component_arrivals" in arrays:
-        warnings += component_doubts(arrays["component_arrivals"], arrays["component_share"])
-    warnings += legs_doubts(
+        warnings += component_diagnostics(arrays["component_arrivals"], arrays["component_share"])
+    warnings += legs_diagnostics(
         log_z,
         chain_standard_errors(influences),
         arrays["log_z_before"],
@@ -213,10 +213,10 @@ def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:
     return betas[0][np.isfinite(betas[0])]
 
 
-def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
+def _diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
     idle = np.flatnonzero(arrays["n_round_trips"] < MIN_ROUND_TRIPS).tolist()
     if idle:
-        yield Doubt(
+        yield Diagnostic(
             "no_round_trips",
             f"in chains {idle} no replica went from base to target and back, so nothing says "
             "that every mode was found.",
@@ -225,12 +225,12 @@ def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
         )
     # one journey shows that there is a way, not how much lies at its end
     under_way = arrays["n_round_trips"] >= MIN_ROUND_TRIPS
-    yield from restart_doubts(np.where(under_way, arrays["n_tempered_restarts"], np.inf))
+    yield from restart_diagnostics(np.where(under_way, arrays["n_tempered_restarts"], np.inf))
     rates = arrays["swap_acceptance_rate"]
     chain, pair = np.unravel_index(np.nanargmin(rates), rates.shape)
     if rates[chain, pair] < MIN_SWAP_RATE:
         low, high = arrays["betas"][chain, pair : pair + 2]
-        yield Doubt(
+        yield Diagnostic(
             "swap_rate_near_zero",
             f"{rates[chain, pair]:.3f} between beta = {low:.3g} and {high:.3g} in chain {chain}.",
             "Raise `tune`, so that the schedule adapts, or `n_levels`.",
@@ -240,7 +240,7 @@ def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
                 "chain": [int(chain)],
             },
         )
-    yield from support_doubts(
+    yield from support_diagnostics(
         np.nanmin(arrays["support_mass"]),
         "the base's draws have no density under the model. MBAR, BAR and the forward estimate "
         "account for it; the reverse one was corrected by the log of the base's mass on the "

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.identity import recipe
 from pymc_tempering.model.interpreted import interpreted
@@ -16,7 +16,7 @@ from pymc_tempering.model.kept import Kept
 from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_WIDTH_RATIO", "prior_doubts"]
+__all__ = ["MAX_WIDTH_RATIO", "prior_diagnostics"]
 
 MAX_WIDTH_RATIO = 1e3
 """Width of the prior over that of the posterior (interquartile ranges) beyond which log Z is mostly
@@ -31,7 +31,7 @@ _MIN_DRAWS = 20
 _log = logging.getLogger(__name__)
 
 
-def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
+def prior_diagnostics(model: pm.Model, idata: xr.DataTree) -> list[Diagnostic]:
     """Warnings about priors that determine the evidence; each names the variables.
 
     Of a wide prior comparisons alone warn: most good models have a vague one, and neither draws nor
@@ -48,7 +48,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     warnings = []
     if improper and is_posterior:
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "improper_priors",
                 f"{improper} have no normalised prior, so log Z is the log integral of the "
                 "model's density and not a marginal likelihood; ratios with models of other priors "
@@ -81,7 +81,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
             f"{name} ({r:.1g} times the posterior's width)" for name, r in wide.items()
         )
         warnings.append(
-            Doubt(
+            Diagnostic(
                 "extremely_wide_priors",
                 f"{listed}.",
                 "Each factor of ten in such a width takes 2.3 nats off log Z and leaves the "
@@ -93,7 +93,7 @@ def prior_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
     return warnings
 
 
-def _without_end(posterior: xr.Dataset, improper: list[str]) -> Iterator[Doubt]:
+def _without_end(posterior: xr.Dataset, improper: list[str]) -> Iterator[Diagnostic]:
     """Warning about draws that spread as where the posterior has no finite integral."""
     spread = {}
     for name in improper:
@@ -105,8 +105,8 @@ def _without_end(posterior: xr.Dataset, improper: list[str]) -> Iterator[Doubt]:
     if not far:
         return
     listed = ", ".join(f"{name} ({s:.2g})" for name, s in far.items())
-    yield Doubt(
-        "posterior_without_end",
+    yield Diagnostic(
+        "divergent_integral",
         f"draws of flat variables spread as far as {listed}, as they do where the posterior has "
         "no finite integral, and log Z is then infinite whatever is printed.",
         "Give these variables proper priors; or, if such numbers are meant, write the model in "

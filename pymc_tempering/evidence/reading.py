@@ -11,7 +11,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.results.datatree import open_hint
-from pymc_tempering.results.doubts import read_doubts
+from pymc_tempering.results.diagnostics import read_diagnostics
 
 __all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate", "with_estimate"]
 
@@ -77,7 +77,7 @@ def stored_estimate(idata: Any) -> LogZEstimate:
         se=number("_se"),
         method=str(dataset.attrs.get("method", "unknown")),
         per_chain=np.asarray(dataset["log_z_chain"].values, dtype=np.float64),
-        warnings=read_doubts(dataset),
+        warnings=read_diagnostics(dataset),
         ess=number("_ess"),
         df=number("_df"),
         lower=bounds[0],

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 
 __all__ = ["refuse", "refused"]
@@ -13,9 +13,9 @@ __all__ = ["refuse", "refused"]
 _NUMBERS = tuple(f"log_marginal_likelihood{part}" for part in ("", "_se", "_lower", "_upper"))
 
 
-def refused(doubts: Iterable[Doubt]) -> bool:
-    """Whether one of the doubts leaves nothing of an estimate."""
-    return any(doubt.refuses for doubt in doubts)
+def refused(diagnostics: Iterable[Diagnostic]) -> bool:
+    """Whether one of the diagnostics leaves nothing of an estimate."""
+    return any(diagnostic.refuses for diagnostic in diagnostics)
 
 
 def refuse(estimate: LogZEstimate) -> LogZEstimate:

@@ -110,7 +110,7 @@ def from_draws(original: Original, log_weights: FloatArray) -> Row:
         ratio.weight_ess / log_weights.size,
         ratio.pareto_k,
         "draws",
-        _doubt(ratio.pareto_k, ratio.weight_ess, error.ess),
+        _diagnostic(ratio.pareto_k, ratio.weight_ess, error.ess),
     )
 
 
@@ -160,7 +160,7 @@ def from_ladder(
                 ess / weights.size,
                 k,
                 "ladder",
-                _doubt(k, ess, error.ess),
+                _diagnostic(k, ess, error.ess),
             )
         )
     return rows
@@ -177,7 +177,7 @@ def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatAr
     return bool(np.allclose(last, log_likelihood, rtol=1e-6, atol=DELTA_DIGIT))
 
 
-def _doubt(k: float, ess: float, independent: float) -> str:
+def _diagnostic(k: float, ess: float, independent: float) -> str:
     if not np.isfinite(ess) or ess < MIN_WEIGHTS or np.isnan(k) or k > MAX_PARETO_K:
         return "weights_collapse"
     if k > HEAVY_PARETO_K:

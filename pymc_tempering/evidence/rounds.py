@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.stored import estimate_from_idata
@@ -30,7 +30,7 @@ def reach_target_se(
     least: int,
     show: bool = False,
     budget: Budget | None = None,
-) -> tuple[LogZEstimate, list[Doubt]]:
+) -> tuple[LogZEstimate, list[Diagnostic]]:
     """Add chains to a run until the standard error of log Z is at most `target_se`.
 
     Parameters
@@ -55,18 +55,18 @@ def reach_target_se(
     -------
     estimate : LogZEstimate
         From all chains.
-    doubts : list of Doubt
+    diagnostics : list of Diagnostic
         Where the error was not reached, or the run was interrupted.
     """
-    doubts: list[Doubt] = []
+    diagnostics: list[Diagnostic] = []
     while not estimate.se <= target_se:
         have = estimate.per_chain.size
         ratio = estimate.se / target_se if np.isfinite(estimate.se) else 2.0
         missing = int(np.ceil(_SAFETY * have * ratio**2)) - have
         more = min(max(missing, least), max_chains - have)
         if more <= 0:
-            doubts.append(
-                Doubt(
+            diagnostics.append(
+                Diagnostic(
                     "target_se_not_reached",
                     f"the error is {estimate.se:.3g} after {have} chains, more than {target_se:g}.",
                     f"Raise `max_chains` (now {max_chains}) or `draws`.",
@@ -93,10 +93,10 @@ def reach_target_se(
         if length * (have + extra["posterior"].sizes["chain"]) > draws * have:
             idata = concat_chains([_shortened(idata, length), _shortened(extra, length)])
             estimate = estimate_from_idata(idata)
-        doubts = interruption(idata, draws=draws, chains=have + more, budget=budget)
-        if doubts:
+        diagnostics = interruption(idata, draws=draws, chains=have + more, budget=budget)
+        if diagnostics:
             break
-    return estimate, doubts
+    return estimate, diagnostics
 
 
 def _shortened(idata: xr.DataTree, n_draws: int) -> xr.DataTree:

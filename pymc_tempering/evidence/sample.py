@@ -7,12 +7,12 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.checkpoint.store import resumed
-from pymc_tempering.estimators.doubt import warn_of
-from pymc_tempering.evidence.bound import bound_doubts
-from pymc_tempering.evidence.budget import budget_doubts
+from pymc_tempering.estimators.diagnostic import warn_of
+from pymc_tempering.evidence.bound import bound_diagnostics
+from pymc_tempering.evidence.budget import budget_diagnostics
 from pymc_tempering.evidence.interrupted import interruption
-from pymc_tempering.evidence.meaning import model_doubts
-from pymc_tempering.evidence.stored import estimate_from_idata, with_doubts
+from pymc_tempering.evidence.meaning import model_diagnostics
+from pymc_tempering.evidence.stored import estimate_from_idata, with_diagnostics
 from pymc_tempering.methods import load, resolve_method
 from pymc_tempering.options import resolve_model
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
@@ -117,8 +117,8 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
         idata = sampler(chains=chains, random_seed=seed)
     estimate = estimate_from_idata(idata)
     of_run = interruption(estimate.idata, draws=draws, chains=chains, budget=budget)
-    of_run += budget_doubts(estimate, budget, draws=draws)
-    estimate = with_doubts(estimate, [*model_doubts(model, estimate.idata), *of_run])
-    estimate = with_doubts(estimate, bound_doubts(model, estimate))
+    of_run += budget_diagnostics(estimate, budget, draws=draws)
+    estimate = with_diagnostics(estimate, [*model_diagnostics(model, estimate.idata), *of_run])
+    estimate = with_diagnostics(estimate, bound_diagnostics(model, estimate))
     warn_of(estimate.warnings)
     return estimate.idata

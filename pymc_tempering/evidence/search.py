@@ -4,27 +4,29 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES
-from pymc_tempering.references.necks import DEEP
+from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.planted import MASSES
 from pymc_tempering.types import FloatArray
 
-__all__ = ["search_arrays", "search_doubts", "search_line"]
+__all__ = ["search_arrays", "search_diagnostics", "search_line"]
 
 MAX_MASS_ONCE = 0.5
 """Share of the fits' mass in modes that one search alone found, beyond which as much is likely to
 lie in modes that none found. Half, since replicas from a wide Gaussian find what lies among
 modes that are known: on Boltzmann machine relaxations with a quarter of it log Z was right."""
 
-FEW_HITS = 2
+FEW_STARTS_TO_A_MODE = 2
 """Starts of one mode: one as likely has none in one case of seven."""
 
 MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
 
-_NAMES = ("starts", "modes", "left_out", "images", "mass_once", "hits", "found_by", "planted",
-          "necks", "rise_along", "rise", "rise_beyond", "log_mass", "log_mass_se")  # fmt: skip
+_NAMES = (
+    "starts", "modes", "left_out", "images", "mass_once", "start_counts", "found_by", "planted",
+    "funnel_depth", "rise_along", "rise", "rise_beyond", "log_mass", "log_mass_se",
+)  # fmt: skip
 
 
 def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -48,7 +50,7 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     Examples
     --------
     >>> counts = {"starts": 1000, "modes": 2, "left_out": 0, "mass_once": 0.0}
-    >>> counts |= {"hits": np.array([700, 300]), "found_by": np.array([4, 3])}
+    >>> counts |= {"start_counts": np.array([700, 300]), "found_by": np.array([4, 3])}
     >>> counts |= {"planted": np.array([1.0, 1.0, 1.0, 0.5, 0.5, 0.6, 0.0, 0.0, 0.0])}
     >>> recorded = {f"search_{name}": np.array([[value]]) for name, value in counts.items()}
     >>> line = search_line(search_arrays(recorded))
@@ -65,20 +67,22 @@ def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     chain = int(np.argmax(arrays["search_starts"]))
     get = {name.removeprefix("search_"): values[chain] for name, values in arrays.items()}
     n_modes, n_left_out = int(get["modes"]), int(get["left_out"])
-    hits = [str(int(n)) for n in get["hits"] if n >= 0]
-    more = ", ..." if n_modes - n_left_out > len(hits) else ""
+    start_count = [str(int(n)) for n in get["start_counts"] if n >= 0]
+    more = ", ..." if n_modes - n_left_out > len(start_count) else ""
     without = f"; {n_left_out} of them without mass" if n_left_out else ""
     modes = f"{n_modes} mode{'s' if n_modes != 1 else ''}"
     n_images = int(get.get("images", 0))
     found_by = [str(int(n)) for n in get.get("found_by", ()) if n >= 0]
     of = f", of {', '.join(found_by)}{more} searches" if found_by else ""
-    times = f"{', '.join(hits)}{more} starts{of}{without}"
+    times = f"{', '.join(start_count)}{more} starts{of}{without}"
     images = f" and images or surroundings of these to {n_images} more" if n_images else ""
-    depth = float(get.get("necks", 0.0))
-    necks = f"; necks {np.exp(depth):.1f} times narrower than the rest" if depth >= DEEP else ""
+    depth = float(get.get("funnel_depth", 0.0))
+    funnel_depth = (
+        f"; necks {np.exp(depth):.1f} times narrower than the rest" if depth >= DEEP else ""
+    )
     searches = f" of {N_SEARCHES} searches" if found_by else ""
     return (
-        f"{get['starts']:.0f} starts{searches} led to {modes} ({times}){images}{necks}"
+        f"{get['starts']:.0f} starts{searches} led to {modes} ({times}){images}{funnel_depth}"
         + _planted(get.get("planted"))
     )
 
@@ -96,7 +100,9 @@ def _planted(found: FloatArray | None) -> str:
     )
 
 
-def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) -> list[Doubt]:
+def search_diagnostics(
+    arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0
+) -> list[Diagnostic]:
     """Warning where the search says itself that it has missed modes that matter.
 
     Good and Turing's argument, for mass in place of starts: what was seen once stands for what was
@@ -111,7 +117,7 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) 
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
     """
     if "search_starts" not in arrays or not (arrays["search_starts"] > 1).any():
@@ -120,15 +126,15 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) 
         return []
     most_once = MOST_ONCE if n_arrivals is None else MAX_MASS_ONCE
     share = float(np.max(arrays["search_mass_once"]))
-    most_hits = int(np.max(arrays["search_hits"]))
+    most_starts = int(np.max(arrays["search_start_counts"]))
     if share > most_once:
         found = (
             f"{100 * share:.0f} % of the mass, as far as local fits tell, is in modes that one of "
             f"{N_SEARCHES} searches alone found, so others that none found are likely to matter."
         )
-    elif most_hits <= FEW_HITS and arrays["search_starts"].max() > MANY_STARTS:
+    elif most_starts <= FEW_STARTS_TO_A_MODE and arrays["search_starts"].max() > MANY_STARTS:
         found = (
-            f"At most {most_hits} of {arrays['search_starts'].max():.0f} starts led to any mode "
+            f"At most {most_starts} of {arrays['search_starts'].max():.0f} starts led to any mode "
             "that may hold mass, so others as likely may have none."
         )
     else:
@@ -139,7 +145,7 @@ def search_doubts(arrays: Mapping[str, FloatArray], n_arrivals: int | None = 0) 
         else "Tempering finds those that are not much narrower than the rest."
     )
     return [
-        Doubt(
+        Diagnostic(
             "modes_unseen",
             f"{found} {reach}",
             "Pass search='thorough', and compare.",

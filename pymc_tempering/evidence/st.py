@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
-from pymc_tempering.evidence.arrivals import restart_doubts
-from pymc_tempering.evidence.common import MethodEstimate, support_doubts
+from pymc_tempering.evidence.arrivals import restart_diagnostics
+from pymc_tempering.evidence.common import MethodEstimate, support_diagnostics
 from pymc_tempering.evidence.pair import one_setting, pair_arrays
 from pymc_tempering.types import FloatArray
 
@@ -65,23 +65,23 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         log_z,
         influences,
         per_method,
-        warnings=[*restart_doubts(arrays["n_tempered_restarts"]), *_doubts(arrays)],
+        warnings=[*restart_diagnostics(arrays["n_tempered_restarts"]), *_diagnostics(arrays)],
         arrays=arrays,
     )
 
 
-def _doubts(arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
+def _diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
     share = arrays["level_probability"]
     relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)
     low = np.flatnonzero(relative < MIN_OCCUPANCY).tolist()
     if low:
-        yield Doubt(
+        yield Diagnostic(
             "levels_hardly_visited",
             f"in chains {low} one level has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
             "Raise `tune`, or leave `log_level_weights` at 'adapt'.",
             {"lowest level_probability, relative": relative[low].tolist(), "chain": low},
         )
-    yield from support_doubts(
+    yield from support_diagnostics(
         arrays["support_mass"].min(),
         "the base's draws have no density under the model. RTS accounts for it; thermodynamic "
         "integration has no value here and was left out.",

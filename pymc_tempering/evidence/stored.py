@@ -8,19 +8,19 @@ import xarray as xr
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.controls import LEAST_DRAWS
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.arrivals import arrival_doubts, arrivals_of_wide_base
+from pymc_tempering.evidence.arrivals import arrival_diagnostics, arrivals_of_wide_base
 from pymc_tempering.evidence.common import Collector, combine
-from pymc_tempering.evidence.cover import bounded, cover_doubts
-from pymc_tempering.evidence.gradients import gradient_doubts
-from pymc_tempering.evidence.infinite import infinite_doubts
-from pymc_tempering.evidence.known_mass import known_mass_doubts
+from pymc_tempering.evidence.gradients import gradient_diagnostics
+from pymc_tempering.evidence.importance import importance_diagnostics
+from pymc_tempering.evidence.infinite import infinite_diagnostics
+from pymc_tempering.evidence.overlap import bounded, overlap_diagnostics
 from pymc_tempering.evidence.parallel import LEAST_CONTROLLED
 from pymc_tempering.evidence.refused import refuse
-from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
+from pymc_tempering.evidence.search import search_arrays, search_diagnostics, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
-from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_doubts
+from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_diagnostics
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
@@ -29,7 +29,7 @@ from pymc_tempering.results.datatree import (
     read_draws,
     read_statistics,
 )
-from pymc_tempering.results.doubts import doubt_variables, read_doubts
+from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.names import DELTA
 from pymc_tempering.types import FloatArray
@@ -39,7 +39,7 @@ __all__ = [
     "has_statistics",
     "method_of",
     "recorded_statistics",
-    "with_doubts",
+    "with_diagnostics",
 ]
 
 LOG_DENSITY = "the log density"
@@ -166,36 +166,36 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     searched = search_arrays(statistics)
     spent = spent_arrays(statistics)
     parts.arrays.update(searched | spent | unvisited_arrays(statistics))
-    parts.warnings.extend([*gradient_doubts(statistics), *infinite_doubts(statistics)])
+    parts.warnings.extend([*gradient_diagnostics(statistics), *infinite_diagnostics(statistics)])
     draws = read_draws(idata)
-    parts.warnings.extend(cover_doubts(_statistics(idata)))
-    parts.warnings.extend(search_doubts(searched, arrivals_of_wide_base(statistics)))
-    unvisited = unvisited_doubts(statistics, parts.log_z)
+    parts.warnings.extend(overlap_diagnostics(_statistics(idata)))
+    parts.warnings.extend(search_diagnostics(searched, arrivals_of_wide_base(statistics)))
+    unvisited = unvisited_diagnostics(statistics, parts.log_z)
     parts.warnings.extend(unvisited)
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]
-    arrivals = (statistics.get(name) for name in ("n_tempered_restarts", "renewed"))
-    parts.warnings.extend(arrival_doubts(draws, *arrivals))
+    arrivals = (statistics.get(name) for name in ("n_tempered_restarts", "tempered_restart"))
+    parts.warnings.extend(arrival_diagnostics(draws, *arrivals))
     estimate = combine(parts, method.label, draws)
     # that draws come from none of a mode says as much
-    lacking = [] if unvisited else known_mass_doubts(searched, estimate.log_z, estimate.se)
+    lacking = [] if unvisited else importance_diagnostics(searched, estimate.log_z, estimate.se)
     estimate = replace(estimate, search=search_line(searched), gradients=gradients_spent(spent))
     estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
     if "tempering" not in idata.children:
-        return with_doubts(estimate, lacking)
+        return with_diagnostics(estimate, lacking)
     before = idata["tempering"].dataset
     # what was found out about the model when it was at hand
-    stored = [doubt for doubt in read_doubts(before) if doubt.lasting]
-    return with_doubts(estimate, [*lacking, *stored, *_lost_controls(before, parts.arrays)])
+    stored = [diagnostic for diagnostic in read_diagnostics(before) if diagnostic.lasting]
+    return with_diagnostics(estimate, [*lacking, *stored, *_lost_controls(before, parts.arrays)])
 
 
-def _lost_controls(before: xr.Dataset, arrays: Mapping[str, FloatArray]) -> Iterator[Doubt]:
+def _lost_controls(before: xr.Dataset, arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
     """Say that part of a run has too few draws for what made the error of the whole run small."""
     # one chain without them makes the error of all as large as its own
     if "n_controls" not in before or arrays["n_controls"].min() >= before["n_controls"].min():
         return
     error = float(before["log_marginal_likelihood_se"])
-    yield Doubt(
+    yield Diagnostic(
         "too_few_effective_draws",
         "what is left of the run has too few draws for all control variates, with which the error "
         f"of log Z was {error:.2g}.",
@@ -204,22 +204,22 @@ def _lost_controls(before: xr.Dataset, arrays: Mapping[str, FloatArray]) -> Iter
     )
 
 
-def with_doubts(estimate: LogZEstimate, doubts: Sequence[Doubt]) -> LogZEstimate:
+def with_diagnostics(estimate: LogZEstimate, diagnostics: Sequence[Diagnostic]) -> LogZEstimate:
     """Add warnings that the statistics alone do not give, also to the stored run.
 
     Parameters
     ----------
     estimate : LogZEstimate
         With its ``idata``; not changed.
-    doubts : sequence of Doubt
-        Such as those of :func:`pymc_tempering.evidence.priors.prior_doubts`: later estimates from
+    diagnostics : sequence of Diagnostic
+        Such as those of :func:`.priors.prior_diagnostics`; later estimates of
         the same run, or from part of its draws, repeat those that are of the model.
     """
-    if not doubts:
+    if not diagnostics:
         return estimate
     known = (*estimate.warnings, *estimate.of_comparison)
-    every = tuple(sorted((*known, *doubts), key=lambda doubt: not doubt.is_cause))
+    every = tuple(sorted((*known, *diagnostics), key=lambda diagnostic: not diagnostic.is_cause))
     idata = estimate.idata.copy()
     dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
-    idata["tempering"] = xr.DataTree(dataset.assign(doubt_variables(every)))
+    idata["tempering"] = xr.DataTree(dataset.assign(diagnostic_variables(every)))
     return refuse(replace(estimate, warnings=every, idata=idata))

@@ -9,14 +9,14 @@ import xarray as xr
 from scipy.stats import norm
 
 from pymc_tempering.engine.path.climb import climb
-from pymc_tempering.engine.path.endless import BEYOND, MAX_DIM, rise_beyond
+from pymc_tempering.engine.path.divergent import BEYOND, MAX_DIM, rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import TemperingError
-from pymc_tempering.estimators.doubt import Doubt
-from pymc_tempering.evidence.cover import base_reaches
-from pymc_tempering.evidence.noise import noise_doubts
+from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.evidence.noise import noise_diagnostics
+from pymc_tempering.evidence.overlap import base_reaches
 from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.model.compile import density_at_hand
@@ -25,11 +25,11 @@ from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
-    "endless_doubts",
-    "heavy_tail_doubts",
-    "plateau_doubts",
-    "runaway_doubts",
-    "tail_doubts",
+    "divergent_diagnostics",
+    "heavy_tail_diagnostics",
+    "plateau_diagnostics",
+    "runaway_diagnostics",
+    "tail_diagnostics",
 ]
 
 MIN_TAIL_K = 0.45
@@ -64,7 +64,7 @@ MAX_LOSS = 1e-3
 index of 500 loses more."""
 
 
-def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
+def tail_diagnostics(model: pm.Model, idata: xr.DataTree) -> list[Diagnostic]:
     """Warnings about tails of the posterior on the unconstrained scale.
 
     Parameters
@@ -75,7 +75,7 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         None where the draws cannot be mapped to that scale, as on the edge of a support.
     """
     try:
@@ -89,15 +89,15 @@ def tail_doubts(model: pm.Model, idata: xr.DataTree) -> list[Doubt]:
         for name, shape in zip(points.names, points.shapes, strict=True)
         for index in np.ndindex(*shape)
     ]
-    if noise := noise_doubts(density, z, names):
+    if noise := noise_diagnostics(density, z, names):
         return noise
     statistics = _recorded(idata)
     endless = (
-        runaway_doubts(search_arrays(statistics), names)
-        or endless_doubts(density, z, names)
-        or plateau_doubts(density, z, names)
+        runaway_diagnostics(search_arrays(statistics), names)
+        or divergent_diagnostics(density, z, names)
+        or plateau_diagnostics(density, z, names)
     )
-    heavy = [] if base_reaches(statistics) else heavy_tail_doubts(density, z, names)
+    heavy = [] if base_reaches(statistics) else heavy_tail_diagnostics(density, z, names)
     return heavy + endless
 
 
@@ -110,7 +110,9 @@ def _recorded(idata: xr.DataTree) -> dict[str, FloatArray]:
     return statistics
 
 
-def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
+def heavy_tail_diagnostics(
+    density: Density, z: FloatArray, names: Sequence[str]
+) -> list[Diagnostic]:
     r"""Warning about coordinates along which draws and density fall off like a power of distance.
 
     Moves are made for tails like those of a Gaussian; along a power's they go step by step, and a
@@ -130,7 +132,7 @@ def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> 
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
 
     Examples
@@ -138,8 +140,8 @@ def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> 
     >>> from pymc_tempering.testing import heavy_tail
     >>> target = heavy_tail(dof=(1.1,), loc=(0.0,), scale=(1.0,))
     >>> z = target.draw(np.random.default_rng(1), 1000)
-    >>> [doubt] = heavy_tail_doubts(target, z, ["x"])
-    >>> doubt.code, 0.7 < doubt.measured["tail index of x"] < 1.4
+    >>> [diagnostic] = heavy_tail_diagnostics(target, z, ["x"])
+    >>> diagnostic.code, 0.7 < diagnostic.measured["tail index of x"] < 1.4
     ('heavy_tails', True)
     """
     if len(z) < _MIN_DRAWS:
@@ -159,7 +161,7 @@ def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> 
     if not heavy:
         return []
     listed = ", ".join(f"{names[i]} ({index:.2f})" for i, index in heavy.items())
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "heavy_tails",
         f"draws fall off like a power of the distance along {listed}; in brackets the tail "
         f"index, beyond {limit:.2f}. Moves hardly travel such tails, so that log Z may lack their "
@@ -168,7 +170,7 @@ def heavy_tail_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> 
         "shrink and grow with it as in a horseshoe, pass explorer='gist', whose steps follow them.",
         {f"tail index of {names[i]}": index for i, index in heavy.items()},
     )
-    return [doubt]
+    return [diagnostic]
 
 
 def _tail_index(distance: FloatArray) -> float:
@@ -198,7 +200,7 @@ def _falls_like_a_power(density: Density, z: FloatArray, i: int, rows: IntArray)
     return bool(fitted.size and 0.0 <= np.median(fitted) <= MAX_DROP)
 
 
-def runaway_doubts(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> list[Doubt]:
+def runaway_diagnostics(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> list[Diagnostic]:
     """Warning where the search for modes saw the mass rise without end.
 
     Parameters
@@ -210,7 +212,7 @@ def runaway_doubts(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> li
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
     """
     along = arrays.get("search_rise_along", np.array([-1]))
@@ -218,10 +220,12 @@ def runaway_doubts(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> li
     if along[chain] < 0:
         return []
     rises = [arrays[name][chain] for name in ("search_rise", "search_rise_beyond")]
-    return [_endless_doubt(names[int(along[chain])], rises)]
+    return [_divergent_diagnostic(names[int(along[chain])], rises)]
 
 
-def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
+def divergent_diagnostics(
+    density: Density, z: FloatArray, names: Sequence[str]
+) -> list[Diagnostic]:
     """Warning about a posterior whose mass still rises far beyond all draws.
 
     A narrow place may have any density; what counts is density times width. Draws that climb end at
@@ -238,7 +242,7 @@ def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
     """
     if (spread := _spread(z)) is None:
@@ -249,7 +253,7 @@ def endless_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
         end = base.mean + base.standard_deviation * climb(path, start)[0]
         rise = rise_beyond(density, base, end)
         if rise.coordinate >= 0:
-            return [_endless_doubt(names[rise.coordinate], rise.nats)]
+            return [_divergent_diagnostic(names[rise.coordinate], rise.nats)]
     return []
 
 
@@ -261,11 +265,11 @@ def _spread(z: FloatArray) -> FloatArray | None:
     return spread
 
 
-def _endless_doubt(name: str, rises: Sequence[float]) -> Doubt:
+def _divergent_diagnostic(name: str, rises: Sequence[float]) -> Diagnostic:
     """Warning that the mass rises by so many nats beyond all draws, and by so many beyond that."""
     first, second = map(float, rises)
-    return Doubt(
-        "posterior_without_end",
+    return Diagnostic(
+        "divergent_integral",
         f"along {name} density and width together rise by {first:.0f} nats from {BEYOND:.0f} to "
         f"{2 * BEYOND:.0f} standard deviations away, and by {second:.0f} more within as many: "
         "it has no finite integral there, or nearly all of its mass where no draw is, whatever is "
@@ -276,7 +280,7 @@ def _endless_doubt(name: str, rises: Sequence[float]) -> Doubt:
     )
 
 
-def plateau_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> list[Doubt]:
+def plateau_diagnostics(density: Density, z: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
     """Warning about a coordinate along which the density lasts, so that its integral has no end.
 
     As of a scale with a flat prior and a single observation, on the scale of its logarithm.
@@ -291,7 +295,7 @@ def plateau_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
     """
     if (spread := _spread(z)) is None:
@@ -310,13 +314,13 @@ def plateau_doubts(density: Density, z: FloatArray, names: Sequence[str]) -> lis
         # beyond the first that is not finite numbers overflow, or the support ends
         n = int(np.append(np.isfinite(masses), False).argmin())
         if n >= _LEAST_SEEN and np.diff(masses[n - _LEAST_SEEN : n]).min() > -MAX_LOSS:
-            return [_plateau_doubt(names[i], float(_DOUBLINGS[n - 1]))]
+            return [_plateau_diagnostic(names[i], float(_DOUBLINGS[n - 1]))]
     return []
 
 
-def _plateau_doubt(name: str, reach: float) -> Doubt:
-    return Doubt(
-        "posterior_without_end",
+def _plateau_diagnostic(name: str, reach: float) -> Diagnostic:
+    return Diagnostic(
+        "divergent_integral",
         f"along {name} the density falls no faster than one over the distance, as far as "
         f"{reach:.3g} standard deviations of the draws: it has no finite integral there, whatever "
         "is printed.",

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["unvisited_arrays", "unvisited_doubts"]
+__all__ = ["unvisited_arrays", "unvisited_diagnostics"]
 
 NAME, COUNT = "log_mass_unvisited", "n_unreached_modes"
 
@@ -37,7 +37,9 @@ def unvisited_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArr
     }
 
 
-def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) -> list[Doubt]:
+def unvisited_diagnostics(
+    statistics: Mapping[str, FloatArray], log_z: FloatArray
+) -> list[Diagnostic]:
     """Warnings about modes that the search found, and no draw comes from.
 
     Parameters
@@ -49,25 +51,25 @@ def unvisited_doubts(statistics: Mapping[str, FloatArray], log_z: FloatArray) ->
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
 
     Examples
     --------
     >>> left = {"log_mass_unvisited": np.full((2, 100, 1), -2.5)}
-    >>> [doubt] = unvisited_doubts(left, np.array([-1.2, -1.2]))
-    >>> doubt.code, round(doubt.measured["lacking"], 2)
+    >>> [diagnostic] = unvisited_diagnostics(left, np.array([-1.2, -1.2]))
+    >>> diagnostic.code, round(diagnostic.measured["lacking"], 2)
     ('mode_out_of_reach', 0.24)
     >>> left["log_mass_unvisited"][0, 60:] = np.nan
-    >>> unvisited_doubts(left, np.array([-1.2, -1.2]))
+    >>> unvisited_diagnostics(left, np.array([-1.2, -1.2]))
     []
     """
     last = unvisited_arrays(statistics)
     of_known_mass = _lacking(last[NAME], log_z, statistics[NAME].shape[1]) if NAME in last else None
     of_any = _unreached(last[COUNT]) if COUNT in last else None
-    return [doubt for doubt in (of_any, of_known_mass) if doubt]
+    return [diagnostic for diagnostic in (of_any, of_known_mass) if diagnostic]
 
 
-def _lacking(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> Doubt | None:
+def _lacking(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> Diagnostic | None:
     """Warning about a mode of known mass that no chain has a draw from."""
     # a mode that one chain was in is no secret: how chains differ is told elsewhere
     in_none = np.min(log_masses, axis=0)
@@ -77,7 +79,7 @@ def _lacking(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> Doubt |
     if not log_share > np.log(max(MIN_SHARE, MIN_DRAWS / (n_draws * len(log_masses)))):
         return None
     lacking = float(np.logaddexp(0.0, log_share))
-    return Doubt(
+    return Diagnostic(
         "mode_out_of_reach",
         "no draw comes from a mode that the search found and that a Gaussian fits well, and "
         f"log Z lacks its mass: {lacking:.2g} nats by that fit.",
@@ -87,12 +89,12 @@ def _lacking(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> Doubt |
     )
 
 
-def _unreached(n_modes: FloatArray) -> Doubt | None:
+def _unreached(n_modes: FloatArray) -> Diagnostic | None:
     """Warning about modes that no Gaussian fits."""
     unreached = int(n_modes.max())
     if unreached < 1:
         return None
-    return Doubt(
+    return Diagnostic(
         "mode_out_of_reach",
         f"local fits found {unreached} mode(s) from which no draw comes: many standard "
         "deviations outside a base that was given and may not adapt, or of a shape that no "

@@ -11,14 +11,14 @@ import xarray as xr
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.bridge import bridge_from_idata
-from pymc_tempering.evidence.meaning import model_doubts
+from pymc_tempering.evidence.meaning import model_diagnostics
 from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model
 from pymc_tempering.evidence.stored import (
     estimate_from_idata,
     has_statistics,
     recorded_statistics,
-    with_doubts,
+    with_diagnostics,
 )
 from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.model.compile import density_at_hand
@@ -136,8 +136,8 @@ def _add_chains(
     )
     # an estimate of the stored chains alone repeats what was stored about the model
     added = estimate.per_chain.size > n_stored
-    of_model = model_doubts(model, estimate.idata) if added else []
-    return with_doubts(estimate, [*of_model, *of_run])
+    of_model = model_diagnostics(model, estimate.idata) if added else []
+    return with_diagnostics(estimate, [*of_model, *of_run])
 
 
 def _stored_method(idata: xr.DataTree, name: str) -> Method:

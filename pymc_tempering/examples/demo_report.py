@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from pymc_tempering.comparison.probabilities import model_probabilities
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.examples.galaxies import velocities
 from pymc_tempering.types import FloatArray
 
@@ -50,7 +50,7 @@ class MixtureFit:
         Predictive density per 1000 km/s on ``GRID``, from the posterior draws.
     seconds : float
         Wall-clock time of building, compiling and sampling.
-    warnings : tuple of Doubt
+    warnings : tuple of Diagnostic
         What the estimate itself warns of.
     """
 
@@ -61,7 +61,7 @@ class MixtureFit:
     high: float
     predictive: FloatArray
     seconds: float
-    warnings: tuple[Doubt, ...]
+    warnings: tuple[Diagnostic, ...]
 
 
 def results_table(fits: list[MixtureFit]) -> Table:

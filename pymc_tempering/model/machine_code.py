@@ -136,13 +136,13 @@ def machine_code(
         if code is None and not for_jax and jax_is_installed():
             code = attempt("jax", "neither numba nor C can")
     if code is None:
-        raise _refusal(refused, asked=backend is not None) from list(refused.values())[-1]
+        raise _refusal(refused, requested=backend is not None) from list(refused.values())[-1]
     return code
 
 
-def _refusal(refused: dict[str, Exception], *, asked: bool) -> ModelError:
+def _refusal(refused: dict[str, Exception], *, requested: bool) -> ModelError:
     by = " nor ".join(f"by {_LABELS[name]} ({error})" for name, error in refused.items())
-    neither, remedy = ("", ", or leave `backend` away") if asked else ("neither ", "")
+    neither, remedy = ("", ", or leave `backend` away") if requested else ("neither ", "")
     return ModelError(
         f"The log density of this model cannot be compiled, {neither}{by}. Look at the Ops that "
         f"are named there{remedy}."

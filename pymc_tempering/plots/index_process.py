@@ -48,7 +48,7 @@ def plot_index_process(
     idata : xarray.DataTree
         A run of parallel tempering.
     chain : int, optional
-        Its coordinate in the run; by default that with fewest round trips, which is where doubts
+        Its coordinate in the run; by default that with fewest round trips, where diagnostics
         are answered.
     draws : int or None, default 100
         Shows the first so many draws, since lines of more overlap; None for all.

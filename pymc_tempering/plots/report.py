@@ -41,10 +41,10 @@ h1 { font-size: 1.6rem; margin-bottom: 0.2rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; }
 .result { font-size: 1.25rem; }
 .quiet { color: #555; font-size: 0.9rem; }
-.doubt, .fine { border-left: 6px solid; padding: 0.6rem 1rem; margin: 1rem 0; }
-.doubt { border-color: #D55E00; background: #FDF1E9; }
+.diagnostic, .fine { border-left: 6px solid; padding: 0.6rem 1rem; margin: 1rem 0; }
+.diagnostic { border-color: #D55E00; background: #FDF1E9; }
 .fine { border-color: #009E73; background: #EAF6F2; }
-.doubt ul { margin: 0.3rem 0; padding-left: 1.2rem; }
+.diagnostic ul { margin: 0.3rem 0; padding-left: 1.2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }
@@ -198,7 +198,7 @@ def _verdict(estimate: LogZEstimate) -> str:
         f"<li>{html.escape(str(warning))} <code>{html.escape(warning.code)}</code></li>"
         for warning in estimate.warnings
     )
-    return f'<div class="doubt"><b>What speaks against this result</b><ul>{items}</ul></div>'
+    return f'<div class="diagnostic"><b>What speaks against this result</b><ul>{items}</ul></div>'
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -225,10 +225,10 @@ def plan_of_particles(
     particles = (2 if direction == "both" else 1) * n_particles * n_gradients
     expected = seconds * (particles * np.array([1.0, 1.5]) + (pilot if pilot_scans else 0.0))
     low, high = (format_seconds(value) for value in np.maximum(expected, 1.0))
-    ways = "forward and reverse" if direction == "both" else direction
+    paths = "forward and reverse" if direction == "both" else direction
     first = "Search for modes and fit them, pilot run, then" if pilot_scans else "Run"
     return (
-        f"{_values(density.dim)}, {_short(seconds)} for a gradient. {first} {n_particles} {ways} "
+        f"{_values(density.dim)}, {_short(seconds)} for a gradient. {first} {n_particles} {paths} "
         f"particles. This takes about {low} to {high}{FIRST_TIME}.\nCtrl-C stops."
     )
 

@@ -64,7 +64,7 @@ class Basin:
     end: FloatArray
     value: float
     converged: bool
-    hits: int = 1
+    start_count: int = 1
     searches: int = 1
     image_of: int | None = None
     is_gaussian: bool = False
@@ -124,13 +124,13 @@ class Basins:
         list of int
             Numbers of the places that they led to, the new ones included.
         """
-        counted, n_lost = [(basin.hits, basin.searches) for basin in self.known], self.n_lost
+        counted, n_lost = [(basin.start_count, basin.searches) for basin in self.known], self.n_lost
         self.add(starts, found, coordinates)
         self.n_lost = n_lost
-        reached = [j for j, (n, _) in enumerate(counted) if self.known[j].hits > n]
+        reached = [j for j, (n, _) in enumerate(counted) if self.known[j].start_count > n]
         n_new = len(self.known) - len(counted)
         for basin, before in zip(self.known, [*counted, *[(0, 0)] * n_new], strict=True):
-            basin.hits, basin.searches = before
+            basin.start_count, basin.searches = before
         return [*reached, *range(len(counted), len(self.known))]
 
     def link(self, i: int, j: int) -> None:
@@ -140,24 +140,24 @@ class Basins:
             for basin in self.known:
                 if basin is self.known[j] or basin.image_of == j:
                     basin.image_of = i
-            self.known[i].hits += self.known[j].hits
+            self.known[i].start_count += self.known[j].start_count
             self.known[i].searches |= self.known[j].searches
-            self.known[j].hits = self.known[j].searches = 0
+            self.known[j].start_count = self.known[j].searches = 0
 
-    def hit(self, i: int, n: int = 1) -> None:
+    def count_starts(self, i: int, n: int = 1) -> None:
         """Count starts that belong to a known place, or to the one that it is an image of."""
         if n:
             basin = self.known[self._origin(i)]
-            basin.hits += n
+            basin.start_count += n
             basin.searches |= 1 << self.search
 
     def found_by(self, i: int) -> int:
         """Number of searches that found a place, or the one that it is an image of."""
         return self.known[self._origin(i)].searches.bit_count()
 
-    def hits(self, i: int) -> int:
+    def start_count(self, i: int) -> int:
         """Number of starts that belong to a known place, or to the one that it is an image of."""
-        return self.known[self._origin(i)].hits
+        return self.known[self._origin(i)].start_count
 
     def _origin(self, i: int) -> int:
         image_of = self.known[i].image_of
@@ -190,13 +190,13 @@ class Basins:
             value = float(found.values[i])
             known = self._nearby(found.ends[i], distances, value if converged else None)
             if known is not None:
-                self.hit(known)
+                self.count_starts(known)
                 if converged and self._is_passed(known, found.ends[i], value):
                     # a saddle, or a halt: the mode takes its number
                     passed = self.known[known]
                     self.known[known] = Basin(
                         starts[i], found.ends[i], value, converged,
-                        passed.hits, passed.searches, passed.image_of,
+                        passed.start_count, passed.searches, passed.image_of,
                     )  # fmt: skip
                     places[known] = u[i]
             elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
@@ -217,7 +217,7 @@ class Basins:
             np.abs(found.values - heights[nearest]) < _SAME_VALUE
         )
         for i, n in enumerate(np.bincount(nearest[same], minlength=len(places))):
-            self.hit(i, int(n))
+            self.count_starts(i, int(n))
         return np.flatnonzero(~same)
 
     def _nearby(self, end: FloatArray, distances: FloatArray, maximum: float | None) -> int | None:

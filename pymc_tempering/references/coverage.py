@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from pymc_tempering.engine.path.endless import NO_RISE, Rise
-from pymc_tempering.results.statistics import N_SEARCH_HITS
+from pymc_tempering.engine.path.divergent import NO_RISE, Rise
+from pymc_tempering.results.statistics import N_START_COUNTS
 
 __all__ = ["MOST_ONCE", "NO_SEARCH", "N_SEARCHES", "Search", "mass_once"]
 
@@ -72,15 +72,15 @@ class Search:
         or around others.
     necks : float
         How deep the necks of the modes are that short runs were made in, in nats; see
-        :func:`pymc_tempering.references.necks.depth_of_necks`.
+        :func:`pymc_tempering.references.funnels.depth_of_funnels`.
     rise : Rise
         Where the mass rises without end along an ascent that ran away.
     log_mass, log_mass_se : float
         Of the well fitted modes together, in nats, and its error; -inf where it is not known. See
-        :func:`.known_mass.known_mass`.
+        :func:`.importance_evidence.importance_evidence`.
     """
 
-    hits: tuple[int, ...]
+    start_count: tuple[int, ...]
     n_left_out: int
     n_unfinished: int
     n_gradients: int
@@ -88,7 +88,7 @@ class Search:
     found_by: tuple[int, ...] = ()
     planted: tuple[float, ...] = ()
     n_images: int = 0
-    necks: float = 0.0
+    funnel_depth: float = 0.0
     rise: Rise = NO_RISE
     log_mass: float = -np.inf
     log_mass_se: float = 0.0
@@ -96,29 +96,29 @@ class Search:
     @property
     def n_starts(self) -> int:
         """Number of starts; one in a mode's flank that led to another mode counts for both."""
-        return sum(self.hits) + self.n_unfinished
+        return sum(self.start_count) + self.n_unfinished
 
     def statistics(self) -> dict[str, Any]:
         """Those of :data:`pymc_tempering.results.statistics.STATISTICS` that say it."""
-        fitted = len(self.hits) - self.n_left_out
+        fitted = len(self.start_count) - self.n_left_out
         return {
             "search_gradients": self.n_gradients,
             "search_starts": self.n_starts,
-            "search_modes": len(self.hits),
+            "search_modes": len(self.start_count),
             "search_left_out": self.n_left_out,
             "search_images": self.n_images,
             "search_mass_once": self.mass_once,
-            "search_necks": self.necks,
+            "search_funnel_depth": self.funnel_depth,
             "search_rise_along": self.rise.coordinate,
             "search_rise": self.rise.nats[0],
             "search_rise_beyond": self.rise.nats[1],
             "search_log_mass": self.log_mass,
             "search_log_mass_se": self.log_mass_se,
-            "search_hits": np.array(self.hits[:fitted][:N_SEARCH_HITS]),
-            "search_found_by": np.array(self.found_by[:fitted][:N_SEARCH_HITS], dtype=np.int64),
+            "search_start_counts": np.array(self.start_count[:fitted][:N_START_COUNTS]),
+            "search_found_by": np.array(self.found_by[:fitted][:N_START_COUNTS], dtype=np.int64),
             "search_planted": np.array(self.planted, dtype=np.float64),
         }
 
 
-NO_SEARCH = Search(hits=(), n_left_out=0, n_unfinished=0, n_gradients=0, mass_once=0.0)
+NO_SEARCH = Search(start_count=(), n_left_out=0, n_unfinished=0, n_gradients=0, mass_once=0.0)
 """Of a path that starts at the prior, and needs to know no mode."""

@@ -132,7 +132,7 @@ class Curvature(NamedTuple):
 
     base: GaussianBase
     is_maximum: bool
-    gain: float
+    newton_decrement: float
     n_gradients: int
 
 
@@ -182,5 +182,5 @@ def curvature_at(
         root = steps[:, None] * (vectors / np.sqrt(sizes))
         base = GaussianBase.from_root(z, root)
         along = vectors.T @ slope
-    gain = float(0.5 * (along**2 / sizes).sum())
-    return Curvature(base, bool(eigenvalues.min() > -_SADDLE), gain, n_gradients)
+    newton_decrement = float(0.5 * (along**2 / sizes).sum())
+    return Curvature(base, bool(eigenvalues.min() > -_SADDLE), newton_decrement, n_gradients)

@@ -17,11 +17,21 @@ from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.moments import match_moments, widen
-from pymc_tempering.results.statistics import N_SURE_MODES
+from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
-__all__ = ["FAIR", "GAUSSIAN", "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "peak_at",
-           "refine", "sure_modes", "unsure_modes"]  # fmt: skip
+__all__ = [
+    "FAIR",
+    "GAUSSIAN",
+    "N_DRAWS",
+    "LocalFit",
+    "assess",
+    "combine_local_bases",
+    "laplace_at",
+    "poorly_fitted_modes",
+    "refine",
+    "well_fitted_modes",
+]  # fmt: skip
 
 GAUSSIAN = 0.25
 """Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
@@ -35,11 +45,11 @@ N_DRAWS, _N_REFINED_DRAWS, _N_CANDIDATE_DRAWS = 100, 400, 16
 _N_PATH = 64
 _CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
 _FIRST_SCALE = 0.1
-_AT_PEAK = 1e-3
+_AT_MAXIMUM = 1e-3
 
 # nats that a Newton step promises: a hundredth or less at maxima, ten to a million where an ascent
 # halted on the slope of a funnel's neck, whose curvature says nothing of a mass
-_MOST_GAIN = 1.0
+_MOST_DECREMENT = 1.0
 
 _MOST_HALF_VARIANCE = 10.0
 
@@ -67,15 +77,15 @@ class LocalFit(NamedTuple):
     hits : int
         Starts that led to the mode.
     peak : GaussianBase, optional
-        Of a poor fit, from its maximum; see :func:`peak_at`.
+        Of a poor fit, from its maximum; see :func:`laplace_at`.
     searches : int
         One bit for each search that found the mode.
     """
 
     base: GaussianBase
     variance: float
-    hits: int
-    peak: GaussianBase | None = None
+    start_count: int
+    laplace: GaussianBase | None = None
     searches: int = 0
 
     @property
@@ -92,15 +102,15 @@ class LocalFit(NamedTuple):
     @property
     def most(self) -> float:
         """What the mass may be: the larger of :attr:`mass` and that of :attr:`peak`, in nats."""
-        if self.peak is None or self.peak.log_zeta is None:
+        if self.laplace is None or self.laplace.log_zeta is None:
             return self.mass
-        return max(self.mass, self.peak.log_zeta)
+        return max(self.mass, self.laplace.log_zeta)
 
 
 def assess(
     density: Density,
     base: GaussianBase,
-    hits: int,
+    start_count: int,
     rng: np.random.Generator,
     n_draws: int = N_DRAWS,
 ) -> LocalFit | None:
@@ -108,10 +118,12 @@ def assess(
     elbo = evaluate_elbo(density, base, rng, n_draws)
     if not np.isfinite(elbo.value):
         return None
-    return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance, hits)
+    return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance, start_count)
 
 
-def peak_at(density: Density, basin: Basin, units: FloatArray) -> tuple[GaussianBase | None, int]:
+def laplace_at(
+    density: Density, basin: Basin, units: FloatArray
+) -> tuple[GaussianBase | None, int]:
     """Gaussian of the curvature at a maximum itself, with Laplace's approximation of the mass.
 
     Of a curved mode a Gaussian inside has next to no mass, and so has an ELBO; the curvature at the
@@ -133,8 +145,8 @@ def peak_at(density: Density, basin: Basin, units: FloatArray) -> tuple[Gaussian
     """
     if not basin.converged:
         return None, 0
-    found = curvature_at(density, basin.end, units, _AT_PEAK)
-    if not found.is_maximum or found.gain > _MOST_GAIN:
+    found = curvature_at(density, basin.end, units, _AT_MAXIMUM)
+    if not found.is_maximum or found.newton_decrement > _MOST_DECREMENT:
         return None, found.n_gradients
     log_mass = basin.value + found.base.log_det_scale + 0.5 * density.dim * LOG_2PI
     return GaussianBase(found.base.mean, found.base.scale, log_mass), found.n_gradients
@@ -191,7 +203,7 @@ def refine(
     return fit, n_gradients + n_fit + _N_REFINED_DRAWS
 
 
-def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
+def poorly_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """Peaks of the modes with poor fits that may have a third of the mass or more.
 
     Without that of the fit with most mass, from which draws come for certain.
@@ -204,10 +216,10 @@ def unsure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     first = max(fits, key=lambda fit: fit.mass)
     least = logsumexp([fit.most for fit in fits]) + np.log(_MUCH)
     others = [fit for fit in fits if fit is not first and fit.most >= least]
-    return tuple(fit.peak for fit in others if fit.peak is not None)
+    return tuple(fit.laplace for fit in others if fit.laplace is not None)
 
 
-def sure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
+def well_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
     Their mass is known, whatever else there is: where log Z is not much more, draws lie in them.
@@ -219,7 +231,7 @@ def sure_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """
     least = max(fit.mass for fit in fits) + np.log(_LITTLE)
     good = [fit for fit in fits if fit.variance <= GAUSSIAN and fit.mass >= least]
-    heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_SURE_MODES]
+    heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_WELL_FITTED]
     return tuple(GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in heaviest)
 
 

@@ -16,26 +16,26 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
-from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.elbo import N_WEIGHTS, log_weights, trimmed_variance
+from pymc_tempering.references.funnels import DEEP, N_EVALUATIONS, N_PLACES, depth_of_funnels
 from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import barrier_of_rejection
-from pymc_tempering.references.necks import DEEP, N_EVALUATIONS, N_PLACES, depth_of_necks
 from pymc_tempering.references.prepared import (
-    BENT,
-    BENT_ROUGHLY,
     CURVED,
-    NEARLY_STRAIGHT,
-    STRAIGHT,
+    GAUSSIAN_FITS,
+    MAPPED,
+    MAPPED_ROUGHLY,
+    NEARLY_GAUSSIAN,
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "Run", "bent_by_run"]
+__all__ = ["MOST_GRADIENTS", "Run", "map_by_run"]
 
 GOOD_ENOUGH = 0.7
 """Rejection rate of swaps between a bent fit and the target, up to which it is kept."""
 
-STRAIGHT_ENOUGH = 0.65
+GAUSSIAN_ENOUGH = 0.65
 """The same of the fit as it is, below which bending gains little: a few levels between it and the
 target do as well."""
 
@@ -49,7 +49,7 @@ VERY_GOOD = 0.3
 GAIN = 0.75
 """Of that rejection rate, what a bend has to be below."""
 
-MAX_BENT_VARIANCE = 1.0
+MAX_MAP_VARIANCE = 1.0
 """Variance of the log weights of a bent fit's draws, in nats squared and without the lowest 2 %, up
 to which it is kept: 0.1 to 0.5 where it straightens, ten and more on a hierarchy whose neck ends in
 a plateau, of which swaps alone say little."""
@@ -62,7 +62,7 @@ MOST_GRADIENTS = 150_000
 """Of one fit, before a round begins. Bananas in 24 dimensions take 65,000 to 150,000."""
 
 BUDGETS = (
-    (VERY_GOOD, 800), (STRAIGHT_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS),
+    (VERY_GOOD, 800), (GAUSSIAN_ENOUGH, 8_000), (0.97, 40_000), (1.0, MOST_GRADIENTS),
 )  # fmt: skip
 """Gradients by the rejection rate of the fit as it is, up to this one. Where swaps succeed without
 a bend, it shows soon whether one helps; twice as many while it does. The first is for two or three
@@ -101,10 +101,10 @@ class Run(NamedTuple):
     kind: int
     shape: LocalDensity | None
     n_gradients: int
-    necks: float
+    funnel_depth: float
 
 
-def bent_by_run(
+def map_by_run(
     density: Density, fit: GaussianBase, rng: np.random.Generator, left: float, is_heavy: bool
 ) -> Run:
     """Run two levels in a fit's mode, and bend the fit to their draws.
@@ -128,26 +128,26 @@ def bent_by_run(
     most_of_scan = settings.most_evaluations(density.dim) + 1
     best, lowest, lowest_seen = None, GOOD_ENOUGH, 1.0
     earlier: list[FloatArray] = []
-    straight, n_uneven, n_gradients = 1.0, 0, 0
-    necks, wanted, n_fitted = 0.0, N_PLACES, 0.0
+    gaussian_fit, n_uneven, n_gradients = 1.0, 0, 0
+    funnel_depth, wanted, n_fitted = 0.0, N_PLACES, 0.0
     for n_scans in _ROUNDS:
         dear = n_gradients + n_scans * most_of_scan > left
         in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
         # swaps succeed without a tail that few draws are in
-        rejects = max(straight, STRAIGHT_ENOUGH) if is_heavy else straight
+        rejects = max(gaussian_fit, GAUSSIAN_ENOUGH) if is_heavy else gaussian_fit
         if dear or n_gradients > _most(rejects, lowest_seen, in_use is not None):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
         n_gradients += record.counts["n_gradients"]
         rejection = 1.0 - float(record.swap_acceptance_rate[0])
         if in_use is None:
-            straight = rejection
+            gaussian_fit = rejection
         else:
             lowest_seen = min(lowest_seen, rejection)
-            if rejection < min(lowest, GAIN * straight):
+            if rejection < min(lowest, GAIN * gaussian_fit):
                 n_gradients += N_WEIGHTS
                 # infinite where one draw in fifty has no density
-                if trimmed_variance(log_weights(density, in_use, rng)) <= MAX_BENT_VARIANCE:
+                if trimmed_variance(log_weights(density, in_use, rng)) <= MAX_MAP_VARIANCE:
                     best, lowest = in_use, rejection
                 else:
                     n_uneven += 1
@@ -156,27 +156,27 @@ def bent_by_run(
                 break
         earlier.append(record.target_positions)
         positions = _later_half(earlier)
-        if straight > STRAIGHT_ENOUGH and necks < DEEP and len(positions) >= wanted:
+        if gaussian_fit > GAUSSIAN_ENOUGH and funnel_depth < DEEP and len(positions) >= wanted:
             wanted = 2 * len(positions)
             n_gradients += N_EVALUATIONS
-            necks = depth_of_necks(density, positions, rng)
-            if necks >= DEEP:
+            funnel_depth = depth_of_funnels(density, positions, rng)
+            if funnel_depth >= DEEP:
                 ladder.settings = Gist()
                 ladder.restart_adaptation()
         n = max(n_independent(positions), len(positions) / DRAWS_PER_INDEPENDENT)
-        bent, n_fitted = (
-            (bent_fit(positions, n), n) if n >= MORE_DRAWS * n_fitted else (None, n_fitted)
+        mapped, n_fitted = (
+            (map_of_draws(positions, n), n) if n >= MORE_DRAWS * n_fitted else (None, n_fitted)
         )
-        if bent is not None:
-            ladder.change_mixture(Mixture((bent,), np.ones(1)))
+        if mapped is not None:
+            ladder.change_mixture(Mixture((mapped,), np.ones(1)))
     known = n_fitted > ENOUGH_DRAWS and not is_heavy and not n_uneven
     last = ladder.mixture.fits[0] if known and ladder.mixture is not None else None
-    kind, shape = _verdict(best, last, straight, lowest_seen)
-    return Run(kind, shape, n_gradients + ladder.n_beside, necks)
+    kind, shape = _verdict(best, last, gaussian_fit, lowest_seen)
+    return Run(kind, shape, n_gradients + ladder.n_off_record, funnel_depth)
 
 
 def _verdict(
-    best: LocalDensity | None, last: LocalDensity | None, straight: float, lowest: float
+    best: LocalDensity | None, last: LocalDensity | None, gaussian_fit: float, lowest: float
 ) -> tuple[int, LocalDensity | None]:
     """How well fits do, and the bent one to start from: a good one, or else the last one.
 
@@ -184,13 +184,13 @@ def _verdict(
     few draws made it, which leaves out what they had not met, or tails are heavy.
     """
     if best is not None:
-        return BENT, best
-    if straight <= STRAIGHT_ENOUGH:
-        return (STRAIGHT if straight <= GOOD_AS_IT_IS else NEARLY_STRAIGHT), None
+        return MAPPED, best
+    if gaussian_fit <= GAUSSIAN_ENOUGH:
+        return (GAUSSIAN_FITS if gaussian_fit <= GOOD_AS_IT_IS else NEARLY_GAUSSIAN), None
     helps = lowest < 1.0 and (
-        barrier_of_rejection(lowest) <= ROUGH * barrier_of_rejection(straight)
+        barrier_of_rejection(lowest) <= ROUGH * barrier_of_rejection(gaussian_fit)
     )
-    return (BENT_ROUGHLY, last) if last is not None and helps else (CURVED, None)
+    return (MAPPED_ROUGHLY, last) if last is not None and helps else (CURVED, None)
 
 
 def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:
@@ -199,9 +199,9 @@ def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:
     return positions[len(positions) // 2 :]
 
 
-def _most(straight: float, lowest: float, bends: bool) -> float:
+def _most(gaussian_fit: float, lowest: float, bends: bool) -> float:
     """Gradients of a run, by the rejection rates of the fit and of the best bent one so far."""
-    most = next(budget for rejection, budget in BUDGETS if straight <= rejection)
-    if lowest < _HELPS * straight:
+    most = next(budget for rejection, budget in BUDGETS if gaussian_fit <= rejection)
+    if lowest < _HELPS * gaussian_fit:
         return 2 * most
     return most if bends or most < MOST_GRADIENTS else most / 2

@@ -67,7 +67,8 @@ def merge(
         else:
             first = kept[same]
             kept[same] = first._replace(
-                hits=first.hits + fit.hits, searches=first.searches | fit.searches
+                start_count=first.start_count + fit.start_count,
+                searches=first.searches | fit.searches,
             )
     return kept, n_evaluations
 
@@ -134,9 +135,9 @@ def _joined(
     n = _N_ON_LINE + 2
     if dip_between(density, a.base.mean, b.base.mean, _N_ON_LINE) > MAX_DIP:
         return False, n
-    if a.peak is not None and a.variance <= _COVERS_BOTH:
+    if a.laplace is not None and a.variance <= _COVERS_BOTH:
         n += _N_ON_LINE + 2
-        if dip_between(density, a.peak.mean, b.base.mean, _N_ON_LINE) > MAX_DIP:
+        if dip_between(density, a.laplace.mean, b.base.mean, _N_ON_LINE) > MAX_DIP:
             return False, n
     first, *inside, last = (
         evaluate_elbo(density, between, rng, _N_DRAWS).value

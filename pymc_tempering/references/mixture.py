@@ -9,18 +9,18 @@ from scipy.special import erfinv, softmax
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
-from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.types import FloatArray
 
 __all__ = [
     "barrier_of_rejection",
-    "bent_mixture",
     "first_mixture",
+    "mixture_of_maps",
     "refined_mixture",
     "swap_rejection",
-    "with_fit_of_strays",
+    "with_fit_of_uncovered",
 ]
 
 _FIRST_FLOOR = 0.5
@@ -35,9 +35,9 @@ _FLOOR = 0.1
 _DRAWS_PER_DIMENSION = 10
 """Draws of one component below which its shape is left alone."""
 
-_LEAST_STRAYS = 10
-_LEAST_SHARE_OF_STRAYS = 0.05
-_STRAYS_WIDENING = 1.2
+_LEAST_UNCOVERED = 10
+_LEAST_SHARE_UNCOVERED = 0.05
+_UNCOVERED_WIDENING = 1.2
 """Of a fit to few draws, which rather spread too little than too far."""
 
 
@@ -107,7 +107,7 @@ def refined_mixture(
     return replace(mixture, fits=tuple(fits), weights=weights)
 
 
-def bent_mixture(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> Mixture:
+def mixture_of_maps(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> Mixture:
     """Mixture with each fit bent as the draws are that are nearest to it, where they bend.
 
     Parameters
@@ -125,8 +125,8 @@ def bent_mixture(mixture: Mixture, coordinates: Coordinates, positions: FloatArr
     >>> a = rng.standard_normal(400)
     >>> banana = np.column_stack([a, a**2 + rng.normal(0.0, 0.1, 400)])
     >>> fit = GaussianBase(np.zeros(2), np.array([1.0, 0.1]))
-    >>> mixture = bent_mixture(first_mixture([fit]), Coordinates.of(fit), banana)
-    >>> mixture.is_bent
+    >>> mixture = mixture_of_maps(first_mixture([fit]), Coordinates.of(fit), banana)
+    >>> mixture.has_map
     True
     """
     finite = positions[np.isfinite(positions).all(axis=1)]
@@ -138,12 +138,12 @@ def bent_mixture(mixture: Mixture, coordinates: Coordinates, positions: FloatArr
         draws = finite[owner == k]
         n = n_independent(draws)
         weights[k] += n
-        fits.append(bent_fit(draws, n) or fit)
+        fits.append(map_of_draws(draws, n) or fit)
     weights = _with_floor(weights / weights.sum(), _FLOOR)
     return replace(mixture, fits=tuple(fits), weights=weights)
 
 
-def with_fit_of_strays(
+def with_fit_of_uncovered(
     mixture: Mixture, coordinates: Coordinates, positions: FloatArray
 ) -> Mixture:
     """Mixture with a further fit, of the draws that the defensive component alone explains.
@@ -164,16 +164,18 @@ def with_fit_of_strays(
     >>> narrow = first_mixture([GaussianBase([0.0], [0.1])])
     >>> coordinates = Coordinates.of(narrow.fits[0])
     >>> draws = np.concatenate([np.zeros(30), np.linspace(-3.0, 3.0, 30)])[:, None]
-    >>> further = with_fit_of_strays(narrow, coordinates, draws).fits[1]
+    >>> further = with_fit_of_uncovered(narrow, coordinates, draws).fits[1]
     >>> bool(1.0 < further.scale[0] < 3.0)
     True
     """
     finite = positions[np.isfinite(positions).all(axis=1)]
-    strays = finite[mixture.responsibilities(finite, coordinates).argmax(axis=1) == 0]
-    if len(strays) < max(_LEAST_STRAYS, mixture.dim, _LEAST_SHARE_OF_STRAYS * len(positions)):
+    uncovered_draws = finite[mixture.responsibilities(finite, coordinates).argmax(axis=1) == 0]
+    if len(uncovered_draws) < max(
+        _LEAST_UNCOVERED, mixture.dim, _LEAST_SHARE_UNCOVERED * len(positions)
+    ):
         return mixture
-    found = GaussianBase.from_draws(strays)
-    fit = GaussianBase(found.mean, _STRAYS_WIDENING * found.scale)
+    found = GaussianBase.from_draws(uncovered_draws)
+    fit = GaussianBase(found.mean, _UNCOVERED_WIDENING * found.scale)
     n = len(mixture.fits)
     weights = np.append(n * mixture.weights, 1.0) / (n + 1.0)
     return replace(mixture, fits=(*mixture.fits, fit), weights=weights)

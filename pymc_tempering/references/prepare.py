@@ -13,11 +13,11 @@ from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
-from pymc_tempering.references.bending import bend_fits
 from pymc_tempering.references.images import Images, no_images
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.search import SEARCHES, find_modes
+from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
@@ -90,7 +90,7 @@ def prepare(
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients
-                found = bend_fits(density, found, rng, most=left, report=report)
+                found = fit_maps(density, found, rng, most=left, report=report)
     report("first draw", 0, 0)
     return found
 
@@ -194,4 +194,4 @@ def fit_base(
     check_random_seed(random_seed)
     density = compile_density(model)
     rng = shared_generator(np.random.default_rng(random_seed))
-    return prepare(density, density.start, rng, search=search).anchor
+    return prepare(density, density.start, rng, search=search).pooled

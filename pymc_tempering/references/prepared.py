@@ -5,15 +5,23 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BENT", "BENT_ROUGHLY", "CURVED", "NEARLY_STRAIGHT", "STRAIGHT", "Prepared", "centre"]
+__all__ = [
+    "CURVED",
+    "GAUSSIAN_FITS",
+    "MAPPED",
+    "MAPPED_ROUGHLY",
+    "NEARLY_GAUSSIAN",
+    "Prepared",
+    "centre",
+]
 
-STRAIGHT, NEARLY_STRAIGHT, BENT, BENT_ROUGHLY, CURVED = range(5)
+GAUSSIAN_FITS, NEARLY_GAUSSIAN, MAPPED, MAPPED_ROUGHLY, CURVED = range(5)
 """How well the fits do: as they are; not quite, and bending gains little; those that did not are
 bent; so that some levels are still needed; one did not, and no bend was found yet that does. The
 worst of all fits."""
@@ -37,19 +45,19 @@ class Prepared:
     shapes : tuple of LocalDensity
         What a mixture is made of: the fits, with bent ones in place of some.
     kind : int
-        `STRAIGHT`, `NEARLY_STRAIGHT`, `BENT`, `BENT_ROUGHLY` or `CURVED`.
+        `GAUSSIAN_FITS`, `NEARLY_GAUSSIAN`, `MAPPED`, `MAPPED_ROUGHLY` or `CURVED`.
     sure : tuple of GaussianBase
         Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
     """
 
-    anchor: GaussianBase
+    pooled: GaussianBase
     fits: tuple[GaussianBase, ...]
     search: Search
-    unsure: tuple[GaussianBase, ...] = ()
+    poorly_fitted: tuple[GaussianBase, ...] = ()
     place: FloatArray | None = None
     shapes: tuple[LocalDensity, ...] = ()
-    kind: int = STRAIGHT
-    sure: tuple[GaussianBase, ...] = ()
+    kind: int = GAUSSIAN_FITS
+    well_fitted: tuple[GaussianBase, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", self.shapes or self.fits)
@@ -64,6 +72,6 @@ class Prepared:
 
 def centre(shape: LocalDensity) -> FloatArray:
     """Somewhere inside: the mean of a bent one may be beside it."""
-    if isinstance(shape, BentGaussian):
+    if isinstance(shape, TransportMap):
         return shape.from_base(np.zeros((1, shape.dim)))[0]
     return shape.mean

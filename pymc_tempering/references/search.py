@@ -13,23 +13,23 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.endless import Rise, first_rise
+from pymc_tempering.engine.path.divergent import Rise, first_rise
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES, Search, mass_once
+from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.effort import SEARCHES, Effort
-from pymc_tempering.references.halo import find_halos
 from pymc_tempering.references.images import Images, add_images, no_images
+from pymc_tempering.references.importance import N_DRAWS, importance_evidence
 from pymc_tempering.references.known import KnownModes
-from pymc_tempering.references.known_mass import N_DRAWS, known_mass
 from pymc_tempering.references.local import (
     LocalFit,
     combine_local_bases,
-    sure_modes,
-    unsure_modes,
+    poorly_fitted_modes,
+    well_fitted_modes,
 )
 from pymc_tempering.references.merge import merge
 from pymc_tempering.references.planted import N_PLACES, Looked, found_if_there
@@ -51,7 +51,7 @@ SELDOM = 10
 a third of the starts are around the first."""
 
 _LEAST_BATCH, _MOST_BATCH = 16, 512
-_FIRST_GRADIENTS, _MOST_REPEATS, _MOST_GAIN = 1000, 4, 0.1
+_FIRST_GRADIENTS, _MOST_REPEATS, _MOST_DECREMENT = 1000, 4, 0.1
 _N_PATH = 8
 """Places on the way of an ascent that are remembered: most take no more steps."""
 
@@ -139,7 +139,7 @@ class _Searcher:
             if self._n_ascents + self._shapes.n_gradients > effort.most / 2:
                 break
             found = self._shapes.measure(0, self._basins.known[0], self._units)
-            if found is None or (found.is_maximum and found.gain < _MOST_GAIN):
+            if found is None or (found.is_maximum and found.newton_decrement < _MOST_DECREMENT):
                 break
             # on a slope whose scales were not known; or a saddle, as a start with the symmetry of
             # the model is between its modes
@@ -215,11 +215,11 @@ class _Searcher:
         """Gradients after which the search ends, by what it knows."""
         modes = [basin for basin in self._basins.known if basin.is_mode]
         highest = max((basin.value for basin in modes), default=0.0)
-        hits = [basin.hits for basin in modes if basin.value >= highest - NEGLIGIBLE]
+        start_count = [basin.start_count for basin in modes if basin.value >= highest - NEGLIGIBLE]
         masses = [fit.mass for fit in self._shapes.fits.values()]
         once = mass_once(masses, [self._basins.found_by(i) for i in self._shapes.fits])
         # one that is alone has all starts, or there are few yet
-        seldom = len(modes) > 1 and (max(hits) < SELDOM or once > MOST_ONCE)
+        seldom = len(modes) > 1 and (max(start_count) < SELDOM or once > MOST_ONCE)
         n_modes = self._shapes.n_that_matter(self._basins.known, NEGLIGIBLE)
         return self._effort.end(self._density.dim, n_modes, seldom=seldom)
 
@@ -264,7 +264,7 @@ class _Searcher:
         self._looked = self._looked.and_at(starts.points, owners.least)
         if counted:
             for i, n in enumerate(np.bincount(owners.number[owners.number >= 0])):
-                self._basins.hit(i, int(n))
+                self._basins.count_starts(i, int(n))
         climbing = starts.at(owners.number < 0)
         if len(climbing.points):
             first = climbing.values, climbing.grads
@@ -290,7 +290,7 @@ class _Searcher:
         """
         found = self._shapes.measure(i, basin, self._units)
         if found is not None and not found.is_maximum:
-            n_hits = self._basins.hits(i)
+            n_starts_before = self._basins.start_count(i)
             aside = found.base.draw(self._rng, 1) - found.base.mean
             places = np.repeat(found.base.mean[None], 2, axis=0)
             sides, n_gradients = pulled_inside(
@@ -301,7 +301,7 @@ class _Searcher:
                 self._ascend(sides.points, first=(sides.values, sides.grads))
             if (uphill := self._basins.known[i]) is not basin:
                 self._shapes.measure(i, uphill, self._units)
-            elif len(sides.points) and self._basins.hits(i) == n_hits:
+            elif len(sides.points) and self._basins.start_count(i) == n_starts_before:
                 basin.is_saddle = True
                 self._shapes.drop(i)
         self._know(i)
@@ -331,7 +331,7 @@ class _Searcher:
         settled = self._coordinates, self._units, NEGLIGIBLE
         self._shapes.complete(known, *settled, self._report)
         if self._around is not None:
-            self._shapes.look_on_ways(known, self._around, *settled)
+            self._shapes.look_on_paths(known, self._around, *settled)
         if not self._shapes.fits:
             raise BaseError(
                 "None of the local fits succeeded: the density may be improper. Give a base "
@@ -342,42 +342,52 @@ class _Searcher:
         fits = found
         if self._effort.n_starts > 1:
             starts, left = GaussianBase(self._start, self._units), self._effort.most - spent
-            halos, n_halos = find_halos(self._density, fits, NEGLIGIBLE, self._rng, left, starts)
-            fits = sorted([*fits, *halos], key=lambda fit: fit.elbo, reverse=True)
-            spent += n_halos
+            diffuse, n_diffuse = find_diffuse(
+                self._density, fits, NEGLIGIBLE, self._rng, left, starts
+            )
+            fits = sorted([*fits, *diffuse], key=lambda fit: fit.elbo, reverse=True)
+            spent += n_diffuse
         best = max(fit.elbo for fit in fits)
         kept = [fit for fit in fits if fit.most >= best - NEGLIGIBLE]
         others = [
-            (fit.hits, fit.searches.bit_count()) for fit in fits if fit.most < best - NEGLIGIBLE
+            (fit.start_count, fit.searches.bit_count())
+            for fit in fits
+            if fit.most < best - NEGLIGIBLE
         ]
-        others += [(basin.hits, basin.searches.bit_count()) for basin in self._without_fit]
-        counted = [(fit.hits, fit.searches.bit_count()) for fit in kept]
+        others += [(basin.start_count, basin.searches.bit_count()) for basin in self._without_fit]
+        counted = [(fit.start_count, fit.searches.bit_count()) for fit in kept]
         counted = [pair for pair in (*counted, *others) if pair[0]]
         # what is wide and unexplained may be modes that no start led to: it is nothing seen
         seen = [fit for fit in found if fit.most >= best - NEGLIGIBLE] or found
         bases = tuple(fit.base for fit in kept)
         rise = self._rise(bases[0], self._effort.most - spent)
-        sure = sure_modes(kept)
+        well_fitted = well_fitted_modes(kept)
         # of one mode alone every method knows as much
         left = self._effort.most - spent - rise.n_gradients
-        weighted = sure if len(kept) > 1 and left >= N_DRAWS * len(sure) else ()
-        mass = known_mass(self._density, weighted, np.random.default_rng(0))
+        weighted = well_fitted if len(kept) > 1 and left >= N_DRAWS * len(well_fitted) else ()
+        mass = importance_evidence(self._density, weighted, np.random.default_rng(0))
         search = Search(
-            hits=tuple(hits for hits, _ in counted),
+            start_count=tuple(start_count for start_count, _ in counted),
             found_by=tuple(found_by for _, found_by in counted),
-            n_left_out=sum(hits > 0 for hits, _ in others),
-            n_unfinished=self._basins.n_lost + sum(b.hits for b in known if b.is_saddle),
+            n_left_out=sum(start_count > 0 for start_count, _ in others),
+            n_unfinished=self._basins.n_lost + sum(b.start_count for b in known if b.is_saddle),
             n_gradients=spent + self._n_told + rise.n_gradients + mass.n_gradients,
             mass_once=mass_once(
                 [fit.mass for fit in seen], [fit.searches.bit_count() for fit in seen]
             ),
             planted=self._planted(seen),
-            n_images=sum(not fit.hits for fit in seen),
+            n_images=sum(not fit.start_count for fit in seen),
             rise=rise,
             log_mass=mass.value,
             log_mass_se=mass.se,
         )
-        return Prepared(combine_local_bases(bases), bases, search, unsure_modes(kept), sure=sure)
+        return Prepared(
+            combine_local_bases(bases),
+            bases,
+            search,
+            poorly_fitted_modes(kept),
+            well_fitted=well_fitted,
+        )
 
     def _planted(self, seen: list[LocalFit]) -> tuple[float, ...]:
         """Probability that one mode more would have been found, by width and mass."""

@@ -9,6 +9,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.noise import N_EVALUATIONS, is_noise
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.references.ascent_paths import N_PATHS, masses_on_paths
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.curvature import Curvature, curvature_at
 from pymc_tempering.references.local import (
@@ -17,13 +18,12 @@ from pymc_tempering.references.local import (
     N_DRAWS,
     LocalFit,
     assess,
-    peak_at,
+    laplace_at,
     refine,
 )
 from pymc_tempering.references.merge import n_places
 from pymc_tempering.references.starts import Surroundings, pulled_inside
 from pymc_tempering.references.watch import Report, Tally
-from pymc_tempering.references.ways import N_WAYS, masses_on_ways
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_FITS", "MOST_REFINED", "Shapes"]
@@ -102,7 +102,7 @@ class Shapes:
         if self._refuse(basin):
             return None
         found = curvature_at(self._density, basin.end, units)
-        fit = assess(self._density, found.base, basin.hits, self._rng)
+        fit = assess(self._density, found.base, basin.start_count, self._rng)
         self._n_measured += found.n_gradients + N_DRAWS
         if fit is not None and not self._covers_noise(found.base):
             self.fits[i] = fit
@@ -140,8 +140,8 @@ class Shapes:
         masses = {i: self._mass(i, basins[i]) for i in modes}
         best = max(masses.values())
         held = [i for i in modes if masses[i] >= best - negligible]
-        n_elsewhere = sum(basins[i].hits for i in modes if i not in held)
-        if n_elsewhere > _FEW_STARTS * sum(basins[i].hits for i in modes):
+        n_elsewhere = sum(basins[i].start_count for i in modes if i not in held)
+        if n_elsewhere > _FEW_STARTS * sum(basins[i].start_count for i in modes):
             return len(modes)
         return n_places([self.fits[i] for i in held])
 
@@ -187,7 +187,7 @@ class Shapes:
             return
         left_for_others = fit is not None and fit.variance <= min(FAIR, better.variance)
         if fit is None or (better.elbo > fit.elbo and not left_for_others):
-            self.fits[i] = better._replace(hits=basin.hits)
+            self.fits[i] = better._replace(start_count=basin.start_count)
 
     def complete(
         self,
@@ -220,13 +220,15 @@ class Shapes:
                 self.improve(i, basins[i], coordinates, units)
             tally.add(self.n_gradients)
         for i, fit in self.fits.items():
-            peak = None
+            laplace = None
             if fit.variance > GAUSSIAN:
-                peak, n_gradients = peak_at(self._density, basins[i], units)
+                laplace, n_gradients = laplace_at(self._density, basins[i], units)
                 self._n_refined += n_gradients
-            self.fits[i] = fit._replace(hits=basins[i].hits, searches=basins[i].searches, peak=peak)
+            self.fits[i] = fit._replace(
+                start_count=basins[i].start_count, searches=basins[i].searches, laplace=laplace
+            )
 
-    def look_on_ways(
+    def look_on_paths(
         self,
         basins: Sequence[Basin],
         around: Surroundings,
@@ -250,21 +252,21 @@ class Shapes:
         # on a line no ascent goes by a mode
         if not odd or self._density.dim == 1:
             return
-        i = max(odd, key=lambda i: basins[i].hits)
-        starts, n_pulled = pulled_inside(self._density, *around.fresh(N_WAYS, self._rng))
-        self._passed, n_by, n_gradients = masses_on_ways(
+        i = max(odd, key=lambda i: basins[i].start_count)
+        starts, n_pulled = pulled_inside(self._density, *around.fresh(N_PATHS, self._rng))
+        self._passed, n_by, n_gradients = masses_on_paths(
             self._density, self.every, starts.points, coordinates, units, self._rng,
             min(2 * self._share, self._most - self._n_refined),
         )  # fmt: skip
         self._n_refined += n_pulled + n_gradients
         # of all starts that led to the place, as large a part goes by
-        share = self.fits[i].hits // (N_WAYS + 1)
+        share = self.fits[i].start_count // (N_PATHS + 1)
         n_by[list(self.fits).index(i)] -= sum(n_by)
-        hits = [fit.hits + n * share for fit, n in zip(self.every, n_by, strict=True)]
+        start_count = [fit.start_count + n * share for fit, n in zip(self.every, n_by, strict=True)]
         to_place = self.fits[i].searches
         every = [
-            fit._replace(hits=n, searches=fit.searches | (to_place if more > 0 else 0))
-            for fit, n, more in zip(self.every, hits, n_by, strict=True)
+            fit._replace(start_count=n, searches=fit.searches | (to_place if more > 0 else 0))
+            for fit, n, more in zip(self.every, start_count, n_by, strict=True)
         ]
         self._passed = every[len(self.fits) :]
         self.fits = dict(zip(self.fits, every, strict=False))

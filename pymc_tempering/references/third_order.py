@@ -3,7 +3,7 @@
 At draws of a fit, gradients of the log weights are regressed on the draws. Constants and slopes
 mend its mean and covariance, as in :mod:`.full_rank`; what is left, times products of two
 coordinates, are mean third derivatives, by Stein's identity. Each has one place in a triangular map
-(:mod:`the engine's bent Gaussians <pymc_tempering.engine.path.bent>`): of three coordinates, or of
+(:mod:`transport maps <pymc_tempering.engine.path.transport>`): of three coordinates, or of
 one and twice an earlier one, it bends a mean; of twice one and an earlier one it changes a scale;
 of one alone it is its skew. Draws of the map show what is left, so that a few rounds end at the
 target itself where it has such a form, as posteriors of conjugate models do, whatever the noise of
@@ -20,19 +20,19 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.bent import (
-    MEAN,
-    NOTHING,
-    SCALE,
-    SKEW,
-    BentGaussian,
-    Terms,
-)
 from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.transport import (
+    MEAN,
+    NOTHING,
+    SCALE,
+    SKEW,
+    Terms,
+    TransportMap,
+)
 from pymc_tempering.references.elbo import trimmed_variance
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
@@ -46,7 +46,7 @@ _SIGMAS = 4.5
 in seven times is that large."""
 
 _LEAST_DRAWS, _DRAWS_PER_DIM = 500, 60
-_STRAIGHT_ROUNDS, _ROUNDS_TO_GAIN, _MOST_ROUNDS, _IN_VAIN = 2, 5, 10, 3
+_GAUSSIAN_ROUNDS, _ROUNDS_TO_GAIN, _MOST_ROUNDS, _IN_VAIN = 2, 5, 10, 3
 _TRIMMED = 0.02
 _LEAST_SHARE = 0.8
 _MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5
@@ -66,7 +66,7 @@ class ThirdOrder(NamedTuple):
 
     Attributes
     ----------
-    shape : BentGaussian or GaussianBase
+    shape : TransportMap or GaussianBase
         The fit as it was where nothing is better.
     variance : float
         Of the log weights of its draws, in nats squared, without the lowest 2 %.
@@ -95,21 +95,21 @@ class _Map:
     skew: FloatArray
 
     @property
-    def is_straight(self) -> bool:
+    def is_gaussian_fit(self) -> bool:
         return not (self.bend.any() or self.scale.any() or self.skew.any())
 
-    def shape(self) -> BentGaussian:
-        of_bends, of_scales = np.argwhere(self.bend).tolist(), np.argwhere(self.scale).tolist()
+    def shape(self) -> TransportMap:
+        of_maps, of_scales = np.argwhere(self.bend).tolist(), np.argwhere(self.scale).tolist()
         rows = [
             *((i, MEAN, NOTHING, NOTHING, c) for i, c in enumerate(self.constant)),
             *((i, SCALE, NOTHING, NOTHING, c) for i, c in enumerate(self.log_scale)),
-            *((i, MEAN, j, k, self.bend[i, j, k]) for i, j, k in of_bends),
+            *((i, MEAN, j, k, self.bend[i, j, k]) for i, j, k in of_maps),
             *((i, SCALE, j, NOTHING, self.scale[i, j]) for i, j in of_scales),
             *((i, SKEW, NOTHING, NOTHING, k) for i, k in enumerate(self.skew) if k),
         ]
         rows.sort(key=lambda row: row[:2])
         what = np.array([row[:4] for row in rows])
-        return BentGaussian(self.mean, self.root, Terms(what, np.array([row[4] for row in rows])))
+        return TransportMap(self.mean, self.root, Terms(what, np.array([row[4] for row in rows])))
 
     def gaussian(self) -> GaussianBase:
         """Return it as a Gaussian, which a straight one is."""
@@ -167,17 +167,17 @@ def third_order_fit(
         seen = search.look(present)
         if seen is None or search.is_over:
             break
-        if n_done < _STRAIGHT_ROUNDS:
+        if n_done < _GAUSSIAN_ROUNDS:
             present = _stepped(present, seen, entered)
-        if n_done == _STRAIGHT_ROUNDS - 1:
+        if n_done == _GAUSSIAN_ROUNDS - 1:
             present = _straight(present.gaussian(), _drivers_first(seen.third))
-        elif n_done >= _STRAIGHT_ROUNDS:
+        elif n_done >= _GAUSSIAN_ROUNDS:
             entered |= np.abs(seen.third) > _SIGMAS * seen.error
             present = _stepped(present, seen, entered)
     if search.best is None:
         return ThirdOrder(fit, search.lowest, search.n_gradients)
     best = search.best
-    shape = best.gaussian() if best.is_straight else best.shape()
+    shape = best.gaussian() if best.is_gaussian_fit else best.shape()
     return ThirdOrder(shape, search.lowest, search.n_gradients)
 
 
@@ -232,7 +232,7 @@ class _Rounds:
             # the first is the fit as it is
             self.best, self.lowest = (present if self._n_rounds else None), variance
         else:
-            self._in_vain += self._n_rounds > _STRAIGHT_ROUNDS
+            self._in_vain += self._n_rounds > _GAUSSIAN_ROUNDS
         self._n_rounds += 1
         kept = inside & (delta >= np.quantile(delta[inside], _TRIMMED))
         return _moments(*shape.pulled_back(z[kept], gradient[kept]))

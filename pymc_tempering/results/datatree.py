@@ -12,8 +12,8 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.compact import compress, has_ladder, pad_ladder
+from pymc_tempering.results.diagnostics import diagnostic_variables
 from pymc_tempering.results.digest import observed_digest
-from pymc_tempering.results.doubts import doubt_variables
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.identity import check_one_model, recorded_identity, with_identity
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
@@ -188,7 +188,7 @@ def attach_estimate(
         attrs = {} if entry is None else {"units": entry.unit, "long_name": entry.meaning}
         variables[name] = (dims, array, attrs)
     dataset = xr.Dataset(
-        variables | doubt_variables((*estimate.warnings, *estimate.of_comparison)),
+        variables | diagnostic_variables((*estimate.warnings, *estimate.of_comparison)),
         coords={"chain": chain} | _draws_of(idata, variables),
         attrs={"method": estimate.method},
     )

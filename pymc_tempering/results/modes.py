@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import decimals_of_error
 from pymc_tempering.types import FloatArray
 
@@ -38,7 +38,7 @@ class Modes:
         Of each variable of the posterior within each mode.
     draws : xarray.Dataset
         The posterior.
-    warnings : tuple of Doubt, default ()
+    warnings : tuple of Diagnostic, default ()
         What speaks against the shares and what to do.
     """
 
@@ -46,7 +46,7 @@ class Modes:
     mean: xr.Dataset
     sd: xr.Dataset
     draws: xr.Dataset
-    warnings: tuple[Doubt, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
     def __len__(self) -> int:
         return int(self.dataset.sizes["mode"])

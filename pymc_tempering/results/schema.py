@@ -75,14 +75,18 @@ TEMPERING: dict[str, Entry] = {
     "log_z_se_before": Entry(("chain",), "nats", "its error"),
     "n_unreached_modes": Entry(("chain",), "", "modes found from which no draw comes"),
     "log_mass_unvisited": Entry(
-        ("chain", "sure_mode"), "nats", "log mass of well fitted modes that no draw comes from"
+        ("chain", "well_fitted_mode"),
+        "nats",
+        "log mass of well fitted modes that no draw comes from",
     ),
     "search_starts": Entry(("chain",), "", "starts of the search for modes"),
     "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),
     "search_images": Entry(("chain",), "", "places more, from images or surroundings of these"),
     "search_left_out": Entry(("chain",), "", "of these, places without mass, or without a fit"),
     "search_mass_once": Entry(("chain",), "", "share of the fits' mass that one search found"),
-    "search_necks": Entry(("chain",), "nats", "how much narrower than typical a twentieth is"),
+    "search_funnel_depth": Entry(
+        ("chain",), "nats", "how much narrower than typical a twentieth is"
+    ),
     "search_rise_along": Entry(("chain",), "", "where the mass rises without end; -1 for none"),
     "search_rise": Entry(
         ("chain",), "nats", "by how much, from 10 to 20 of its standard deviations away"
@@ -90,7 +94,9 @@ TEMPERING: dict[str, Entry] = {
     "search_rise_beyond": Entry(("chain",), "nats", "by how much more within as many"),
     "search_log_mass": Entry(("chain",), "nats", "log of the mass of well fitted modes"),
     "search_log_mass_se": Entry(("chain",), "nats", "its error, by draws of their fits"),
-    "search_hits": Entry(("chain", "found_mode"), "", "starts that led to each of the best modes"),
+    "search_start_counts": Entry(
+        ("chain", "found_mode"), "", "starts that led to each of the best modes"
+    ),
     "search_found_by": Entry(("chain", "found_mode"), "", "of four searches those that found it"),
     "search_planted": Entry(
         ("chain", "planted_mode"), "", "probability that one mode more would have been found"
@@ -123,7 +129,9 @@ TEMPERING: dict[str, Entry] = {
     "base_delta": Entry(("chain", "base_draw"), "nats", "delta at draws from the base"),
     "base_mean": Entry(("base_dim",), "", "mean of the base, unconstrained"),
     "base_scale": Entry(("base_dim", "base_dim_bis"), "", "sds or Cholesky factor of the base"),
-    "warning_code": Entry(("warning",), "", "which kind of doubt, as on the page of diagnostics"),
+    "warning_code": Entry(
+        ("warning",), "", "which kind of diagnostic, as on the page of diagnostics"
+    ),
     "warning_text": Entry(("warning",), "", "what was found"),
     "warning_remedy": Entry(("warning",), "", "what to do"),
     "warning_measured": Entry(("warning",), "", "what it was concluded from, as JSON"),

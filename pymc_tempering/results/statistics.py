@@ -15,21 +15,21 @@ from pymc_tempering.methods import METHOD_CODE, METHODS
 __all__ = [
     "N_COMPONENTS",
     "N_PLANTED",
-    "N_SEARCH_HITS",
-    "N_SURE_MODES",
+    "N_START_COUNTS",
+    "N_WELL_FITTED",
     "STATISTICS",
     "STEP_METHODS",
     "Statistic",
     "statistics_of",
 ]
 
-N_SEARCH_HITS = 8
+N_START_COUNTS = 8
 """Modes whose number of starts is stored."""
 
 N_PLANTED = 9
 """Modes that are not there, of three widths and three masses: would they have been found?"""
 
-N_SURE_MODES = 8
+N_WELL_FITTED = 8
 """Modes of known mass whose draws are watched for, the heaviest."""
 
 N_COMPONENTS = 16
@@ -152,7 +152,7 @@ STATISTICS: dict[str, Statistic] = {
     "n_tempered_restarts": _count(
         "arrivals at the target from the base in the draw", _scalar("pt", *_COUPLED)
     ),
-    "renewed": Statistic(
+    "tempered_restart": Statistic(
         "whether the draw is of a replica that came from the base while it was made",
         _scalar("pt", *_COUPLED),
         dtype=np.bool_,
@@ -199,13 +199,13 @@ STATISTICS: dict[str, Statistic] = {
     "n_unreached_modes": _count("modes that local fits found, and no draw comes from", fill=0),
     "log_mass_unvisited": Statistic(
         "log of the mass of the heaviest well fitted modes; NaN of those that had a draw by then",
-        dict.fromkeys(STEP_METHODS, ("sure_mode",)),
+        dict.fromkeys(STEP_METHODS, ("well_fitted_mode",)),
         "nats",
     ),
     "search_gradients": _count(
         "evaluations of the search for modes and its fits, once for all chains"
     ),
-    "scans_asked": _count(
+    "scans_requested": _count(
         "scans of each draw that the error asked for takes, or that were asked for", _scalar("pt")
     ),
     "search_starts": _count("starts of the search for modes; the same for all draws"),
@@ -215,7 +215,7 @@ STATISTICS: dict[str, Statistic] = {
     "search_mass_once": Statistic(
         "share of the fits' mass in modes that one of four searches alone found", _ALL
     ),
-    "search_necks": Statistic(
+    "search_funnel_depth": Statistic(
         "log of the typical local scale over that of a twentieth of the draws of short runs",
         _ALL,
         "nats",
@@ -234,7 +234,7 @@ STATISTICS: dict[str, Statistic] = {
         "log of the mass of the well fitted modes together, by draws of their fits", _ALL, "nats"
     ),
     "search_log_mass_se": Statistic("its error", _ALL, "nats"),
-    "search_hits": _count(
+    "search_start_counts": _count(
         "starts that led to each of the modes with the best fits",
         dict.fromkeys(STEP_METHODS, ("found_mode",)),
     ),

@@ -69,7 +69,7 @@ def given_base(
         For anything else, and for one that does not suit the model.
     """
     # comparing a DataTree with a string gives another DataTree, which counts as true
-    if base is None or (isinstance(base, str) and base == "advi"):
+    if base is None or (isinstance(base, str) and base == "gaussian"):
         return None, None
     if isinstance(base, str) and base in REFERENCES:
         return None, REFERENCES[base](density)
@@ -77,5 +77,5 @@ def given_base(
         return GaussianBase.from_draws(unconstrained_draws(base, density)), None
     if not isinstance(base, str | GaussianBase) and is_reference(base):
         return None, OwnReference(base, density)
-    names = ("advi", *also, *REFERENCES)
+    names = ("gaussian", *also, *REFERENCES)
     return check_gaussian(base, density, names), None

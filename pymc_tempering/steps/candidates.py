@@ -11,14 +11,14 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
-from pymc_tempering.references.bend import bent_fit
 from pymc_tempering.references.independent import n_independent
-from pymc_tempering.references.mixture import bent_mixture
+from pymc_tempering.references.map_of_draws import map_of_draws
+from pymc_tempering.references.mixture import mixture_of_maps
 from pymc_tempering.references.prepared import centre
-from pymc_tempering.steps.covering import uncovered_share
+from pymc_tempering.steps.overlap import uncovered_share
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_UNCOVERED", "Candidate", "bent_candidate"]
+__all__ = ["MAX_UNCOVERED", "Candidate", "map_candidate"]
 
 MAX_UNCOVERED = 0.1
 """Share of the target's draws at which the wide component has ten times the density of any local
@@ -46,8 +46,8 @@ class Candidate(NamedTuple):
     is_whole: bool = False
 
 
-def bent_candidate(
-    straight: Mixture,
+def map_candidate(
+    gaussian_fit: Mixture,
     fits: Sequence[LocalDensity],
     coordinates: Coordinates,
     positions: FloatArray,
@@ -74,18 +74,18 @@ def bent_candidate(
         None where nothing bends.
     """
     n = max(n_independent(positions), float(min(n_restarts, len(positions))))
-    if straight.is_bent and n < _ENOUGH_TO_REPLACE:
+    if gaussian_fit.has_map and n < _ENOUGH_TO_REPLACE:
         return None
-    whole = bent_fit(positions, n)
+    whole = map_of_draws(positions, n)
     if whole is not None:
-        mixture = Mixture((whole,), np.ones(1), straight.share, straight.dof)
+        mixture = Mixture((whole,), np.ones(1), gaussian_fit.share, gaussian_fit.dof)
         centres = np.stack([centre(fit) for fit in fits])
         uncovered = uncovered_share(mixture, coordinates, positions)
         if max(uncovered, uncovered_share(mixture, coordinates, centres)) <= MAX_UNCOVERED:
             return Candidate(mixture, uncovered, is_whole=True)
-    if len(straight.fits) == 1:
+    if len(gaussian_fit.fits) == 1:
         return None
-    mixture = bent_mixture(straight, coordinates, positions)
-    if not mixture.is_bent:
+    mixture = mixture_of_maps(gaussian_fit, coordinates, positions)
+    if not mixture.has_map:
         return None
     return Candidate(mixture, uncovered_share(mixture, coordinates, positions))

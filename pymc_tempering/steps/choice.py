@@ -13,23 +13,23 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.references.halo import hides_one, one_place
+from pymc_tempering.references.diffuse import hides_one, one_place
 from pymc_tempering.references.independent import n_independent
-from pymc_tempering.references.local_runs import MAX_BENT_VARIANCE
+from pymc_tempering.references.local_runs import MAX_MAP_VARIANCE
 from pymc_tempering.references.mixture import (
     barrier_of_rejection,
     first_mixture,
     refined_mixture,
-    with_fit_of_strays,
+    with_fit_of_uncovered,
 )
 from pymc_tempering.results.statistics import N_COMPONENTS
-from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, bent_candidate
-from pymc_tempering.steps.covering import (
+from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, map_candidate
+from pymc_tempering.steps.overlap import (
     TRIAL_DRAWS,
     every_fit_visited,
     trial,
@@ -64,11 +64,11 @@ _CLEARLY_UNCOVERED = 0.3
 _ENOUGH_SCANS = 100
 """Scans of a round below which its barrier says too little to turn back."""
 
-BENT_BARRIER = 0.5
+MAP_BARRIER = 0.5
 """Barrier of a bent fit of the only mode, as a share of the Gaussian's, up to which it takes over.
 No rare passage hides in its swap rates: there is no other mode to pass to."""
 
-_ENOUGH_TO_BEND = 200
+_ENOUGH_TO_MAP = 200
 """Independent draws after which a fit that does not bend, or not well enough, is given up."""
 
 _LOW_BARRIER = 1.6
@@ -88,7 +88,7 @@ class ReferenceChoice(Stateful):
 
     Parameters
     ----------
-    rule : {"gaussian", "mixture", "measured", "bent"}
+    rule : {"gaussian", "mixture", "measured", "map"}
     fits : sequence of GaussianBase
         The distinct local fits as they are.
     unsure : sequence of GaussianBase
@@ -112,7 +112,7 @@ class ReferenceChoice(Stateful):
         "uncovered",
         "log_z_before",
         "log_z_se_before",
-        "unsure",
+        "poorly_fitted",
         "n_missed",
         "n_returns",
         "earlier",
@@ -122,18 +122,18 @@ class ReferenceChoice(Stateful):
         self,
         rule: str,
         fits: Sequence[GaussianBase],
-        unsure: Sequence[GaussianBase] = (),
+        poorly_fitted: Sequence[GaussianBase] = (),
         shapes: Sequence[LocalDensity] = (),
         *,
         rough: bool = False,
     ) -> None:
         self.max_barrier = MAX_ROUGH_BARRIER if rough else MAX_BARRIER
-        self.unsure, self.n_missed, self.n_returns = list(unsure), 0, 0
+        self.poorly_fitted, self.n_missed, self.n_returns = list(poorly_fitted), 0, 0
         self.fits, self.shapes = tuple(fits), tuple(shapes or fits)
         # without any fit there is nothing to mix
         self.rule = rule if fits else "gaussian"
         self.first: Mixture | None = None if self.rule == "gaussian" else first_mixture(self.shapes)
-        self.settled = self.rule not in ("measured", "bent")
+        self.settled = self.rule not in ("measured", "map")
         self.old_betas = np.zeros(0)
         self.old_cost, self.old_barrier = np.inf, 0.0
         self.n_evaluations = 0
@@ -149,7 +149,7 @@ class ReferenceChoice(Stateful):
         """
         if self.first is None or self.rule == "mixture":
             return self.first
-        good = self.first.is_bent if self.rule == "bent" else self.rule == "measured"
+        good = self.first.has_map if self.rule == "map" else self.rule == "measured"
         return self.first if good and (one_place(self.fits) or hides_one(self.fits)) else None
 
     def statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
@@ -179,9 +179,11 @@ class ReferenceChoice(Stateful):
         left : float
             Gradients; it is not looked where they might not be enough.
         """
-        enough = len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * len(self.unsure)
-        if self.unsure and enough:
-            missed, n = not_visited(density, positions, self.unsure)
+        enough = len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * len(
+            self.poorly_fitted
+        )
+        if self.poorly_fitted and enough:
+            missed, n = not_visited(density, positions, self.poorly_fitted)
             self.n_missed = sum(missed)
             self.n_evaluations += n
 
@@ -196,7 +198,7 @@ class ReferenceChoice(Stateful):
         ladder : Ladder
         ended : Round
         """
-        if self.rule == "bent":
+        if self.rule == "map":
             # shapes need many draws, and those of one place need no weights
             half = (len(self.earlier) + 1) // 2 if ladder.mixture is None else 0
             self.earlier = self.earlier[half:]
@@ -229,28 +231,28 @@ class ReferenceChoice(Stateful):
         # a path that lets nothing through says nothing of the modes, ever
         blocked = ended.is_blocked
         enough = candidate.is_whole or per_fit >= _RESTARTS_PER_FIT or blocked
-        if self.rule == "bent":
+        if self.rule == "map":
             # enough draws to have shown a bend, or too few levels to be worth one
-            tried = n_independent(ended.positions) >= _ENOUGH_TO_BEND
+            tried = n_independent(ended.positions) >= _ENOUGH_TO_MAP
             self.settled = self.settled or tried or ended.barrier <= _LOW_BARRIER
-            enough = candidate.mixture.is_bent
+            enough = candidate.mixture.has_map
         elif self.uncovered > _CLEARLY_UNCOVERED and ended.n_restarts >= _RESTARTS_TO_SETTLE:
             self.settled = True
         if not enough:
             return False
         # a mode that the Gaussian does not reach is where a shape that was bent there may lead
-        missed = self.n_missed > 0 and not self._knows_bends
+        missed = self.n_missed > 0 and not self._knows_maps
         covers = self.uncovered <= MAX_UNCOVERED and not missed
         if covers:
             found = trial(ladder, candidate.mixture, ended.positions, ended.log_target, rng)
             self.rejection = found.rejection
-            covers = found.variance <= MAX_BENT_VARIANCE
+            covers = found.variance <= MAX_MAP_VARIANCE
             self.n_evaluations += TRIAL_DRAWS
         if not covers or not self._promises(candidate, ended):
             self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE
             return False
         if candidate.is_whole:
-            self.rule = "bent"
+            self.rule = "map"
         self.earlier = []
         self.old_betas, self.old_cost, self.old_barrier = ladder.betas, ended.cost, ended.barrier
         # draws that lack a mode which the search knows have no second opinion to give
@@ -262,34 +264,34 @@ class ReferenceChoice(Stateful):
         return True
 
     @property
-    def _knows_bends(self) -> bool:
+    def _knows_maps(self) -> bool:
         """Whether fits were bent before any chain."""
-        return any(isinstance(shape, BentGaussian) for shape in self.shapes)
+        return any(isinstance(shape, TransportMap) for shape in self.shapes)
 
     def _candidate(self, ladder: Ladder, ended: Round) -> Candidate:
         """Mixture as a round's draws would have it."""
         assert self.first is not None
         in_use, coordinates, positions = ladder.mixture, ended.coordinates, ended.positions
-        if in_use is not None and in_use.is_bent:
+        if in_use is not None and in_use.has_map:
             kept = Candidate(in_use, uncovered_share(in_use, coordinates, positions))
-            if self._knows_bends:
+            if self._knows_maps:
                 # from a run of its own, which saw more than a chain that is stuck in a neck
                 return kept
-            bent = bent_candidate(in_use, self.shapes, coordinates, positions, ended.n_restarts)
-            return bent or kept
+            mapped = map_candidate(in_use, self.shapes, coordinates, positions, ended.n_restarts)
+            return mapped or kept
         if in_use is not None:
-            self.first = with_fit_of_strays(self.first, coordinates, positions)
-        straight = self._straight(ladder, ended)
-        if in_use is None and straight.uncovered <= MAX_UNCOVERED:
+            self.first = with_fit_of_uncovered(self.first, coordinates, positions)
+        gaussian_fit = self._straight(ladder, ended)
+        if in_use is None and gaussian_fit.uncovered <= MAX_UNCOVERED:
             # what is left over may be a mode that the search lacks, and draws of the mixture would
-            self.first = with_fit_of_strays(self.first, coordinates, positions)
-            straight = self._straight(ladder, ended)
-        if in_use is None and (self.rule == "bent" or straight.uncovered > MAX_UNCOVERED):
-            bent = bent_candidate(
-                straight.mixture, self.shapes, coordinates, positions, ended.n_restarts
+            self.first = with_fit_of_uncovered(self.first, coordinates, positions)
+            gaussian_fit = self._straight(ladder, ended)
+        if in_use is None and (self.rule == "map" or gaussian_fit.uncovered > MAX_UNCOVERED):
+            mapped = map_candidate(
+                gaussian_fit.mixture, self.shapes, coordinates, positions, ended.n_restarts
             )
-            return bent or straight
-        return straight
+            return mapped or gaussian_fit
+        return gaussian_fit
 
     def _straight(self, ladder: Ladder, ended: Round) -> Candidate:
         """Mixture of the fits as they are, with weights and widths from a round's draws."""
@@ -307,34 +309,34 @@ class ReferenceChoice(Stateful):
         # where the draws are of one mode, weights may be all that is wrong with it
         if ended.is_blocked and barrier <= MAX_BARRIER:
             return True
-        return candidate.is_whole and barrier <= BENT_BARRIER * ended.barrier
+        return candidate.is_whole and barrier <= MAP_BARRIER * ended.barrier
 
     def _keep_or_leave(self, ladder: Ladder, candidate: Candidate, ended: Round) -> bool:
         """Refine the mixture in use, or return to the Gaussian."""
         self.settled = True
-        if not self._disappoints(ended, is_bent=candidate.mixture.is_bent):
+        if not self._disappoints(ended, has_map=candidate.mixture.has_map):
             ladder.change_mixture(candidate.mixture)
             return False
         ladder.change_mixture(None)
         if self.old_betas.size:
             ladder.change_schedule(self.old_betas)
         self.n_returns += 1
-        if candidate.mixture.is_bent and self.n_returns <= _MOST_RETURNS:
+        if candidate.mixture.has_map and self.n_returns <= _MOST_RETURNS:
             self.earlier, self.settled = [], False
         else:
             self.first = None
         self.log_z_before = self.log_z_se_before = np.nan
         return True
 
-    def _disappoints(self, ended: Round, *, is_bent: bool) -> bool:
+    def _disappoints(self, ended: Round, *, has_map: bool) -> bool:
         """Whether a round from the mixture says that it does not pay."""
         if self.rule == "mixture" or len(ended.positions) < _ENOUGH_SCANS:
             return False
-        if is_bent:
+        if has_map:
             # costs and tails of so few draws, out of the Gaussian or in it, say less than swaps
-            return ended.barrier > max(self.max_barrier, BENT_BARRIER * self.old_barrier)
+            return ended.barrier > max(self.max_barrier, MAP_BARRIER * self.old_barrier)
         # nor do they of a Gaussian that has not seen all modes, where swaps say that this is better
-        dear = ended.cost > self.old_cost and ended.barrier > BENT_BARRIER * self.old_barrier
+        dear = ended.cost > self.old_cost and ended.barrier > MAP_BARRIER * self.old_barrier
         disappointing = ended.barrier > MAX_BARRIER or dear
         return bool(disappointing or self.uncovered > MAX_UNCOVERED)
 

@@ -76,9 +76,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
     _state_class = TemperedStepState
     _trips = "round_trips"
     _settings: ExplorerSettings = Hamiltonian()
-    _explorer_asked = True
+    _explorer_requested = True
     """What moves the replicas where there is a gradient, and whether nothing else may."""
-    _can_bend = False  # whether chains can start from bent fits
+    _takes_maps = False  # whether chains can start from bent fits
     _looks_in_tuning = False  # for draws of the modes that no Gaussian fits
     method: str
     """Row of :data:`pymc_tempering.methods.METHODS`."""
@@ -134,7 +134,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """Compile the model, and find what its path starts from."""
         self._density = compile_density(model, backend=self.backend)
         self._settings = suited_explorer(
-            type(self).__name__, self._settings, self._density, asked=self._explorer_asked
+            type(self).__name__, self._settings, self._density, requested=self._explorer_requested
         )
         self._given_base, self._reference = given_base(base, self._density, self.base_names)
 
@@ -245,10 +245,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         values = self._recorder.blank() | self._recorder.counted(counts) | totals.statistics()
         return self._density.points.ravel(point), values
 
-    def _charge_beside(self, ensemble: LadderLike | Ensemble) -> None:
+    def _charge_off_record(self, ensemble: LadderLike | Ensemble) -> None:
         """Count evaluations that no draw recorded, so that they are of the chain's share."""
-        self._account.n_spent += ensemble.n_beside
-        ensemble.n_beside = 0
+        self._account.n_spent += ensemble.n_off_record
+        ensemble.n_off_record = 0
 
     def prepare(self, random_seed: Any = None, report: Report | None = None) -> None:
         """Fit the modes of the model, once for all chains that are sampled with this step.
@@ -313,10 +313,10 @@ class TemperedStep(ProgressHooks, BlockedStep):
         start = density.start
         fits = prepare(
             density, start, shared_generator(rng), search=self._search,
-            bend=self._can_bend, most=self.search_most, report=report,
+            bend=self._takes_maps, most=self.search_most, report=report,
         )  # fmt: skip
         if self._reference is not None:
-            check_cover(self._path(fits.anchor), np.vstack([start, fits.modes]))
+            check_cover(self._path(fits.pooled), np.vstack([start, fits.modes]))
         return fits
 
     def _first_base(
@@ -331,9 +331,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
             self._fits = self._prepare_from(self._density, self.rng, report)
             self._prepared_for = identity
         self.searched = self._fits.search.statistics()
-        unsure = () if self._looks_in_tuning else self._fits.unsure
-        self._visits = Visits(self._fits.sure, unsure)
-        return self._given_base or self._fits.anchor, self._fits.anchor, self._fits.modes
+        poorly_fitted = () if self._looks_in_tuning else self._fits.poorly_fitted
+        self._visits = Visits(self._fits.well_fitted, poorly_fitted)
+        return self._given_base or self._fits.pooled, self._fits.pooled, self._fits.modes
 
     def _places(self, modes: FloatArray, point: dict[str, np.ndarray]) -> FloatArray:
         """Where replicas start, shape (n, D): the modes, and last a start that the user gave."""

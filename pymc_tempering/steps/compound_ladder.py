@@ -11,7 +11,7 @@ import numpy as np
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.swap import (
     begin_block,
-    is_renewed,
+    is_restarted,
     swap_probability,
     swap_sweep,
     track_trips,
@@ -88,7 +88,7 @@ class CompoundLadder(Stateful):
     path: PriorPath
     moves: PyMCMoves
     swap_scheme: int
-    n_beside = 0
+    n_off_record = 0
     """Not counted: chains of these moves have no bound on their evaluations."""
     mixture = None
     """The path starts at the prior, not at a mixture."""
@@ -217,7 +217,7 @@ class CompoundLadder(Stateful):
             zero_density=zero_density_by_level(counts),
             target_positions=positions,
             from_component=np.array([[by_name["n_tempered_restarts"]], [n_scans]]),
-            renewed=is_renewed(self.last_end, int(self.replica_at[-1])),
+            tempered_restart=is_restarted(self.last_end, int(self.replica_at[-1])),
         )
 
     def _move(self, level: int, row: int, draw: FloatArray, counts: IntArray) -> float:

@@ -67,7 +67,7 @@ class CoupledStep(TemperedStep):
         check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = check_flag("adapt_base", adapt_base)
-        self._settings, self._explorer_asked = explorer_settings(**options)
+        self._settings, self._explorer_requested = explorer_settings(**options)
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
@@ -125,14 +125,14 @@ class CoupledStep(TemperedStep):
         self._tuned_pair = [0, 0]  # its scans, and their gradients
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
-        base, anchor, modes = self._first_base()
+        base, pooled, modes = self._first_base()
         if self._given_base is None:
             base = overdisperse(base, len(modes))
         path, places = self._path(base), self._places(modes, point)
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
         if n_pilot > 0:
             self._pilot = Pilot(
-                PilotStart(path, anchor, modes, places), betas=self._pilot_betas,
+                PilotStart(path, pooled, modes, places), betas=self._pilot_betas,
                 adapt_base=self.adapt_base, n_steps=n_pilot, settings=self._settings, rng=self.rng,
             )  # fmt: skip
             return
@@ -228,12 +228,12 @@ class CoupledStep(TemperedStep):
     def _step_pilot(self, pilot: Pilot, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
         left = self._account.to_tune / _PILOT_SHARE - self._account.n_spent
         record = pilot.run(n_scans, self.rng, left=left)
-        self._charge_beside(pilot.ladder)
+        self._charge_off_record(pilot.ladder)
         return pilot.ladder.target_position, self._pilot_statistics(pilot.ladder, record)
 
     def _step_pair(self, pair: TemperedPair, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
         record = pair.run(n_scans, self.rng, adapt=self.tune)
-        self._charge_beside(pair)
+        self._charge_off_record(pair)
         if self.tune:
             self._tuned_pair[0] += n_scans
             self._tuned_pair[1] += record.counts["n_gradients"]
@@ -269,7 +269,7 @@ class CoupledStep(TemperedStep):
                 "n_zero_density_at": record.zero_density,
                 "global_barrier": self._barrier,
                 "diverging": diverging,
-                "renewed": record.renewed,
+                "tempered_restart": record.tempered_restart,
                 "base_id": pair.path.base_id,
                 "model_logp": pair.target_log_density,
             }
@@ -327,6 +327,6 @@ class CoupledStep(TemperedStep):
             self._pair = self._pair_class.restored(
                 state["pair"], path=self._any_path(), **self._pair_options
             )
-            self._pair.n_beside = 0
+            self._pair.n_off_record = 0
         if "adapter" in state:
             self._adapter = BiasAdapter.restored(state["adapter"])

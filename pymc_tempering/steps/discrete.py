@@ -156,9 +156,9 @@ class DiscreteTempering(ParallelTempering):
         """Explorer of the step, with Gibbs sweeps before its moves of `n_others` coordinates."""
         settings: ExplorerSettings = self._settings
         follows = settings.needs_gradient and (
-            n_others > MOST_SLICED or (self._explorer_asked and n_others > 0)
+            n_others > MOST_SLICED or (self._explorer_requested and n_others > 0)
         )
-        if follows and self._density.no_gradient and self._explorer_asked:
+        if follows and self._density.no_gradient and self._explorer_requested:
             raise ModelError(
                 f"The log density of this model has no gradient ({self._density.no_gradient}), "
                 'which Hamiltonian moves follow: take explorer="slice", or leave it away.'
@@ -233,7 +233,7 @@ class DiscreteTempering(ParallelTempering):
     def _new_tuner(
         self,
         n_steps: int,
-        anchor: GaussianBase | None,  # noqa: ARG002  units of the prior are no weight against draws
+        pooled: GaussianBase | None,  # noqa: ARG002  units of the prior are no weight against draws
         n_modes: int,
         choice: ReferenceChoice,
     ) -> RoundTuner:
@@ -249,11 +249,11 @@ def discrete_step(model: pm.Model, options: dict[str, Any]) -> type[ParallelTemp
     options : dict
         Of the step; ``explorer="pymc"`` is taken out.
     """
-    asked = options.get("explorer")
-    if isinstance(asked, str) and asked == PYMC:
+    requested = options.get("explorer")
+    if isinstance(requested, str) and requested == PYMC:
         del options["explorer"]
         return CompoundTempering
-    if asked is not None or options.get("backend") is not None:
+    if requested is not None or options.get("backend") is not None:
         return DiscreteTempering
     try:
         frozen = freeze(model, discrete=True)

@@ -10,9 +10,9 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import check_choice, check_positive, check_probability
-from pymc_tempering.references.necks import DEEP
+from pymc_tempering.references.funnels import DEEP
 
-__all__ = ["explorer_settings", "need_gradient", "suited_explorer", "suited_to_necks"]
+__all__ = ["explorer_settings", "need_gradient", "suited_explorer", "suited_to_funnels"]
 
 # where PyMC says which step methods it assigns
 _log = logging.getLogger("pymc")
@@ -64,7 +64,7 @@ def explorer_settings(
 
 
 def suited_explorer(
-    name: str, settings: ExplorerSettings, density: CompiledDensity, *, asked: bool
+    name: str, settings: ExplorerSettings, density: CompiledDensity, *, requested: bool
 ) -> ExplorerSettings:
     """Explorer for what the density of a model can be asked for; the log says where it matters.
 
@@ -85,7 +85,7 @@ def suited_explorer(
     """
     notes = []
     if settings.needs_gradient and density.no_gradient:
-        if asked:
+        if requested:
             need_gradient(name, density)
         notes.append(f"no gradient ({density.no_gradient}): slice explorer")
         settings = Slice()
@@ -99,7 +99,9 @@ def suited_explorer(
     return settings
 
 
-def suited_to_necks(settings: ExplorerSettings, depth: float, *, asked: bool) -> ExplorerSettings:
+def suited_to_funnels(
+    settings: ExplorerSettings, depth: float, *, requested: bool
+) -> ExplorerSettings:
     """Explorer with steps of local sizes in place of the default one, where a target has necks.
 
     Parameters
@@ -112,12 +114,12 @@ def suited_to_necks(settings: ExplorerSettings, depth: float, *, asked: bool) ->
 
     Examples
     --------
-    >>> suited_to_necks(Hamiltonian(), 1.3, asked=False)
+    >>> suited_to_funnels(Hamiltonian(), 1.3, asked=False)
     Gist(aim=0.75, trajectory_length=1.5, max_steps=64)
-    >>> suited_to_necks(Hamiltonian(), 0.3, asked=False)
+    >>> suited_to_funnels(Hamiltonian(), 0.3, asked=False)
     Hamiltonian(aim=0.8, trajectory_length=1.5, max_steps=64)
     """
-    return Gist() if depth >= DEEP and not asked and settings == Hamiltonian() else settings
+    return Gist() if depth >= DEEP and not requested and settings == Hamiltonian() else settings
 
 
 def need_gradient(name: str, density: CompiledDensity) -> None:

@@ -82,7 +82,7 @@ class HAIS(TemperedStep):
     schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
         Where levels are put, if `betas` is not given: equal communication barrier between
         neighbours (the default), constant conditional ESS, or a fixed shape.
-    base : GaussianBase, DataTree, "prior" or "advi", optional
+    base : GaussianBase, DataTree, "prior" or "gaussian", optional
         As for :class:`pymc_tempering.ParallelTempering`.
     adapt_base : bool
         Refine the base during tuning. Default True.
@@ -178,9 +178,9 @@ class HAIS(TemperedStep):
         self._totals = Totals()
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
-        base, anchor, modes = self._first_base()
+        base, pooled, modes = self._first_base()
         self._tuner = AnnealingTuner(
-            PilotStart(self._path(base), anchor, modes, self._places(modes, point)),
+            PilotStart(self._path(base), pooled, modes, self._places(modes, point)),
             self._tuner_options,
             n_steps=self._n_tune if self.tune else 0,
             widen=self._given_base is None,

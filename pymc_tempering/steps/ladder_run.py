@@ -28,7 +28,7 @@ class LadderRun:
     n_draws: int = 0
     n_unreached_modes: int = 0
     n_scans: float = 0
-    n_scans_asked: int = -1
+    n_scans_requested: int = -1
 
     def statistics(self, record: ScanRecord, *, tuning: bool, adapts_scans: bool) -> dict[str, Any]:
         """Statistics of a draw, by name, without those that are counted.
@@ -67,8 +67,8 @@ class LadderRun:
             "replica": ladder.replica_at,
             "global_barrier": self.barrier_sum / self.n_draws,
             "diverging": diverging,
-            "renewed": record.renewed,
-            "scans_asked": self.n_scans_asked,
+            "tempered_restart": record.tempered_restart,
+            "scans_requested": self.n_scans_requested,
             **self.choice.statistics(ladder, record),
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
@@ -85,7 +85,7 @@ class LadderRun:
                 self.n_draws,
                 self.n_unreached_modes,
                 self.n_scans,
-                self.n_scans_asked,
+                self.n_scans_requested,
             ],
             "choice": self.choice.state(),
         }

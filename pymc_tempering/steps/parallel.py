@@ -23,12 +23,12 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.references.prepared import BENT_ROUGHLY
+from pymc_tempering.references.prepared import MAPPED_ROUGHLY
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
-from pymc_tempering.steps.explorer import explorer_settings, suited_to_necks
+from pymc_tempering.steps.explorer import explorer_settings, suited_to_funnels
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.rule import settled_rule
@@ -83,11 +83,11 @@ class ParallelTempering(TemperedStep):
         for a barrier of 11.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base : GaussianBase, GivenReference, DataTree, "prior", "advi" or "mixture", optional
+    base : GaussianBase, GivenReference, DataTree, "prior", "gaussian" or "mixture", optional
         Where the path starts: a Gaussian, as of :func:`pymc_tempering.fit_base`; a density of your
         own (:mod:`pymc_tempering.references.own`); the Gaussian of the posterior draws of an
-        earlier run; "prior", so that `delta` is the log likelihood. "advi": Gaussians fitted to all
-        modes that ascents from thousands of starts led to, and one wide Gaussian with the moments
+        earlier run; "prior", so that `delta` is the log likelihood. "gaussian": fits of all
+        modes that ascents from many starts led to, and one wide Gaussian with the moments
         of all. "mixture": those fits as they are, with a t of the wide one's scales at a weight of
         0.15. By default tuning decides between the two.
     adapt_base : bool
@@ -102,7 +102,7 @@ class ParallelTempering(TemperedStep):
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
         "gist", with steps around the local scale, where short runs before the chains find necks
-        (`pymc_tempering.references.necks`, `pymc_tempering.engine.explorers`).
+        (`pymc_tempering.references.funnels`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float
@@ -186,7 +186,7 @@ class ParallelTempering(TemperedStep):
         self._swap_scheme = SWAP_SCHEMES.index(
             check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
         )
-        self._settings, self._explorer_asked = explorer_settings(
+        self._settings, self._explorer_requested = explorer_settings(
             explorer,
             target_accept=target_accept,
             trajectory_length=trajectory_length,
@@ -196,38 +196,44 @@ class ParallelTempering(TemperedStep):
         self._rule = "measured" if may_choose else "gaussian"
         if isinstance(base, str) and base == "mixture":
             self._rule, base = "mixture", None
-        self._can_bend = self._rule != "gaussian"
+        self._takes_maps = self._rule != "gaussian"
         self._search = check_choice("search", search, SEARCHES)
         self._prepare(vars, model, base, rng)
         self._run: LadderRun | None = None
-        self._necks = 0.0  # of the chain under way
+        self._funnel_depth = 0.0  # of the chain under way
         self._n_tune = self.default_tune_steps
         self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
 
     def _reset_chain(self) -> None:
         self._run = None
-        self._necks = 0.0
+        self._funnel_depth = 0.0
 
     @property
     def _chain_settings(self) -> ExplorerSettings:
         """How replicas of the chain under way move."""
-        return suited_to_necks(self._settings, self._necks, asked=self._explorer_asked)
+        return suited_to_funnels(
+            self._settings, self._funnel_depth, requested=self._explorer_requested
+        )
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
-        base, anchor, modes = self._first_base()
+        base, pooled, modes = self._first_base()
         distance = np.linalg.norm(base.to_base(modes), axis=1)
         out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
         if self._given_base is None:
             base = overdisperse(base, len(modes))
         elif self.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
-            base = overdisperse(match_moments([base, anchor], np.zeros(2)), len(modes) + 1)
+            base = overdisperse(match_moments([base, pooled], np.zeros(2)), len(modes) + 1)
         choice = ReferenceChoice("gaussian", ())
         if (found := self._fits) is not None:
-            self._necks = found.search.necks
+            self._funnel_depth = found.search.funnel_depth
             rule = settled_rule(self._rule, found.fits, found.kind)
             choice = ReferenceChoice(
-                rule, found.fits, found.unsure, found.shapes, rough=found.kind == BENT_ROUGHLY
+                rule,
+                found.fits,
+                found.poorly_fitted,
+                found.shapes,
+                rough=found.kind == MAPPED_ROUGHLY,
             )
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if self._given_base is None and len(modes) == 1:
@@ -239,19 +245,19 @@ class ParallelTempering(TemperedStep):
             betas = make_schedule("geometric", min(n_levels, self.n_levels))
         # where the user names no place, the best mode is at beta = 1
         ladder = self._new_ladder(path, betas, self._places(modes[::-1], point))
-        tuner = self._new_tuner(self._n_tune if self.tune else 0, anchor, len(modes), choice)
+        tuner = self._new_tuner(self._n_tune if self.tune else 0, pooled, len(modes), choice)
         if self._given_base is None or self.adapt_base:
             out_of_reach = 0
         self._run = LadderRun(ladder, tuner, choice, n_unreached_modes=out_of_reach)
         return self._run
 
     def _new_tuner(
-        self, n_steps: int, anchor: GaussianBase | None, n_modes: int, choice: ReferenceChoice
+        self, n_steps: int, pooled: GaussianBase | None, n_modes: int, choice: ReferenceChoice
     ) -> RoundTuner:
         return RoundTuner(
             n_steps,
             self.n_levels,
-            anchor,
+            pooled,
             n_modes,
             adapt_schedule=self._fixed_betas is None,
             adapt_base=self.adapt_base,
@@ -305,7 +311,7 @@ class ParallelTempering(TemperedStep):
         if adapt:
             left = self._account.left_to_tune - record.counts["n_gradients"]
             run.tuner.update(run.ladder, record, self.rng, left=left)
-        self._charge_beside(run.ladder)
+        self._charge_off_record(run.ladder)
         return target, statistics
 
     @property
@@ -315,7 +321,7 @@ class ParallelTempering(TemperedStep):
             return None
         return self._run.state() | {
             "n_draws": self._n_draws, "account": self._account.state(),
-            "necks": self._necks,
+            "funnel_depth": self._funnel_depth,
         }  # fmt: skip
 
     @chain.setter
@@ -323,9 +329,9 @@ class ParallelTempering(TemperedStep):
         self._reset_chain()
         if state is None:
             return
-        self._necks = state["necks"]
+        self._funnel_depth = state["funnel_depth"]
         ladder = self._restored_ladder(state["ladder"])
-        ladder.n_beside = 0  # what it took to put replicas where they were
+        ladder.n_off_record = 0  # what it took to put replicas where they were
         choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
         tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
         self._n_draws = state["n_draws"]

@@ -43,7 +43,7 @@ class PilotStart(NamedTuple):
     """
 
     path: TemperedPath
-    anchor: GaussianBase
+    pooled: GaussianBase
     modes: FloatArray
     places: FloatArray
 
@@ -121,7 +121,7 @@ class Pilot(Stateful):
         self.tuner = RoundTuner(
             n_steps,
             max(MAX_LEVELS, first.size),
-            start.anchor,
+            start.pooled,
             len(start.modes),
             adapt_schedule=betas is None,
             adapt_base=adapt_base,
@@ -197,7 +197,7 @@ class Pilot(Stateful):
             adapt_schedule=adapt_schedule,
             adapt_base=adapt_base,
         )
-        ladder.n_beside = 0  # what it took to put replicas where they were
+        ladder.n_off_record = 0  # what it took to put replicas where they were
         return cls.restored(state, ladder=ladder, tuner=tuner)
 
 

@@ -9,8 +9,8 @@ from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.statistics import (
     N_COMPONENTS,
     N_PLANTED,
-    N_SEARCH_HITS,
-    N_SURE_MODES,
+    N_START_COUNTS,
+    N_WELL_FITTED,
     statistics_of,
 )
 
@@ -44,8 +44,8 @@ class Recorder:
     def __init__(self, method: str, sizes: Mapping[str, int]) -> None:
         self._code = METHODS[method].code
         self._declared = statistics_of(method)
-        sizes = {"found_mode": N_SEARCH_HITS, "sure_mode": N_SURE_MODES, "planted_mode": N_PLANTED,
-                 "component": N_COMPONENTS, **sizes}  # fmt: skip
+        sizes = {"found_mode": N_START_COUNTS, "well_fitted_mode": N_WELL_FITTED,
+                 "planted_mode": N_PLANTED, "component": N_COMPONENTS, **sizes}  # fmt: skip
         self._shapes = {
             name: tuple(sizes[dim] for dim in entry.methods[method])
             for name, entry in self._declared.items()

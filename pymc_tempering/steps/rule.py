@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.halo import one_place
-from pymc_tempering.references.prepared import NEARLY_STRAIGHT, STRAIGHT
+from pymc_tempering.references.diffuse import one_place
+from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN
 
 __all__ = ["settled_rule"]
 
@@ -25,11 +25,11 @@ def settled_rule(rule: str, fits: Sequence[GaussianBase], kind: int) -> str:
 
     Returns
     -------
-    {"gaussian", "mixture", "measured", "bent"}
+    {"gaussian", "mixture", "measured", "map"}
         With the last the reference is a bent one, from the start or when draws have bent it.
     """
-    if rule != "measured" or not fits or kind == STRAIGHT or not one_place(fits):
+    if rule != "measured" or not fits or kind == GAUSSIAN_FITS or not one_place(fits):
         return rule
-    if kind == NEARLY_STRAIGHT:
+    if kind == NEARLY_GAUSSIAN:
         return "gaussian" if len(fits) == 1 else rule
-    return "bent"
+    return "map"

@@ -81,14 +81,14 @@ class ScanPlan:
 
     def settle(self, run: LadderRun) -> None:
         """Fix the scans of a draw: those that the error takes, if gradients are enough."""
-        tuner, n_asked = run.tuner, self.scans_per_draw
+        tuner, n_requested = run.tuner, self.scans_per_draw
         if self.adapts and tuner.finished:
             error = self.error or error_for_its_price(tuner.scan_variance, tuner.scan_cost)
-            n_asked = scans_for_error(tuner.scan_variance, self.n_draws, error)
-        run.n_scans = run.n_scans_asked = n_asked
+            n_requested = scans_for_error(tuner.scan_variance, self.n_draws, error)
+        run.n_scans = run.n_scans_requested = n_requested
         if self.adapts:
             run.n_scans = affordable_scans(
-                n_asked,
+                n_requested,
                 self.n_draws,
                 left=self.account.left - run.choice.n_evaluations,
                 expected=tuner.scan_cost,

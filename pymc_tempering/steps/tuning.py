@@ -122,7 +122,7 @@ class RoundTuner(Stateful):
         Gradients of a scan in that round, on the ladder that it left; nan before any ended.
     """
 
-    _changing = ("anchor", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
+    _changing = ("pooled", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
                  "n_arrivals", "n_gradients", "swap_sums", "positions", "deltas", "barrier",
                  "scan_variance", "scan_cost")  # fmt: skip
 
@@ -132,7 +132,7 @@ class RoundTuner(Stateful):
         self,
         n_steps: int,
         max_levels: int,
-        anchor: GaussianBase | None,
+        pooled: GaussianBase | None,
         n_modes: int,
         *,
         adapt_schedule: bool,
@@ -141,7 +141,7 @@ class RoundTuner(Stateful):
     ) -> None:
         self.choice = choice
         self.barrier = self.scan_variance = self.scan_cost = np.nan
-        self.anchor = anchor
+        self.pooled = pooled
         self.n_modes = n_modes
         self.lengths = round_lengths(n_steps)
         self.max_levels = max_levels
@@ -308,7 +308,7 @@ class RoundTuner(Stateful):
             if base is not None:
                 ladder.change_base(base)
             # a fit is bent by draws, however many of them came from the reference
-            ready = base is not None or choice.rule == "bent" or ended.is_blocked
+            ready = base is not None or choice.rule == "map" or ended.is_blocked
             if ready and choice.end_of_round(ladder, ended, rng):
                 # another path wants short rounds first, as at the start
                 done, left = np.split(self.lengths, [self.round + 1])
@@ -329,15 +329,15 @@ class RoundTuner(Stateful):
         if self.n_restarts < _MIN_RESTARTS:
             return None
         observed = base_from_draws(positions)
-        if self.anchor is None:
+        if self.pooled is None:
             return overdisperse(observed, self.n_modes)
         anchored = _UNIMODAL_RESTARTS
         if self.n_modes > 1:
             anchored = min(_RESTARTS_PER_MODE * self.n_modes, _MOST_ANCHOR_RESTARTS)
         weights = np.array([anchored, float(self.n_restarts)])
-        if self.n_modes == 1 and not self.anchor.is_diagonal:
+        if self.n_modes == 1 and not self.pooled.is_diagonal:
             # a full-rank fit of the only mode knows its narrow directions better than draws do
             n_effective = min(len(positions), _DRAWS_PER_RESTART * self.n_restarts)
-            return overdisperse(expand_to_draws(self.anchor, positions, n_effective), 1)
-        matched = match_moments([self.anchor, observed], np.log(weights / weights.sum()))
+            return overdisperse(expand_to_draws(self.pooled, positions, n_effective), 1)
+        matched = match_moments([self.pooled, observed], np.log(weights / weights.sum()))
         return overdisperse(matched, self.n_modes)

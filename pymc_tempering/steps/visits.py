@@ -64,13 +64,22 @@ class Visits(Stateful):
     array([nan, -2.])
     """
 
-    _changing = ("modes", "visited", "unsure", "n_missed", "n_draws", "kept", "every", "next_look")
+    _changing = (
+        "modes",
+        "visited",
+        "poorly_fitted",
+        "n_missed",
+        "n_draws",
+        "kept",
+        "every",
+        "next_look",
+    )
 
     def __init__(
-        self, modes: Sequence[GaussianBase] = (), unsure: Sequence[GaussianBase] = ()
+        self, modes: Sequence[GaussianBase] = (), poorly_fitted: Sequence[GaussianBase] = ()
     ) -> None:
         self.modes, self.visited = list(modes), np.zeros(len(modes), dtype=bool)
-        self.unsure, self.n_missed = list(unsure), 0
+        self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
         self.n_draws, self.every, self.next_look = 0, 1, N_LOOKED_AT
         self.kept: list[FloatArray] = []
 
@@ -99,7 +108,7 @@ class Visits(Stateful):
 
     def _keep(self, position: FloatArray) -> None:
         """Of all draws so far some that are evenly spaced, for :meth:`look`."""
-        if self.unsure and self.n_draws % self.every == 0:
+        if self.poorly_fitted and self.n_draws % self.every == 0:
             self.kept.append(position.copy())
         self.n_draws += 1
         if len(self.kept) == 2 * N_LOOKED_AT:
@@ -120,13 +129,15 @@ class Visits(Stateful):
         -------
         n_gradients : int
         """
-        enough = left >= MOST_GRADIENTS * len(self.unsure)
-        if not self.unsure or self.n_draws < self.next_look or not enough:
+        enough = left >= MOST_GRADIENTS * len(self.poorly_fitted)
+        if not self.poorly_fitted or self.n_draws < self.next_look or not enough:
             return 0
         self.next_look = 2 * self.n_draws
-        missed, n_gradients = not_visited(density, np.stack(self.kept), self.unsure)
-        self.unsure = [mode for mode, no_draw in zip(self.unsure, missed, strict=True) if no_draw]
-        self.n_missed = len(self.unsure)
+        missed, n_gradients = not_visited(density, np.stack(self.kept), self.poorly_fitted)
+        self.poorly_fitted = [
+            mode for mode, no_draw in zip(self.poorly_fitted, missed, strict=True) if no_draw
+        ]
+        self.n_missed = len(self.poorly_fitted)
         return n_gradients
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.common import FULL_SUPPORT, MethodEstimate
@@ -43,7 +43,7 @@ class TemperedRun:
         First-order contribution of each draw to the error of its chain's log Z.
     arrays : dict of ndarray
         For the group ``tempering``: per chain, and all that the estimate was made from.
-    warnings : list of Doubt
+    warnings : list of Diagnostic
     """
 
     log_weights: FloatArray
@@ -51,7 +51,7 @@ class TemperedRun:
     log_z_continuous: FloatArray
     influences: list[FloatArray]
     arrays: dict[str, FloatArray]
-    warnings: list[Doubt] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     @property
     def parts(self) -> MethodEstimate:
@@ -136,7 +136,7 @@ def analyse_record(record: JointRecord) -> TemperedRun:
         log_z_continuous=continuous[:, -1],
         influences=influences,
         arrays=arrays,
-        warnings=[*_doubts(arrays, mass, beta.shape[1])],
+        warnings=[*_diagnostics(arrays, mass, beta.shape[1])],
     )
 
 
@@ -183,10 +183,12 @@ def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
     return float(errors.max())
 
 
-def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> Iterator[Doubt]:
+def _diagnostics(
+    arrays: dict[str, FloatArray], log_mass: float, n_draws: int
+) -> Iterator[Diagnostic]:
     stuck = np.flatnonzero(arrays["n_round_trips"] < 1).tolist()
     if stuck:
-        yield Doubt(
+        yield Diagnostic(
             "no_round_trips",
             f"in chains {stuck} beta never went from the posterior to the base and back, so "
             "modes may be missing.",
@@ -195,7 +197,7 @@ def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> Ite
         )
     ess = float(arrays["weight_ess"].sum())
     if ess < _MIN_WEIGHT_ESS:
-        yield Doubt(
+        yield Diagnostic(
             "few_weights",
             f"posterior draws rest on {ess:.0f} effective weights, fewer than "
             f"{_MIN_WEIGHT_ESS:.0f}.",
@@ -207,14 +209,14 @@ def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> Ite
     full = log_mass > np.log(FULL_SUPPORT)
     n_diverging, n_transitions = int(np.nansum(diverging)), n_draws * len(diverging)
     if full and n_diverging > _MAX_DIVERGING * n_transitions:
-        yield Doubt(
+        yield Diagnostic(
             "divergences",
             f"{n_diverging} of {n_transitions} transitions diverged.",
             "Raise `target_accept`, or use a method whose moves do not need gradients.",
             {"n_divergences": n_diverging, "transitions": n_transitions},
         )
     if log_mass < np.log(_MIN_SUPPORT):
-        yield Doubt(
+        yield Diagnostic(
             "small_support",
             f"the target has density on only {np.exp(log_mass):.2g} of the base.",
             "Pass a `base` inside the support.",
@@ -223,7 +225,7 @@ def _doubts(arrays: dict[str, FloatArray], log_mass: float, n_draws: int) -> Ite
     worst = np.nan_to_num(arrays["base_mean_error"])
     # beyond an edge the base is cut off, and its moments are no longer known
     if full and worst.max(initial=0.0) > _MAX_BASE_Z:
-        yield Doubt(
+        yield Diagnostic(
             "base_not_recovered",
             "draws weighted to beta = 0 miss the base's known mean by "
             f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so "

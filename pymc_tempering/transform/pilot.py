@@ -108,11 +108,11 @@ def run_pilot(
     work = work or Phases()
     with one_blas_thread():
         found = prepare(density, density.start, shared_generator(rng), report=work.report)
-        anchor, modes = found.anchor, found.modes
+        pooled, modes = found.pooled, found.modes
         phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)
-        path = TemperedPath.from_base(density, base or overdisperse(anchor, len(modes)))
+        path = TemperedPath.from_base(density, base or overdisperse(pooled, len(modes)))
         pilot = Pilot(
-            PilotStart(path, anchor, modes, modes), betas=None, adapt_base=base is None,
+            PilotStart(path, pooled, modes, modes), betas=None, adapt_base=base is None,
             n_steps=_N_TUNE, settings=Hamiltonian(), rng=rng,
         )  # fmt: skip
         while not pilot.finished:

@@ -141,7 +141,7 @@ def temper(
         base, given, position = pilot.base, pilot.bias, pilot.position
     elif base is None:
         found = prepare(density, density.start, shared_generator(rng))
-        base = overdisperse(found.anchor, len(found.modes))
+        base = overdisperse(found.pooled, len(found.modes))
         position = found.modes[0]
     return _build(model, density, base, given, position, rng)
 

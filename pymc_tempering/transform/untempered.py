@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import warn_of
+from pymc_tempering.estimators.diagnostic import warn_of
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.numerics import systematic_indices

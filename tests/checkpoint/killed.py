@@ -210,11 +210,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--start", choices=multiprocessing.get_all_start_methods())
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     write = sys.stdout.write
     write(f"{'method':18s} {'killed':>7s}  {'draws kept at the kills':40s} runs that differ\n")
-    for name in asked.methods:
-        (_, _, _, first), *kills = study(name, asked.kills, asked.seed, asked.start)
+    for name in requested.methods:
+        (_, _, _, first), *kills = study(name, requested.kills, requested.seed, requested.start)
         differ = [found for *_, found in kills if found]
         died = f"{sum(died for _, _, died, _ in kills)}/{len(kills)}"
         counts = " ".join(str(n) for _, n, _, _ in kills)

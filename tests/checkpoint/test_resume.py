@@ -187,14 +187,14 @@ def searched(model):
 @pytest.fixture(scope="module")
 def n_evaluations(model, tmp_path_factory):
     """Of a search that was not killed; a few are counted as none of its gradients."""
-    asked = []
+    requested = []
     note = evaluations.Evaluations._note
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            evaluations.Evaluations, "_note", lambda *of: asked.append(of[1]) or note(*of)
+            evaluations.Evaluations, "_note", lambda *of: requested.append(of[1]) or note(*of)
         )
         sample(model, resume=tmp_path_factory.mktemp("searched") / "run", **SEARCHED)
-    return len(asked)
+    return len(requested)
 
 
 def as_it_is(path):
@@ -230,15 +230,15 @@ def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch,
     begins = [int(path.name.split("-")[1]) for path in (tmp_path / "run").glob("search-*")]
     before = [start for start in (0, BLOCK) if start < kept]
     assert sorted(begins) == [*before, kept, kept + BLOCK]
-    asked = []
+    requested = []
     note = evaluations.Evaluations._note
     monkeypatch.setattr(
-        evaluations.Evaluations, "_note", lambda *of: asked.append(of[1]) or note(*of)
+        evaluations.Evaluations, "_note", lambda *of: requested.append(of[1]) or note(*of)
     )
     found = sample(model, **(options | {"progressbar": True, "quiet": False}))
     assert different(searched, found) == []
     assert f"has {kept + 2 * BLOCK:,} gradients of the search" in capsys.readouterr().out
-    assert len(asked) == n_evaluations - kept - 2 * BLOCK
+    assert len(requested) == n_evaluations - kept - 2 * BLOCK
     assert n_evaluated(tmp_path / "run") == 0
 
 

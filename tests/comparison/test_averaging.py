@@ -12,7 +12,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.comparison.averaging import average
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
@@ -243,12 +243,14 @@ def test_other_arguments_are_refused():
 
 
 def test_doubtful_evidence_is_named():
-    doubtful = ESTIMATES | {"b": estimate(-11.0, warnings=(Doubt("no_overlap", "x.", "y."),))}
-    for comparison in (doubtful, compare(doubtful)):
+    diagnosticful = ESTIMATES | {
+        "b": estimate(-11.0, warnings=(Diagnostic("no_overlap", "x.", "y."),))
+    }
+    for comparison in (diagnosticful, compare(diagnosticful)):
         with pytest.warns(TemperingWarning) as record:
             average(RUNS, comparison)
-        [doubt] = [w.message.doubt for w in record]
-        assert (doubt.code, doubt.measured) == ("doubtful_evidence", {"models": ["b"]})
+        [diagnostic] = [w.message.diagnostic for w in record]
+        assert (diagnostic.code, diagnostic.measured) == ("doubtful_evidence", {"models": ["b"]})
 
 
 @pytest.fixture(scope="module")

@@ -110,8 +110,8 @@ def test_curve_counts_every_statement_once():
 
 
 def test_certainties():
-    sure, true = np.array([0.0, 1.0]), np.array([False, True])
-    assert shift(sure, true) == over_dispersion(sure, true) == 0.0
+    well_fitted, true = np.array([0.0, 1.0]), np.array([False, True])
+    assert shift(well_fitted, true) == over_dispersion(well_fitted, true) == 0.0
     assert np.isposinf(shift(np.zeros(2), true))
     assert np.isposinf(over_dispersion(np.zeros(2), true))
 

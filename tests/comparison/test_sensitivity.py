@@ -163,11 +163,11 @@ def test_collapsed_weights_are_named(rng):
     with pytest.warns(TemperingWarning) as seen:
         table = prior_sensitivity(tree, linear(), prior_scale={"w": (0.05, 0.8)})
     assert table["warning"].tolist() == ["", "weights_collapse", ""]
-    [doubt] = [w.message.doubt for w in seen]
-    assert doubt.code == "weights_collapse"
-    assert doubt.measured["rows"] == ["prior scale of w 0.05"]
-    assert doubt.measured["weight_ess_share"] == [table["weight_ess_share"].iloc[1]]
-    assert "prior scale of w 0.05" in doubt.text
+    [diagnostic] = [w.message.diagnostic for w in seen]
+    assert diagnostic.code == "weights_collapse"
+    assert diagnostic.measured["rows"] == ["prior scale of w 0.05"]
+    assert diagnostic.measured["weight_ess_share"] == [table["weight_ess_share"].iloc[1]]
+    assert "prior scale of w 0.05" in diagnostic.text
 
 
 def test_heavy_tails_are_named(rng):
@@ -179,10 +179,10 @@ def test_heavy_tails_are_named(rng):
         table = prior_sensitivity(
             run(x=rng.normal(size=(4, 4000, 3))), model, likelihood_power=(0.2, 0.8)
         )
-    [doubt] = [w.message.doubt for w in seen]
-    assert doubt.code in ("heavy_tailed_weights", "weights_collapse")
-    assert doubt.measured["rows"] == ["likelihood power 0.2"]
-    assert doubt.measured["pareto_k"] == [table["pareto_k"].iloc[1]]
+    [diagnostic] = [w.message.diagnostic for w in seen]
+    assert diagnostic.code in ("heavy_tailed_weights", "weights_collapse")
+    assert diagnostic.measured["rows"] == ["likelihood power 0.2"]
+    assert diagnostic.measured["pareto_k"] == [table["pareto_k"].iloc[1]]
     assert 0.5 < table["pareto_k"].iloc[1] < 1.2
     assert table["warning"].iloc[2] == ""
 
@@ -190,8 +190,8 @@ def test_heavy_tails_are_named(rng):
 def test_few_weights_are_named(rng):
     with pytest.warns(TemperingWarning) as seen:
         prior_sensitivity(run(w=linear_draws(rng, 2, 40)), linear(), prior_scale={"w": (2.0,)})
-    [doubt] = [w.message.doubt for w in seen]
-    assert (doubt.code, doubt.measured["rows"]) == (
+    [diagnostic] = [w.message.diagnostic for w in seen]
+    assert (diagnostic.code, diagnostic.measured["rows"]) == (
         "too_few_effective_draws",
         ["prior scale of w 2"],
     )
@@ -210,7 +210,7 @@ def test_prior_mass_that_no_draw_can_see_is_named(rng):
     tree = run(p=x.rvs((4, 300), random_state=rng))
     with pytest.warns(TemperingWarning, match="alternative 'wide' has prior mass") as seen:
         table = prior_sensitivity(tree, bounded(1.0), alternatives={"wide": bounded(3.0)})
-    assert [w.message.doubt.code for w in seen] == ["prior_mass_out_of_reach"]
+    assert [w.message.diagnostic.code for w in seen] == ["prior_mass_out_of_reach"]
     assert table["weight_ess_share"].iloc[1] == pytest.approx(1.0)
     # the other way round nothing is out of reach
     tree = run(p=stats.truncnorm(-1.75 * 2**0.5, 1.25 * 2**0.5, 1.75, 0.5**0.5)
@@ -237,8 +237,8 @@ def test_space_that_a_potential_cuts_off_is_out_of_reach(rng):
     x = stats.truncnorm(-mean / sd, np.inf, mean, sd).rvs((4, 300), random_state=rng)
     with pytest.warns(TemperingWarning) as seen:
         prior_sensitivity(run(w=x), model(cut=True), alternatives={"whole": model(cut=False)})
-    [doubt] = [w.message.doubt for w in seen]
-    assert (doubt.code, doubt.measured["rows"]) == (
+    [diagnostic] = [w.message.diagnostic for w in seen]
+    assert (diagnostic.code, diagnostic.measured["rows"]) == (
         "prior_mass_out_of_reach",
         ["alternative 'whole'"],
     )

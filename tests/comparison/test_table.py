@@ -14,7 +14,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import DataError, OptionError, TemperingError, TemperingWarning
-from pymc_tempering.estimators.doubt import CODES, Doubt
+from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
@@ -171,8 +171,8 @@ def test_an_unknown_evidence_comes_last():
 
 
 def test_warnings_of_estimates_are_flagged():
-    doubts = tuple(Doubt(code, "x.", "y.") for code in ("no_overlap", "chains_differ"))
-    models = {"a": estimate(-4.0), "b": estimate(-5.0, warnings=doubts)}
+    diagnostics = tuple(Diagnostic(code, "x.", "y.") for code in ("no_overlap", "chains_differ"))
+    models = {"a": estimate(-4.0), "b": estimate(-5.0, warnings=diagnostics)}
     table = compare(models)
     assert table["warning"].tolist() == [False, True]
     assert table["warning_codes"].tolist() == ["", "no_overlap, chains_differ"]
@@ -315,13 +315,13 @@ def test_objects_that_hold_a_pymc_model(monkeypatch):
 
 
 def test_print_fits_80_columns_and_has_errors_beside_numbers():
-    doubts = tuple(
-        Doubt(c, "x.", "y.")
+    diagnostics = tuple(
+        Diagnostic(c, "x.", "y.")
         for c, kind in CODES.items()
         if not (kind.mass_missing or kind.of_comparison)
     )
     models = {
-        "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=doubts),
+        "a": estimate(-1081.026, 0.031), "b" * 40: estimate(-1083.4, 0.2, warnings=diagnostics),
     }  # fmt: skip
     table = compare(models)
     text = repr(table)
@@ -330,7 +330,7 @@ def test_print_fits_80_columns_and_has_errors_beside_numbers():
     assert "-2.37 ± 0.20" in text
     assert "0.91 [" in text
     assert [line.endswith("yes") for line in text.split("\n")[:3]] == [False, False, True]
-    assert all(doubt.code in text for doubt in doubts)
+    assert all(diagnostic.code in text for diagnostic in diagnostics)
     assert str(table) == text
     # what is made of it is a plain table with all columns
     assert type(table.round(2)) is type(table.T) is pd.DataFrame

@@ -65,10 +65,10 @@ def test_chains_that_never_meet_are_named_and_make_the_error_large(rng):
     x[2] += 10.0
     with pytest.warns(TemperingWarning) as record:
         found = pm_temper.modes(tree(x=x))
-    [doubt] = found.warnings
-    assert [w.message.doubt for w in record] == [doubt]
-    assert doubt.code == "modes_not_in_every_chain"
-    assert doubt.measured == {"chains without mode 1": [2], "chains without mode 2": [0, 1, 3]}
+    [diagnostic] = found.warnings
+    assert [w.message.diagnostic for w in record] == [diagnostic]
+    assert diagnostic.code == "modes_not_in_every_chain"
+    assert diagnostic.measured == {"chains without mode 1": [2], "chains without mode 2": [0, 1, 3]}
     assert found.dataset["share"].values.tolist() == [0.75, 0.25]
     # the standard error of 4 zeros and ones
     np.testing.assert_allclose(found.dataset["share_se"], 0.25, rtol=0.35)
@@ -227,4 +227,4 @@ def test_slow_chains_in_different_places_are_warned_of():
     run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), apart)})})
     with pytest.warns(TemperingWarning, match="R-hat of x"):
         found = pm_temper.modes(run)
-    assert [doubt.code for doubt in found.warnings] == ["chains_differ"]
+    assert [diagnostic.code for diagnostic in found.warnings] == ["chains_differ"]

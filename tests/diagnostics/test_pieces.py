@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.diagnostics.pieces import _WIDE, _widest_gap, exchangeable_doubts
+from pymc_tempering.diagnostics.pieces import _WIDE, _widest_gap, exchangeable_diagnostics
 from pymc_tempering.errors import TemperingWarning
 
 PERIODS, SDS = np.array([1.31, 3.57, 4.55]), np.array([0.003, 0.01, 0.02])
@@ -29,7 +29,7 @@ def test_aliases_with_few_draws_say_that_they_are_two(rng):
     with pytest.warns(TemperingWarning, match=r"25 have P up to 3\.\d+, 14 from 4\.\d+ on"):
         found = pm_temper.modes(tree(P=period, phase=rng.uniform(size=(4, 150))))
     assert len(found) == 2
-    assert [doubt.code for doubt in found.warnings] == ["mode_in_pieces"]
+    assert [diagnostic.code for diagnostic in found.warnings] == ["mode_in_pieces"]
     assert found.warnings[0].measured["mode"] == 2.0
 
 
@@ -59,9 +59,9 @@ def test_exchangeable_components_have_six_modes_or_say_that_they_overlap(rng):
 
 def test_entries_that_are_alike_and_independent_are_not_exchangeable(rng):
     signs = rng.choice([-2.0, 2.0], size=(4, 500, 3))
-    assert not list(exchangeable_doubts({"x": signs + rng.standard_normal(signs.shape)}, 8))
+    assert not list(exchangeable_diagnostics({"x": signs + rng.standard_normal(signs.shape)}, 8))
 
 
 def test_components_that_keep_their_labels_are_not_exchangeable(rng):
     kept = np.array([-3.0, 2.6, 4.0]) + rng.standard_normal((4, 500, 3))
-    assert not list(exchangeable_doubts({"mu": kept}, 2))
+    assert not list(exchangeable_diagnostics({"mu": kept}, 2))

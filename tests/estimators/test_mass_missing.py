@@ -9,7 +9,7 @@ from rich.console import Console
 from pymc_tempering.cli.tables import comparison_table, estimate_table
 from pymc_tempering.comparison.bayes_factor import bayes_factor
 from pymc_tempering.comparison.table import compare
-from pymc_tempering.estimators.doubt import CODES, Doubt
+from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.plots.report import _estimates
 
@@ -18,8 +18,8 @@ MISSING = ("modes_unseen", "mode_out_of_reach", "known_mass_missing")
 
 def estimate(log_z, *codes):
     """An estimate of four chains with an error of 0.0123 and warnings of these kinds."""
-    doubts = tuple(Doubt(code, "it is so.", "Do something.") for code in codes)
-    return LogZEstimate(log_z, 0.0123, "pt, mbar", np.full(4, log_z), doubts)
+    diagnostics = tuple(Diagnostic(code, "it is so.", "Do something.") for code in codes)
+    return LogZEstimate(log_z, 0.0123, "pt, mbar", np.full(4, log_z), diagnostics)
 
 
 def shown(table):

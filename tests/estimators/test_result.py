@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 
 
@@ -21,8 +21,8 @@ def make(**changes):
     return LogZEstimate(**(values | changes))
 
 
-def doubt(text):
-    return Doubt("no_round_trips", text, "Raise `tune`.", {"n_round_trips": float("nan")})
+def diagnostic(text):
+    return Diagnostic("no_round_trips", text, "Raise `tune`.", {"n_round_trips": float("nan")})
 
 
 def test_interval_uses_student_quantiles():
@@ -41,7 +41,7 @@ def test_impossible_probability_is_refused(prob):
 
 
 def test_repr_gives_value_error_interval_bounds_and_warnings():
-    text = repr(make(lower=-13.0, upper=-12.0, warnings=(doubt("run longer"),)))
+    text = repr(make(lower=-13.0, upper=-12.0, warnings=(diagnostic("run longer"),)))
     assert text.splitlines() == [
         "log Z = -12.50 ± 0.20 nats (pt, mbar, 2 chains; 95 % interval [-12.89, -12.11])",
         "  bounds [-13.00, -12.00]",
@@ -60,7 +60,7 @@ def test_bounds_are_shown_to_the_precision_of_the_error():
 
 
 def test_html_escapes_what_others_wrote():
-    page = make(warnings=(doubt("<script>"),))._repr_html_()
+    page = make(warnings=(diagnostic("<script>"),))._repr_html_()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 
@@ -68,7 +68,7 @@ def test_html_escapes_what_others_wrote():
 def test_equality_ignores_the_run_and_accepts_missing_values():
     assert make(idata=object()) == make(idata=None)
     assert make(se=np.nan) == make(se=np.nan)
-    assert make(warnings=(doubt("a"),)) == make(warnings=(doubt("a"),)) != make()
+    assert make(warnings=(diagnostic("a"),)) == make(warnings=(diagnostic("a"),)) != make()
     assert make() != make(log_z=-12.6)
     assert make() != make(per_chain=np.array([-12.4, -12.7]))
     assert make() != "log Z"

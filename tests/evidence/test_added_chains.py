@@ -36,9 +36,9 @@ def test_max_chains_counts_stored_ones(labelled_run, model):
             labelled_run, model=model, target_se=1e-6, max_chains=2, **QUICK
         )
     assert estimate.per_chain.size == 2
-    [doubt] = [w.message.doubt for w in record]
-    assert doubt.code == "target_se_not_reached"
-    assert doubt.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 2}
+    [diagnostic] = [w.message.diagnostic for w in record]
+    assert diagnostic.code == "target_se_not_reached"
+    assert diagnostic.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 2}
 
 
 def test_nothing_is_sampled_where_the_error_is_small_enough(labelled_run, model, monkeypatch):
@@ -83,7 +83,7 @@ def test_what_does_not_fit_the_run_is_refused(labelled_run, model, options, mess
 def test_statistics_of_other_lengths_are_refused(labelled_run, model):
     """But those of scans and levels, in which chains of a run differ too."""
     cut = labelled_run.isel(found_mode=slice(3), missing_dims="ignore")
-    with pytest.raises(OptionError, match=r"would record `search_hits` of shape \(8,\)"):
+    with pytest.raises(OptionError, match=r"would record `search_start_counts` of shape \(8,\)"):
         pm_temper.estimate_logz(cut, model=model, target_se=0.01)
 
 

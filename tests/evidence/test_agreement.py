@@ -7,7 +7,7 @@ import pytest
 from scipy.special import log_ndtr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.evidence.agreement import agreement_doubts, rhat_limit, split_in_two
+from pymc_tempering.evidence.agreement import agreement_diagnostics, rhat_limit, split_in_two
 
 
 def modes(rng, shares, n_draws=160, apart=8.0):
@@ -32,14 +32,14 @@ def test_chains_that_agree_are_left_alone(rng, rho, n_draws):
     alarms = 0
     for x in autocorrelated(rng, 120, rho, n_draws, n_chains=20):
         draws = {"a": x[:4], "b": np.stack([x[4 * i : 4 * i + 4] for i in range(1, 5)], axis=-1)}
-        alarms += bool(agreement_doubts(draws, np.array([1.2, 1.4, 1.1, 1.3])))
+        alarms += bool(agreement_diagnostics(draws, np.array([1.2, 1.4, 1.1, 1.3])))
     assert alarms <= 1
 
 
 @pytest.mark.statistical
 def test_two_modes_in_equal_shares_are_left_alone(rng):
     """60 runs: false alarms below 1e-4 each."""
-    assert not any(agreement_doubts({"f": modes(rng, [0.3] * 4)}) for _ in range(60))
+    assert not any(agreement_diagnostics({"f": modes(rng, [0.3] * 4)}) for _ in range(60))
 
 
 @pytest.mark.parametrize(
@@ -48,26 +48,28 @@ def test_two_modes_in_equal_shares_are_left_alone(rng):
 def test_modes_in_other_shares_are_named(rng, shares):
     """The standard error of a share is 0.04: missed in fewer than 1 of 1e4 seeds."""
     f = modes(rng, shares)
-    [doubt] = agreement_doubts({"f": f, "b": rng.normal(size=(len(shares), 160))})
-    assert doubt.code == "chains_differ"
-    [found] = [value for name, value in doubt.measured.items() if name.startswith("share of f < ")]
+    [diagnostic] = agreement_diagnostics({"f": f, "b": rng.normal(size=(len(shares), 160))})
+    assert diagnostic.code == "chains_differ"
+    [found] = [
+        value for name, value in diagnostic.measured.items() if name.startswith("share of f < ")
+    ]
     threshold = split_in_two(f.ravel()).threshold
     assert found == (f < threshold).mean(axis=1).tolist()
-    assert "`tune`" in doubt.remedy
-    assert "`base=`" in doubt.remedy
+    assert "`tune`" in diagnostic.remedy
+    assert "`base=`" in diagnostic.remedy
 
 
 def test_r_hat_names_the_worst_entry(rng):
     x = rng.normal(size=(4, 160, 3))
     x[1, :, 2] += 2.0
-    [doubt] = agreement_doubts({"x": x})
-    assert doubt.code == "chains_differ"
-    assert list(doubt.measured) == ["R-hat of x[2]"]
-    assert 1.1 < doubt.measured["R-hat of x[2]"] < 2.0
+    [diagnostic] = agreement_diagnostics({"x": x})
+    assert diagnostic.code == "chains_differ"
+    assert list(diagnostic.measured) == ["R-hat of x[2]"]
+    assert 1.1 < diagnostic.measured["R-hat of x[2]"] < 2.0
     x[1, :, 2] -= 2.0
     x[1, :, 1] *= 5.0  # the same place, another width: folded draws differ
-    [doubt] = agreement_doubts({"x": x})
-    assert list(doubt.measured) == ["R-hat of x[1]"]
+    [diagnostic] = agreement_diagnostics({"x": x})
+    assert list(diagnostic.measured) == ["R-hat of x[1]"]
 
 
 @pytest.mark.parametrize(
@@ -76,10 +78,10 @@ def test_r_hat_names_the_worst_entry(rng):
      ([6.0, 7.5, 6.1, 6.3], False), ([1.0, np.nan, 4.0, 3.0], True), ([3.0], False)],
 )  # fmt: skip
 def test_barriers(rng, barriers, differ):
-    doubts = agreement_doubts({}, np.array(barriers))
-    assert [d.code for d in doubts] == ["chains_differ"] * differ
-    for doubt in doubts:
-        np.testing.assert_equal(doubt.measured, {"global_barrier": barriers})
+    diagnostics = agreement_diagnostics({}, np.array(barriers))
+    assert [d.code for d in diagnostics] == ["chains_differ"] * differ
+    for diagnostic in diagnostics:
+        np.testing.assert_equal(diagnostic.measured, {"global_barrier": barriers})
 
 
 @pytest.mark.parametrize(
@@ -89,21 +91,21 @@ def test_barriers(rng, barriers, differ):
      {"x": np.array([["a"] * 20] * 4)}],
 )  # fmt: skip
 def test_draws_that_say_nothing(draws):
-    assert agreement_doubts(draws) == []
+    assert agreement_diagnostics(draws) == []
 
 
 def test_chains_at_one_value_each():
     x = np.repeat(np.array([[0.0], [0.0], [1.0], [1.0]]), 50, axis=1)
-    [doubt] = agreement_doubts({"x": x})
-    assert doubt.measured["R-hat of x"] > 10.0
-    assert "R-hat of x is beyond 10" in doubt.text
-    assert [1.0, 1.0, 0.0, 0.0] in doubt.measured.values()
+    [diagnostic] = agreement_diagnostics({"x": x})
+    assert diagnostic.measured["R-hat of x"] > 10.0
+    assert "R-hat of x is beyond 10" in diagnostic.text
+    assert [1.0, 1.0, 0.0, 0.0] in diagnostic.measured.values()
 
 
 def test_many_quantities_are_picked_evenly(rng):
     x = rng.normal(size=(4, 20, 2500))
     x[0, :, 700:1300] += 40.0
-    assert agreement_doubts({"x": x})
+    assert agreement_diagnostics({"x": x})
 
 
 def test_the_limit_knows_short_runs():

@@ -26,8 +26,8 @@ def ensemble(rng, n_starts, n=120):
     return forward, reverse, labels
 
 
-def codes(doubts):
-    return {doubt.code for doubt in doubts}
+def codes(diagnostics):
+    return {diagnostic.code for diagnostic in diagnostics}
 
 
 @pytest.mark.statistical
@@ -135,6 +135,6 @@ def test_particles_hardly_accepted_are_named(rng):
     assert "particles_hardly_accepted" not in codes(collect(good).warnings)
     bad = good | {"accepted": good["accepted"].copy()}
     bad["accepted"][1] = rng.uniform(size=bad["accepted"][1].shape) < 0.01
-    [doubt] = [d for d in collect(bad).warnings if d.code == "particles_hardly_accepted"]
-    assert doubt.measured["chain"] == [1]
-    assert doubt.measured["acceptance_rate_particles"] == [bad["accepted"][1].mean()]
+    [diagnostic] = [d for d in collect(bad).warnings if d.code == "particles_hardly_accepted"]
+    assert diagnostic.measured["chain"] == [1]
+    assert diagnostic.measured["acceptance_rate_particles"] == [bad["accepted"][1].mean()]

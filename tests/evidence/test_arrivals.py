@@ -5,7 +5,11 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.arrivals import arrival_doubts, arrivals_of_wide_base, component_doubts
+from pymc_tempering.evidence.arrivals import (
+    arrival_diagnostics,
+    arrivals_of_wide_base,
+    component_diagnostics,
+)
 
 
 def two_groups(rng, share, n_draws=160, n_chains=4):
@@ -21,14 +25,14 @@ def test_a_group_that_a_chain_hardly_reached_is_named(rng):
     restarts[2, lower[2]] = 0
     restarts[2, np.flatnonzero(lower[2])[:3]] = 1
     draws = {"b": rng.normal(size=(4, 160)), "x": np.stack([np.zeros_like(x), x], axis=-1)}
-    [doubt] = arrival_doubts(draws, restarts)
-    assert doubt.code == "mode_hardly_reached"
-    assert doubt.measured["group"].startswith("x[1] < ")
-    counts = doubt.measured["arrivals"]
+    [diagnostic] = arrival_diagnostics(draws, restarts)
+    assert diagnostic.code == "mode_hardly_reached"
+    assert diagnostic.measured["group"].startswith("x[1] < ")
+    counts = diagnostic.measured["arrivals"]
     assert counts[2] == 3
     assert min(counts[:2] + counts[3:]) > 20
     # the same of the other group
-    [mirrored] = arrival_doubts({"x": -x}, restarts)
+    [mirrored] = arrival_diagnostics({"x": -x}, restarts)
     assert mirrored.measured["group"].startswith("x > ")
     assert mirrored.measured["arrivals"] == counts
 
@@ -40,9 +44,9 @@ def test_few_in_every_chain_are_named_and_fewer_in_one_are_not(rng):
         below = np.flatnonzero(lower[chain])
         nine[chain, below[:9]] = 1
         six[chain, below[: 6 if chain == 1 else 30]] = 1
-    [doubt] = arrival_doubts({"x": x}, nine)
-    assert doubt.measured["arrivals"] == [9] * 4
-    assert arrival_doubts({"x": x}, six) == []
+    [diagnostic] = arrival_diagnostics({"x": x}, nine)
+    assert diagnostic.measured["arrivals"] == [9] * 4
+    assert arrival_diagnostics({"x": x}, six) == []
 
 
 @pytest.mark.statistical
@@ -54,18 +58,18 @@ def test_good_runs_are_left_alone(rng, share):
     """
     for _ in range(50):
         x, _ = two_groups(rng, share)
-        assert arrival_doubts({"x": x}, np.ones((4, 160))) == []
+        assert arrival_diagnostics({"x": x}, np.ones((4, 160))) == []
     heads = (rng.random((4, 160)) < 0.3).astype(int)
-    assert arrival_doubts({"heads": heads}, np.full((4, 160), 0.1)) == []
+    assert arrival_diagnostics({"heads": heads}, np.full((4, 160), 0.1)) == []
     one_mode = rng.normal(size=(4, 160))
-    assert arrival_doubts({"x": one_mode}, np.full((4, 160), 0.1)) == []
+    assert arrival_diagnostics({"x": one_mode}, np.full((4, 160), 0.1)) == []
 
 
 def test_nothing_is_said_without_counts(rng):
     x, _ = two_groups(rng, 0.3)
-    assert arrival_doubts({"x": x}, None) == []
+    assert arrival_diagnostics({"x": x}, None) == []
     # chains that hardly came at all have a warning of their own
-    assert arrival_doubts({"x": x}, np.zeros((4, 160))) == []
+    assert arrival_diagnostics({"x": x}, np.zeros((4, 160))) == []
 
 
 def warned(statistics, make_tree, **more):
@@ -79,13 +83,13 @@ def test_one_round_trip_is_not_enough(target, base, rng, make_statistics, make_t
     trips = statistics["n_round_trips"].copy()
     trips[1], trips[1, 3:12] = 0, 1
     counts = {"n_round_trips": trips, "n_tempered_restarts": trips}
-    [doubt] = warned(statistics, make_tree, **counts)
-    assert doubt.code == "few_tempered_restarts"
-    assert doubt.measured == {"n_tempered_restarts": [9], "chain": [1]}
+    [diagnostic] = warned(statistics, make_tree, **counts)
+    assert diagnostic.code == "few_tempered_restarts"
+    assert diagnostic.measured == {"n_tempered_restarts": [9], "chain": [1]}
     # without any, that alone is said
     trips = np.where(np.arange(4)[:, None] == 1, 0, trips)
-    [doubt] = warned(statistics, make_tree, n_round_trips=trips, n_tempered_restarts=trips)
-    assert doubt.code == "no_round_trips"
+    [diagnostic] = warned(statistics, make_tree, n_round_trips=trips, n_tempered_restarts=trips)
+    assert diagnostic.code == "no_round_trips"
 
 
 def test_chains_that_differ_in_their_log_density_are_named(
@@ -97,9 +101,9 @@ def test_chains_that_differ_in_their_log_density_are_named(
     good = pm_temper.estimate_logz(make_tree(statistics | {"lp": lp}))
     assert good.warnings == ()
     lp[3] += 5.0
-    [doubt] = warned(statistics, make_tree, lp=lp)
-    assert doubt.code == "chains_differ"
-    assert doubt.measured["R-hat of the log density"] > 1.5
+    [diagnostic] = warned(statistics, make_tree, lp=lp)
+    assert diagnostic.code == "chains_differ"
+    assert diagnostic.measured["R-hat of the log density"] > 1.5
 
 
 def test_a_mode_that_keeps_its_replica_is_named(target, base, rng, make_statistics, make_tree):
@@ -111,42 +115,42 @@ def test_a_mode_that_keeps_its_replica_is_named(target, base, rng, make_statisti
     in_spike = rng.random((4, 40)) < 0.5
     statistics["n_tempered_restarts"] = np.full((4, 40), 2)
     statistics["lp"] = rng.normal(size=(4, 40)) + np.where(in_spike, 20.0, 0.0)
-    [doubt] = warned(statistics, make_tree, renewed=~in_spike)
-    assert doubt.code == "mode_hardly_reached"
-    assert doubt.measured["group"].startswith("the log density > ")
-    assert doubt.measured["arrivals"] == [0, 0, 0, 0]
-    good = make_tree(statistics | {"renewed": np.ones((4, 40), dtype=bool)})
+    [diagnostic] = warned(statistics, make_tree, tempered_restart=~in_spike)
+    assert diagnostic.code == "mode_hardly_reached"
+    assert diagnostic.measured["group"].startswith("the log density > ")
+    assert diagnostic.measured["arrivals"] == [0, 0, 0, 0]
+    good = make_tree(statistics | {"tempered_restart": np.ones((4, 40), dtype=bool)})
     assert pm_temper.estimate_logz(good).warnings == ()
     # of an earlier version, which did not record it
     assert pm_temper.estimate_logz(make_tree(statistics)).warnings == ()
     # few arrivals in all have a warning of their own, few that stay have not
     draws = {"x": statistics["lp"]}
     never = np.zeros((4, 40), dtype=bool)
-    assert len(arrival_doubts(draws, statistics["n_tempered_restarts"], never)) == 1
+    assert len(arrival_diagnostics(draws, statistics["n_tempered_restarts"], never)) == 1
 
 
 def test_a_component_that_holds_draws_by_few_arrivals_is_named():
     """The wide component of chains 0 and 2; chain 1 holds too little of it, chain 3 has none."""
     arrivals = np.array([[5, 300, 90], [1, 310, 90], [9, 290, 80], [400, 0, 0]])
     share = np.array([[0.2, 0.6, 0.2], [0.01, 0.7, 0.29], [0.1, 0.7, 0.2], [1.0, 0.0, 0.0]])
-    [doubt] = component_doubts(arrivals, share)
-    assert doubt.code == "mode_hardly_reached"
-    assert doubt.measured == {"component": 0, "arrivals": [5, 9], "chain": [0, 2]}
-    assert "20 %" in str(doubt)
-    [third] = component_doubts(arrivals[:, [1, 2, 0]], share[:, [1, 2, 0]])
+    [diagnostic] = component_diagnostics(arrivals, share)
+    assert diagnostic.code == "mode_hardly_reached"
+    assert diagnostic.measured == {"component": 0, "arrivals": [5, 9], "chain": [0, 2]}
+    assert "20 %" in str(diagnostic)
+    [third] = component_diagnostics(arrivals[:, [1, 2, 0]], share[:, [1, 2, 0]])
     assert third.measured["component"] == 2
     # fewer than ten on average, or fewer than four in one chain
-    assert component_doubts(np.add(arrivals, [7, 0, 0]), share) == []
-    assert component_doubts(np.array([[3, 99], [30, 99]]), np.full((2, 2), 0.5))
+    assert component_diagnostics(np.add(arrivals, [7, 0, 0]), share) == []
+    assert component_diagnostics(np.array([[3, 99], [30, 99]]), np.full((2, 2), 0.5))
     # one chain that holds a twelfth by chance, of a component with a fortieth of the mass
     light = np.array([[9, 300], [4, 300], [0, 300], [1, 300]])
     shares = np.array([0.08, 0.02, 0.0, 0.01])
-    assert component_doubts(light, np.column_stack([shares, 1.0 - shares])) == []
+    assert component_diagnostics(light, np.column_stack([shares, 1.0 - shares])) == []
     # or the only one of four that starts from several
     alone, shares = np.array([[9, 300], *[[300, 0]] * 3]), np.array([0.08, 1.0, 1.0, 1.0])
-    assert component_doubts(alone, np.column_stack([shares, 1.0 - shares])) == []
+    assert component_diagnostics(alone, np.column_stack([shares, 1.0 - shares])) == []
     # a chain with few arrivals in all has a warning of its own
-    assert component_doubts(np.array([[2, 3]]), np.full((1, 2), 0.5)) == []
+    assert component_diagnostics(np.array([[2, 3]]), np.full((1, 2), 0.5)) == []
 
 
 @pytest.mark.statistical
@@ -155,7 +159,7 @@ def test_good_runs_of_a_mixture_are_left_alone(rng):
     for _ in range(1000):
         shares = np.array([0.06, 0.34, 0.6])
         arrivals = rng.multinomial(400, shares, size=4)
-        assert component_doubts(arrivals, arrivals / 400) == []
+        assert component_diagnostics(arrivals, arrivals / 400) == []
 
 
 def test_every_chain_has_to_start_anew():

@@ -7,13 +7,13 @@ import pymc as pm
 import pytest
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.bound import bound_doubts
+from pymc_tempering.evidence.bound import bound_diagnostics
 from pymc_tempering.evidence.refused import refuse
 
 DATA = np.array([0.7, -0.2, 1.9])
-DOUBT = Doubt("few_weights", "2.", "Raise `draws`.")
+DOUBT = Diagnostic("few_weights", "2.", "Raise `draws`.")
 # of the draw that fits best
 LARGEST = -1.5 * np.log(2.0 * np.pi) - 0.5 * float(((DATA - 0.8) ** 2).sum())
 
@@ -36,18 +36,18 @@ def estimate():
 
 
 def test_above_the_largest_is_named(estimate):
-    [doubt] = bound_doubts(model_of(), estimate)
-    assert doubt.measured["largest log likelihood"] == pytest.approx(LARGEST)
-    refused = refuse(replace(estimate, warnings=(doubt,), idata=None))
+    [diagnostic] = bound_diagnostics(model_of(), estimate)
+    assert diagnostic.measured["largest log likelihood"] == pytest.approx(LARGEST)
+    refused = refuse(replace(estimate, warnings=(diagnostic,), idata=None))
     assert np.isnan(refused.log_z)
     assert np.isnan(refused.se)
 
 
 @pytest.mark.parametrize("change", [{"se": 0.05}, {"log_z": LARGEST - 0.1}, {"warnings": ()}])
 def test_what_is_below_or_within_errors_is_not(estimate, change):
-    assert bound_doubts(model_of(), replace(estimate, **change)) == []
+    assert bound_diagnostics(model_of(), replace(estimate, **change)) == []
 
 
 @pytest.mark.parametrize("kind", ["potential", "flat"])
 def test_no_bound_where_the_prior_is_not_known(estimate, kind):
-    assert bound_doubts(model_of(**{kind: True}), estimate) == []
+    assert bound_diagnostics(model_of(**{kind: True}), estimate) == []

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
-from pymc_tempering.evidence.bridge import bridge_draws, doubts, largest_r_hat
+from pymc_tempering.evidence.bridge import bridge_draws, diagnostics, largest_r_hat
 from pymc_tempering.testing import autoregressive_chains
 
 SLOPES = np.random.default_rng(0).normal(size=(30, 3))
@@ -150,8 +150,8 @@ def test_one_mode_gives_the_part_of_that_mode(rng):
     assert_right(bridge_draws(log_density, draws, rng), np.log(0.7), 0.02)
 
 
-def measured_by_code(doubts):
-    return {doubt.code: doubt.measured for doubt in doubts}
+def measured_by_code(diagnostics):
+    return {diagnostic.code: diagnostic.measured for diagnostic in diagnostics}
 
 
 def test_few_draws_are_named(rng, model, exact):
@@ -179,9 +179,9 @@ def test_slow_chains_are_no_doubt(rng):
     parts = bridge_draws(lambda z: stats.norm.logpdf(z).sum(-1), draws, rng)
     assert_right(parts, 0.0, 0.2)
     parts = parts._replace(ess=200.0)
-    assert doubts(parts, 1.07) == []
-    (doubt,) = doubts(parts, 1.07, limit=1.06)
-    assert doubt.code == "chains_disagree"
+    assert diagnostics(parts, 1.07) == []
+    (diagnostic,) = diagnostics(parts, 1.07, limit=1.06)
+    assert diagnostic.code == "chains_disagree"
 
 
 @pytest.mark.parametrize("dim", [2, 20, pytest.param(100, marks=pytest.mark.slow)])
@@ -205,18 +205,18 @@ def test_error_is_right_in_any_dimension(dim):
 def test_halves_that_disagree_are_named(rng):
     draws = autoregressive_chains(rng, (4, 300, 2), 0.3)
     parts = bridge_draws(lambda z: stats.norm.logpdf(z).sum(-1), draws, rng)
-    assert doubts(parts, 1.0) == []
-    (doubt,) = doubts(parts._replace(halves_p=1e-9, per_half=np.array([1.0, 2.0])), 1.0)
-    assert doubt.code == "halves_disagree"
-    assert doubt.measured == {"log Z of each half": [1.0, 2.0]}
-    assert "1.00 from the first halves" in doubt.text
+    assert diagnostics(parts, 1.0) == []
+    (diagnostic,) = diagnostics(parts._replace(halves_p=1e-9, per_half=np.array([1.0, 2.0])), 1.0)
+    assert diagnostic.code == "halves_disagree"
+    assert diagnostic.measured == {"log Z of each half": [1.0, 2.0]}
+    assert "1.00 from the first halves" in diagnostic.text
 
 
 def test_heavy_weights_in_both_directions_are_named(rng):
     law = stats.laplace
     draws = law.ppf(stats.norm.cdf(autoregressive_chains(rng, (4, 300, 150), 0.0)))
     parts = bridge_draws(lambda z: law.logpdf(z).sum(-1), draws, rng)
-    [k] = measured_by_code(doubts(parts, 1.0))["pareto_k_high"].values()
+    [k] = measured_by_code(diagnostics(parts, 1.0))["pareto_k_high"].values()
     assert k == parts.pareto_k.min() > 0.7
 
 
@@ -227,7 +227,7 @@ def test_no_overlap_is_named(rng):
     parts = bridge_draws(
         lambda z: np.where([v in known for v in z[:, 0]], 0.0, -np.inf), draws, rng
     )  # fmt: skip
-    assert list(measured_by_code(doubts(parts, 1.0))) == ["no_overlap"]
+    assert list(measured_by_code(diagnostics(parts, 1.0))) == ["no_overlap"]
 
 
 def test_r_hat_is_of_the_worst_coordinate(rng):

@@ -1,4 +1,4 @@
-"""Chains combined: the error, and doubts that do not depend on the method."""
+"""Chains combined: the error, and diagnostics that do not depend on the method."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.annealed import annealed_forward
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.common import MIN_ESS, MethodEstimate, combine, combine_chains
@@ -36,13 +36,15 @@ def test_mean_of_chains_and_error_of_their_scans(rng):
 
 
 def test_what_the_method_says_is_kept(rng):
-    doubt = Doubt("few_weights", "2.", "Raise `draws`.", {"weight_ess": 2.0})
-    given = parts([0.0] * 2, rng, per_method={"bar": 0.1}, lower=-1.0, upper=1.0, warnings=[doubt])
+    diagnostic = Diagnostic("few_weights", "2.", "Raise `draws`.", {"weight_ess": 2.0})
+    given = parts(
+        [0.0] * 2, rng, per_method={"bar": 0.1}, lower=-1.0, upper=1.0, warnings=[diagnostic]
+    )
     estimate = combine(given, "x")
     assert (estimate.lower, estimate.upper) == (-1.0, 1.0)
     assert estimate.per_method == {"bar": 0.1}
-    assert estimate.warnings == (doubt,)
-    assert given.warnings == [doubt]
+    assert estimate.warnings == (diagnostic,)
+    assert given.warnings == [diagnostic]
 
 
 def test_false_alarms_of_disagreement(rng):
@@ -63,8 +65,8 @@ def test_power_of_disagreement(rng, n_chains):
     own = 1.0 / 20.0
     far, near = ([0.0] * (n_chains - 1) + [shift * own] for shift in (12.0, 2.0))
     estimate = combine(parts(far, rng), "x")
-    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
-    assert doubt.measured["log_z_chain"] == estimate.per_chain.tolist()
+    [diagnostic] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert diagnostic.measured["log_z_chain"] == estimate.per_chain.tolist()
     assert "chains_disagree" not in codes(combine(parts(near, rng), "x"))
 
 
@@ -100,9 +102,9 @@ def test_low_chain_is_left_out_and_named(rng, n_chains):
     # n - 1 chains of 400 independent scans each
     assert abs(estimate.log_z + 7.3) < 5.0 / np.sqrt(400 * (n_chains - 1))
     assert estimate.se == pytest.approx(1 / np.sqrt(400 * (n_chains - 1)), rel=0.3)
-    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
-    assert doubt.measured["chain"] == [low]
-    assert "Chains [2] are lower" in str(doubt)
+    [diagnostic] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert diagnostic.measured["chain"] == [low]
+    assert "Chains [2] are lower" in str(diagnostic)
     assert estimate.per_chain.size == n_chains
 
 
@@ -112,8 +114,8 @@ def test_a_high_chain_without_a_round_trip_has_no_say(rng):
     trips = np.array([3.0, 9.0, 0.0, 4.0])
     estimate = combine(replace(given, arrays={"n_round_trips": trips}), "x")
     assert abs(estimate.log_z - 0.4) < 5.0 / np.sqrt(1200)
-    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
-    assert doubt.measured["chain"] == [2]
+    [diagnostic] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert diagnostic.measured["chain"] == [2]
     other = replace(given, arrays={"n_round_trips": np.array([0.0, 9.0, 2.0, 4.0])})
     assert np.isnan(combine(other, "x").log_z)
     low = replace(parts(np.array([0.4, -8.0, 0.4, 0.4]), rng), arrays=other.arrays)
@@ -129,9 +131,9 @@ def test_chains_that_say_different_things_have_no_mean(rng, values):
     estimate = combine(parts(values, rng), "x")
     assert np.isnan(estimate.log_z)
     assert np.isnan(estimate.se)
-    [doubt] = [w for w in estimate.warnings if w.code == "chains_disagree"]
-    assert "So there is no estimate" in str(doubt)
-    np.testing.assert_allclose(doubt.measured["log_z_chain"], values, atol=0.3)
+    [diagnostic] = [w for w in estimate.warnings if w.code == "chains_disagree"]
+    assert "So there is no estimate" in str(diagnostic)
+    np.testing.assert_allclose(diagnostic.measured["log_z_chain"], values, atol=0.3)
 
 
 def test_no_chain_is_left_out_where_its_weights_explain_it(rng):

@@ -94,9 +94,9 @@ def test_an_error_rests_on_as_many_draws_as_it_needs(statistics, estimate):
 
 def test_part_of_a_run_says_that_it_has_lost_controls():
     before = xr.Dataset({"n_controls": ("chain", [2.0, 2.0]), "log_marginal_likelihood_se": 7e-5})
-    [doubt] = _lost_controls(before, {"n_controls": np.zeros(2)})
-    assert "too few draws for all control variates" in str(doubt)
-    assert "was 7e-05. Keep 50 draws of a chain, and 200 of all." in str(doubt)
+    [diagnostic] = _lost_controls(before, {"n_controls": np.zeros(2)})
+    assert "too few draws for all control variates" in str(diagnostic)
+    assert "was 7e-05. Keep 50 draws of a chain, and 200 of all." in str(diagnostic)
     # one of the chains is enough
     assert len([*_lost_controls(before, {"n_controls": np.array([2.0, 1.0])})]) == 1
     for had, has in ((1.0, 2.0), (0.0, 0.0)):

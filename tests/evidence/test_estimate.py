@@ -106,11 +106,11 @@ def test_stored_run_is_not_sampled_again(labelled_run, no_sampling):
 def test_stored_run_says_when_its_error_is_too_large(labelled_run, no_sampling):
     with pytest.warns(TemperingWarning):
         estimate = pm_temper.estimate_logz(labelled_run, target_se=1e-6)
-    [doubt] = estimate.warnings
-    assert doubt.code == "target_se_not_reached"
-    assert doubt.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 2}
-    assert "Pass the model" in doubt.remedy
-    assert stored_estimate(estimate.idata).warnings == (doubt,)
+    [diagnostic] = estimate.warnings
+    assert diagnostic.code == "target_se_not_reached"
+    assert diagnostic.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 2}
+    assert "Pass the model" in diagnostic.remedy
+    assert stored_estimate(estimate.idata).warnings == (diagnostic,)
     pm_temper.estimate_logz(labelled_run, target_se=10.0)
 
 
@@ -155,12 +155,12 @@ def test_target_se_gives_up_at_max_chains_and_says_so(model, base):
             model, chains=2, base=base, random_seed=5, target_se=1e-4, max_chains=5, **QUICK
         )
     assert estimate.per_chain.size == 5
-    (doubt,) = (w for w in estimate.warnings if w.code == "target_se_not_reached")
-    assert doubt.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 5}
-    assert "after 5 chains" in doubt.text
-    assert "max_chains` (now 5)" in doubt.remedy
-    assert doubt in [w.message.doubt for w in record]
-    assert doubt in stored_estimate(estimate.idata).warnings
+    (diagnostic,) = (w for w in estimate.warnings if w.code == "target_se_not_reached")
+    assert diagnostic.measured == {"log_marginal_likelihood_se": estimate.se, "chains": 5}
+    assert "after 5 chains" in diagnostic.text
+    assert "max_chains` (now 5)" in diagnostic.remedy
+    assert diagnostic in [w.message.diagnostic for w in record]
+    assert diagnostic in stored_estimate(estimate.idata).warnings
 
 
 @pytest.mark.parametrize("random_seed", [7, None, np.random.default_rng(7), [3, 4]])

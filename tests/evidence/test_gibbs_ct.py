@@ -69,8 +69,8 @@ def test_log_z_and_its_error_are_right(name, seed):
         z_scores.append((estimate.log_z - target.log_z) / estimate.se)
         others.append(parts.per_method["continuous tempering, bar with the target"] - target.log_z)
         if name == "hard_edge_gaussian":
-            [doubt] = [w for w in estimate.warnings if w.code == "target_zero_on_base"]
-            assert doubt.measured == {"support_mass": parts.arrays["support_mass"].min()}
+            [diagnostic] = [w for w in estimate.warnings if w.code == "target_zero_on_base"]
+            assert diagnostic.measured == {"support_mass": parts.arrays["support_mass"].min()}
     assert np.abs(z_scores).max() < 5.0
     assert 0.4 < np.mean(np.square(z_scores)) < 1.9
     assert abs(np.mean(others)) < 0.05
@@ -89,12 +89,12 @@ def test_what_speaks_against_a_run_is_said(rng):
     s = statistics(testing.trimodal_1d(), rng)
     assert collect(s).warnings == []
     idle = collect(s | {"n_tempered_restarts": np.zeros((2, 100))})
-    [doubt] = idle.warnings
-    assert doubt.code == "few_tempered_restarts"
-    assert doubt.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
+    [diagnostic] = idle.warnings
+    assert diagnostic.code == "few_tempered_restarts"
+    assert diagnostic.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
     stuck = collect(s | {"beta": np.full_like(s["beta"], 0.9)})
-    [doubt] = [w for w in stuck.warnings if w.code == "beta_hardly_visits"]
-    assert doubt.measured == {"lowest_occupancy": [0.0, 0.0], "chain": [0, 1]}
+    [diagnostic] = [w for w in stuck.warnings if w.code == "beta_hardly_visits"]
+    assert diagnostic.measured == {"lowest_occupancy": [0.0, 0.0], "chain": [0, 1]}
 
 
 def test_statistics_of_tuning_are_refused(rng):

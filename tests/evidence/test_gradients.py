@@ -8,7 +8,7 @@ from scipy.integrate import quad
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.gradients import MAX_BAD_GRADIENTS, gradient_doubts
+from pymc_tempering.evidence.gradients import MAX_BAD_GRADIENTS, gradient_diagnostics
 from pymc_tempering.model.compile import compile_density
 
 OPTIONS = {"draws": 200, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
@@ -59,12 +59,12 @@ def test_log_z_is_right_and_the_missing_gradient_named(method, seed):
     # draws of one dimension, a quarter of them independent at least
     error = np.sqrt(share * (1.0 - share) / (x.size / 4))
     assert abs((x < 0.0).mean() - share) < 4.5 * error
-    [doubt] = of(estimate)
+    [diagnostic] = of(estimate)
     warned = [w.message for w in record if w.category is TemperingWarning]
-    assert doubt in [message.doubt for message in warned]
+    assert diagnostic in [message.diagnostic for message in warned]
     stats = estimate.idata["sample_stats"]
     n_bad, n = (int(stats[name].sum()) for name in ("n_bad_gradients", "n_gradients"))
-    assert doubt.measured == {
+    assert diagnostic.measured == {
         "n_bad_gradients / n_gradients": n_bad / n, "n_bad_gradients": n_bad, "n_gradients": n,
     }  # fmt: skip
     # trajectories spend about as much on that side as the draws: 0.73 of these
@@ -98,7 +98,9 @@ def test_the_remedy_gives_the_model_its_gradient():
 @pytest.mark.parametrize(("n_bad", "named"), [(0, False), (10, False), (11, True), (1000, True)])
 def test_a_small_share_is_not_worth_a_warning(n_bad, named):
     counts = {"n_gradients": np.array([[500], [500]]), "n_bad_gradients": np.array([[n_bad], [0]])}
-    doubts = gradient_doubts(counts)
-    assert [d.measured["n_bad_gradients / n_gradients"] for d in doubts] == [n_bad / 1000] * named
+    diagnostics = gradient_diagnostics(counts)
+    assert [d.measured["n_bad_gradients / n_gradients"] for d in diagnostics] == [
+        n_bad / 1000
+    ] * named
     assert MAX_BAD_GRADIENTS == 0.01
-    assert gradient_doubts({}) == []
+    assert gradient_diagnostics({}) == []

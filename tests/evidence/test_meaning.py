@@ -9,8 +9,8 @@ import xarray as xr
 from pymc.distributions.transforms import ordered
 
 import pymc_tempering as pm_temper
-from pymc_tempering.evidence.meaning import model_doubts, order_doubts, power_doubts
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.meaning import model_diagnostics, order_diagnostics, power_diagnostics
+from pymc_tempering.evidence.priors import prior_diagnostics
 
 
 def mixture(places=(0.0, 0.0, 0.0), ordered_means=True, widths=2.0):
@@ -35,10 +35,10 @@ def draws(rng):
 
 
 def test_orders_that_are_equivalent_have_an_exact_correction(draws):
-    [doubt] = order_doubts(mixture(), draws)
-    assert doubt.code == "ordered_variables"
-    assert doubt.measured == {"variables": ["mu"], "log k!": pytest.approx(math.log(6))}
-    assert f"exactly log 3! = {math.log(6):.4f}" in doubt.text
+    [diagnostic] = order_diagnostics(mixture(), draws)
+    assert diagnostic.code == "ordered_variables"
+    assert diagnostic.measured == {"variables": ["mu"], "log k!": pytest.approx(math.log(6))}
+    assert f"exactly log 3! = {math.log(6):.4f}" in diagnostic.text
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_orders_that_are_equivalent_have_an_exact_correction(draws):
     ids=["means", "widths"],
 )  # fmt: skip
 def test_orders_that_are_not_have_none(model, draws):
-    [doubt] = order_doubts(model, draws)
-    assert doubt.measured == {"variables": ["mu"]}
-    assert "log 3!" not in str(doubt)
-    assert "lacks the log of the prior's mass" in doubt.text
+    [diagnostic] = order_diagnostics(model, draws)
+    assert diagnostic.measured == {"variables": ["mu"]}
+    assert "log 3!" not in str(diagnostic)
+    assert "lacks the log of the prior's mass" in diagnostic.text
 
 
 def test_models_without_an_order_are_left_alone(draws):
-    assert order_doubts(mixture(ordered_means=False), draws) == []
-    assert order_doubts(mixture(), xr.DataTree()) != []
+    assert order_diagnostics(mixture(ordered_means=False), draws) == []
+    assert order_diagnostics(mixture(), xr.DataTree()) != []
 
 
 def power_model(total_size, size=5):
@@ -65,9 +65,9 @@ def power_model(total_size, size=5):
 
 
 def test_total_size_is_a_power():
-    [doubt] = power_doubts(power_model(12))
-    assert (doubt.code, doubt.measured) == ("power_likelihood", {"power of y": 2.4})
-    assert power_doubts(power_model(5)) == power_doubts(power_model(None)) == []
+    [diagnostic] = power_diagnostics(power_model(12))
+    assert (diagnostic.code, diagnostic.measured) == ("power_likelihood", {"power of y": 2.4})
+    assert power_diagnostics(power_model(5)) == power_diagnostics(power_model(None)) == []
 
 
 def test_the_estimate_says_it_and_is_that_of_the_power():
@@ -85,7 +85,7 @@ def test_the_estimate_says_it_and_is_that_of_the_power():
     assert "power_likelihood" in estimate.idata["tempering"]["warning_code"].values
     with pytest.warns(pm_temper.errors.TemperingWarning) as record:
         again = pm_temper.estimate_logz(estimate.idata)
-    assert "power_likelihood" in [w.message.doubt.code for w in record]
+    assert "power_likelihood" in [w.message.diagnostic.code for w in record]
     assert again.warnings == estimate.warnings
 
 
@@ -97,7 +97,7 @@ def test_flat_variables_that_run_away(spread, runs, rng):
     values = rng.normal(size=(2, 50))
     values[0, 0] = spread
     run = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": (("chain", "draw"), values)})})
-    found = [d for d in prior_doubts(model, run) if d.code == "posterior_without_end"]
+    found = [d for d in prior_diagnostics(model, run) if d.code == "divergent_integral"]
     assert [list(d.measured) for d in found] == [["largest distance from the median of x"]] * runs
     assert all(d.measured["largest distance from the median of x"] > 1e10 for d in found)
-    assert set(prior_doubts(model, run)) <= set(model_doubts(model, run))
+    assert set(prior_diagnostics(model, run)) <= set(model_diagnostics(model, run))

@@ -34,13 +34,13 @@ def assert_only(statistics, code, remedy, make_tree):
     with pytest.warns(TemperingWarning) as record:
         estimate = pm_temper.estimate_logz(make_tree(statistics))
     assert codes(estimate) == [code]
-    [doubt] = estimate.warnings
-    assert remedy in doubt.remedy
-    assert [w.message.doubt for w in record] == [doubt]
-    assert [str(w.message) for w in record] == [str(doubt)]
-    assert stored_estimate(estimate.idata).warnings == (doubt,)
-    assert str(doubt) in repr(estimate)
-    return doubt.measured
+    [diagnostic] = estimate.warnings
+    assert remedy in diagnostic.remedy
+    assert [w.message.diagnostic for w in record] == [diagnostic]
+    assert [str(w.message) for w in record] == [str(diagnostic)]
+    assert stored_estimate(estimate.idata).warnings == (diagnostic,)
+    assert str(diagnostic) in repr(estimate)
+    return diagnostic.measured
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def test_slow_chains_have_few_effective_draws(good_statistics, make_tree):
     ).copy()
     with pytest.warns(TemperingWarning):
         estimate = pm_temper.estimate_logz(make_tree(repeated))
-    [doubt] = estimate.warnings
-    assert doubt.code == "too_few_effective_draws"
-    assert doubt.measured["log_marginal_likelihood_ess"] == estimate.ess < 100
+    [diagnostic] = estimate.warnings
+    assert diagnostic.code == "too_few_effective_draws"
+    assert diagnostic.measured["log_marginal_likelihood_ess"] == estimate.ess < 100
 
 
 def laplace(rng, shape, up, down):
@@ -192,7 +192,7 @@ def test_50_good_runs_raise_nothing(seed, make_statistics):
         for _ in range(10):
             statistics = make_statistics(target, base, rng, n_draws=25, betas=betas)
             estimate = combine(collect(statistics), "pt, mbar")
-            found += [(name, doubt) for doubt in estimate.warnings]
+            found += [(name, diagnostic) for diagnostic in estimate.warnings]
             # 50 checks: fails once in 10^4 seeds
             assert abs(estimate.log_z - target.log_z) < 5 * estimate.se
     assert found == []

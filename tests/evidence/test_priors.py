@@ -10,7 +10,7 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence import priors
-from pymc_tempering.evidence.priors import prior_doubts
+from pymc_tempering.evidence.priors import prior_diagnostics
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.model.identity import recipe
 
@@ -32,13 +32,13 @@ def normal_model(prior_sd):
     return model
 
 
-def assert_wide(doubts, name):
-    """One doubt, which is about the prior of this variable alone."""
-    [doubt] = doubts
-    assert doubt.code == "extremely_wide_priors"
-    assert list(doubt.measured) == [f"prior width / posterior width of {name}"]
-    assert doubt.text.startswith(f"{name} (")
-    return doubt
+def assert_wide(diagnostics, name):
+    """One diagnostic, which is about the prior of this variable alone."""
+    [diagnostic] = diagnostics
+    assert diagnostic.code == "extremely_wide_priors"
+    assert list(diagnostic.measured) == [f"prior width / posterior width of {name}"]
+    assert diagnostic.text.startswith(f"{name} (")
+    return diagnostic
 
 
 @pytest.mark.parametrize("prior", [pm.Flat, pm.HalfFlat])
@@ -47,27 +47,27 @@ def test_improper_priors_by_name(prior, rng):
         mu = prior("mu")
         sd = pm.HalfNormal("sd")
         pm.Normal("y", mu, sd, observed=[0.3, -0.2, 1.1])
-    (doubt,) = prior_doubts(model, draws(rng, mu=0.5, sd=0.3))
-    assert (doubt.code, doubt.measured) == ("improper_priors", {"variables": ["mu"]})
-    assert "Give them proper priors" in doubt.remedy
+    (diagnostic,) = prior_diagnostics(model, draws(rng, mu=0.5, sd=0.3))
+    assert (diagnostic.code, diagnostic.measured) == ("improper_priors", {"variables": ["mu"]})
+    assert "Give them proper priors" in diagnostic.remedy
 
 
 def test_a_density_written_as_a_potential_is_no_improper_prior(model, labelled_run):
     assert [rv.name for rv in model.free_RVs] == ["x"]
-    assert prior_doubts(model, labelled_run) == []
+    assert prior_diagnostics(model, labelled_run) == []
 
 
 def test_extremely_wide_priors_by_name(rng):
-    doubt = assert_wide(prior_doubts(normal_model(1e5), draws(rng, mu=0.5)), "mu")
+    diagnostic = assert_wide(prior_diagnostics(normal_model(1e5), draws(rng, mu=0.5)), "mu")
     # 1e5 / 0.5, interquartile ranges of 500 and 400 draws
-    assert next(iter(doubt.measured.values())) == pytest.approx(2e5, rel=0.5)
-    assert "`prior_sensitivity`" in doubt.remedy
+    assert next(iter(diagnostic.measured.values())) == pytest.approx(2e5, rel=0.5)
+    assert "`prior_sensitivity`" in diagnostic.remedy
 
 
 def test_the_limit_is_a_factor_of_a_thousand(rng):
     # interquartile ranges of 500 and 400 draws are 10 % uncertain together: 5 sd off the limit
-    assert prior_doubts(normal_model(500.0), draws(rng, mu=1.0)) == []
-    assert len(prior_doubts(normal_model(2000.0), draws(rng, mu=1.0))) == 1
+    assert prior_diagnostics(normal_model(500.0), draws(rng, mu=1.0)) == []
+    assert len(prior_diagnostics(normal_model(2000.0), draws(rng, mu=1.0))) == 1
 
 
 def test_wide_entries_of_a_vector_are_found(rng):
@@ -76,7 +76,7 @@ def test_wide_entries_of_a_vector_are_found(rng):
     run = xr.DataTree.from_dict(
         {"/posterior": xr.Dataset({"b": (("chain", "draw", "i"), rng.normal(size=(2, 200, 2)))})}
     )
-    assert len(prior_doubts(model, run)) == 1
+    assert len(prior_diagnostics(model, run)) == 1
 
 
 def test_50_good_priors_raise_nothing(rng):
@@ -84,7 +84,7 @@ def test_50_good_priors_raise_nothing(rng):
     with pm.Model() as model:
         scale = pm.LogNormal("scale", 0.0, 0.1)
         pm.Normal("b", 0.0, scale * np.geomspace(1.0, 100.0, 50))
-    assert prior_doubts(model, hierarchical_run(rng, "scale", "b", 50)) == []
+    assert prior_diagnostics(model, hierarchical_run(rng, "scale", "b", 50)) == []
 
 
 def hierarchical_run(rng, parent, child, n):
@@ -103,21 +103,21 @@ def test_hyperparameters_that_the_data_exclude_do_not_widen_a_prior(rng):
     with pm.Model() as model:
         rate = pm.Gamma("rate", 0.1, 1.0)
         pm.Gamma("failures", 1.0, rate, shape=10)
-    assert prior_doubts(model, hierarchical_run(rng, "rate", "failures", 10)) == []
+    assert prior_diagnostics(model, hierarchical_run(rng, "rate", "failures", 10)) == []
 
 
 def test_a_wide_prior_of_children_is_found_at_good_hyperparameters(rng):
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1.0)
         pm.Normal("effect", 0.0, 1e5 * scale, shape=10)
-    assert_wide(prior_doubts(model, hierarchical_run(rng, "scale", "effect", 10)), "effect")
+    assert_wide(prior_diagnostics(model, hierarchical_run(rng, "scale", "effect", 10)), "effect")
 
 
 def test_a_prior_that_cannot_be_drawn_is_passed_over(rng):
     with pm.Model() as model:
         pm.CustomDist("odd", logp=lambda value: -(value**2))
         pm.Normal("mu", 0.0, 1e6)
-    assert_wide(prior_doubts(model, draws(rng, odd=1.0, mu=1.0)), "mu")
+    assert_wide(prior_diagnostics(model, draws(rng, odd=1.0, mu=1.0)), "mu")
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +133,13 @@ def test_warned_of_through_warnings_and_in_the_result(call, flat_prior):
     with pytest.warns(TemperingWarning) as record:
         result = call(flat_prior, **QUICK)
     run = result if isinstance(result, xr.DataTree) else result.idata
-    doubts = stored_estimate(run).warnings
-    assert list(doubts) == [w.message.doubt for w in record if w.category is TemperingWarning]
-    assert "improper_priors" in [doubt.code for doubt in doubts]
+    diagnostics = stored_estimate(run).warnings
+    assert list(diagnostics) == [
+        w.message.diagnostic for w in record if w.category is TemperingWarning
+    ]
+    assert "improper_priors" in [diagnostic.code for diagnostic in diagnostics]
     if not isinstance(result, xr.DataTree):
-        assert result.warnings == doubts
+        assert result.warnings == diagnostics
         # log Z is still the integral of the model's density
         y = np.array([0.3, -0.2, 1.1])
         exact = -np.log(2 * np.pi) - 0.5 * np.log(3) - 0.5 * ((y - y.mean()) ** 2).sum()
@@ -149,7 +151,7 @@ def test_a_stored_run_remembers_its_priors(flat_prior):
         run = pm_temper.sample(flat_prior, **QUICK)
     with pytest.warns(TemperingWarning):
         again = pm_temper.estimate_logz(run.isel(draw=slice(40)))
-    assert "improper_priors" in [doubt.code for doubt in again.warnings]
+    assert "improper_priors" in [diagnostic.code for diagnostic in again.warnings]
 
 
 def test_a_variable_without_entries_is_no_obstacle(rng):
@@ -162,7 +164,7 @@ def test_a_variable_without_entries_is_no_obstacle(rng):
     tree["posterior"] = xr.DataTree(
         tree["posterior"].to_dataset().assign(none=(("chain", "draw", "k"), np.empty((2, 200, 0))))
     )
-    assert_wide(prior_doubts(model, tree), "mu")
+    assert_wide(prior_diagnostics(model, tree), "mu")
 
 
 def test_a_prior_whose_own_function_fails_leaves_the_others(rng):
@@ -175,12 +177,12 @@ def test_a_prior_whose_own_function_fails_leaves_the_others(rng):
         own = pm.CustomDist("own", logp=lambda value: -0.5 * value**2, random=fail)
         pm.Normal("mu", 0.0, 1e5)
         pm.Normal("y", model["mu"] + own, 1.0, observed=0.3)
-    assert_wide(prior_doubts(model, draws(rng, mu=0.5, own=0.5)), "mu")
+    assert_wide(prior_diagnostics(model, draws(rng, mu=0.5, own=0.5)), "mu")
 
 
 def test_one_draw_has_no_width(rng):
     tree = draws(rng, mu=0.5).isel(chain=[0], draw=[0])
-    assert prior_doubts(normal_model(1.0), tree) == []
+    assert prior_diagnostics(normal_model(1.0), tree) == []
 
 
 def test_compiled_once_and_never_of_data_that_were(rng):
@@ -189,13 +191,13 @@ def test_compiled_once_and_never_of_data_that_were(rng):
         mu = pm.Normal("mu", 0.0, width)
         pm.Normal("y", mu, 1.0, observed=[0.3, -0.2, 1.1])
     idata = draws(rng, mu=0.5)
-    first = assert_wide(prior_doubts(model, idata), "mu")
+    first = assert_wide(prior_diagnostics(model, idata), "mu")
     content = [*recipe(model), mu, None, mu]
     function = priors._drawn_with.get(model, content, pytest.fail)
     # drawn with the same seed again
-    assert prior_doubts(model, idata) == [first]
+    assert prior_diagnostics(model, idata) == [first]
     model.set_data("width", 2.0)
-    assert prior_doubts(model, idata) == []
+    assert prior_diagnostics(model, idata) == []
     content = [*recipe(model), mu, None, mu]
     assert priors._drawn_with.get(model, content, pytest.fail) is not function
 
@@ -203,8 +205,8 @@ def test_compiled_once_and_never_of_data_that_were(rng):
 def test_wide_priors_are_said_where_models_are_compared_and_differ(rng):
     def estimate(prior_sd):
         idata = draws(rng, mu=0.5)
-        doubts = tuple(prior_doubts(normal_model(prior_sd), idata))
-        return pm_temper.LogZEstimate(-np.log(prior_sd), 0.1, "pt, mbar", np.zeros(4), doubts)
+        diagnostics = tuple(prior_diagnostics(normal_model(prior_sd), idata))
+        return pm_temper.LogZEstimate(-np.log(prior_sd), 0.1, "pt, mbar", np.zeros(4), diagnostics)
 
     narrow, wide, as_wide = map(estimate, (1.0, 1e5, 1e5))
     assert wide.warnings == ()

@@ -5,15 +5,15 @@ import pytest
 import xarray as xr
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.reading import evidence_of, stored_estimate
 from pymc_tempering.results.datatree import attach_estimate
 
 ESTIMATE = LogZEstimate(
     -3.5, 0.25, "pt, mbar", np.array([-3.0, -4.0]),
-    (Doubt("no_overlap", "first.", "Do this.", {"log_z": np.nan}),
-     Doubt("chains_differ", "second.", "Do that.", {"R-hat of x": 1.5})),
+    (Diagnostic("no_overlap", "first.", "Do this.", {"log_z": np.nan}),
+     Diagnostic("chains_differ", "second.", "Do that.", {"R-hat of x": 1.5})),
     ess=150.0, df=37.0, lower=-3.75,
 )  # fmt: skip
 

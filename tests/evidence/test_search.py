@@ -7,7 +7,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import OptionError
-from pymc_tempering.evidence.search import search_arrays, search_doubts, search_line
+from pymc_tempering.evidence.search import search_arrays, search_diagnostics, search_line
 from pymc_tempering.references.search import Effort, find_modes
 from pymc_tempering.testing import asymmetric_bimodal
 from tests.references.test_search import waves
@@ -15,7 +15,7 @@ from tests.references.test_search import waves
 
 def statistics(**counts):
     known = {"starts": 1000, "modes": 2, "left_out": 0, "mass_once": 0.0}
-    known |= {"hits": np.array([700, 300, -1]), "found_by": np.array([4, 4, -1])}
+    known |= {"start_counts": np.array([700, 300, -1]), "found_by": np.array([4, 4, -1])}
     known |= {"planted": np.repeat([1.0, 0.43, 0.0], 3)} | counts
     return {f"search_{name}": np.array([[value] * 5] * 2) for name, value in known.items()}
 
@@ -33,9 +33,9 @@ def test_every_estimate_says_what_was_searched(estimate):
     stats, group = estimate.idata.sample_stats, estimate.idata["tempering"].dataset
     n_starts = int(stats["search_starts"][0, 0])
     assert n_starts > 1000
-    hits = stats["search_hits"][0, 0].values
-    assert hits[:2].sum() == n_starts
-    assert (hits[2:] == -1).all()
+    start_count = stats["search_start_counts"][0, 0].values
+    assert start_count[:2].sum() == n_starts
+    assert (start_count[2:] == -1).all()
     assert (stats["search_starts"] == n_starts).all()
     assert group["search_starts"].values.tolist() == [n_starts] * 2
     assert group["search_found_by"].values[0, :3].tolist() == [4, 4, -1]
@@ -43,7 +43,8 @@ def test_every_estimate_says_what_was_searched(estimate):
     # in one dimension nothing is missed
     assert planted.shape == (9,)
     assert planted.min() > 0.9
-    line = f"search: {n_starts} starts of 4 searches led to 2 modes ({hits[0]}, {hits[1]} starts, "
+    line = f"search: {n_starts} starts of 4 searches led to 2 modes "
+    line += f"({start_count[0]}, {start_count[1]} starts, "
     assert f"{line}of 4, 4 searches); one more" in repr(estimate)
     assert line in estimate._repr_html_()
     again = pm_temper.estimate_logz(estimate.idata.isel(draw=slice(20)))
@@ -63,7 +64,7 @@ def test_replicas_from_a_wide_gaussian_are_a_search_of_their_own(estimate):
         stats["n_components"][:] = n_components
         stats["n_tempered_restarts"][:] = restarts
         run["sample_stats"] = stats
-        codes = {doubt.code for doubt in pm_temper.estimate_logz(run).warnings}
+        codes = {diagnostic.code for diagnostic in pm_temper.estimate_logz(run).warnings}
         assert ("modes_unseen" in codes) == said
 
 
@@ -75,11 +76,11 @@ def test_line():
         "been found with probability 1.0, 1.0, 1.0; half as wide 0.4, 0.4, 0.4; a quarter 0.0, "
         "0.0, 0.0"
     )
-    few = {"hits": np.array([3, 2, 2]), "found_by": np.array([3, 1, 2])}
+    few = {"start_counts": np.array([3, 2, 2]), "found_by": np.array([3, 1, 2])}
     line = search_line(search_arrays(statistics(modes=30, left_out=20, **few)))
     assert "to 30 modes (3, 2, 2, ... starts, of 3, 1, 2, ... searches; 20 of them without" in line
-    assert "necks" not in search_line(search_arrays(statistics(necks=0.7)))
-    line = search_line(search_arrays(statistics(necks=np.log(4.0))))
+    assert "funnel_depth" not in search_line(search_arrays(statistics(funnel_depth=0.7)))
+    line = search_line(search_arrays(statistics(funnel_depth=np.log(4.0))))
     assert "; necks 4.0 times narrower than the rest; one more" in line
     # of a run of an earlier version, and where nothing was asked
     unknown = statistics(planted=np.full(9, np.nan))
@@ -90,23 +91,28 @@ def test_line():
 
 
 def test_modes_seen_once_are_a_doubt_where_they_hold_mass():
-    [doubt] = search_doubts(search_arrays(statistics(mass_once=0.6)))
-    assert doubt.code == "modes_unseen"
-    assert doubt.measured["search_mass_once"] == 0.6
-    assert search_doubts(search_arrays(statistics(mass_once=0.5))) == []
-    [doubt] = search_doubts(search_arrays(statistics(modes=9, hits=np.array([2, 1, -1]))))
-    assert "At most 2 of 1000 starts" in doubt.text
-    assert search_doubts(search_arrays(statistics(modes=9, hits=np.array([3, 1, -1])))) == []
+    [diagnostic] = search_diagnostics(search_arrays(statistics(mass_once=0.6)))
+    assert diagnostic.code == "modes_unseen"
+    assert diagnostic.measured["search_mass_once"] == 0.6
+    assert search_diagnostics(search_arrays(statistics(mass_once=0.5))) == []
+    [diagnostic] = search_diagnostics(
+        search_arrays(statistics(modes=9, start_count=np.array([2, 1, -1])))
+    )
+    assert "At most 2 of 1000 starts" in diagnostic.text
+    assert (
+        search_diagnostics(search_arrays(statistics(modes=9, start_count=np.array([3, 1, -1]))))
+        == []
+    )
     # a hundred replicas from a wide Gaussian have found what is not much narrower
-    assert search_doubts(search_arrays(statistics(mass_once=0.6)), 100) == []
-    assert len(search_doubts(search_arrays(statistics(mass_once=0.6)), 99)) == 1
+    assert search_diagnostics(search_arrays(statistics(mass_once=0.6)), 100) == []
+    assert len(search_diagnostics(search_arrays(statistics(mass_once=0.6)), 99)) == 1
     # those from fits hardly find what these left out
-    [doubt] = search_doubts(search_arrays(statistics(mass_once=0.06)), None)
-    assert "Replicas come from the fits" in doubt.text
-    assert search_doubts(search_arrays(statistics(mass_once=0.05)), None) == []
+    [diagnostic] = search_diagnostics(search_arrays(statistics(mass_once=0.06)), None)
+    assert "Replicas come from the fits" in diagnostic.text
+    assert search_diagnostics(search_arrays(statistics(mass_once=0.05)), None) == []
     alone = statistics(starts=1, modes=1, mass_once=1.0)
-    assert search_doubts(search_arrays(alone)) == []
-    assert search_doubts({}) == []
+    assert search_diagnostics(search_arrays(alone)) == []
+    assert search_diagnostics({}) == []
 
 
 def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
@@ -118,15 +124,15 @@ def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
     target = SimpleNamespace(address=waves.address, dim=2)
     searches = [find_modes(target, np.zeros(2), rng, effort=Effort(40, 40_000)).search
                 for _ in range(12)]  # fmt: skip
-    doubts = [search_doubts(search_arrays(as_recorded(few))) for few in searches]
-    said = [doubt for [doubt] in filter(None, doubts)]
+    diagnostics = [search_diagnostics(search_arrays(as_recorded(few))) for few in searches]
+    said = [diagnostic for [diagnostic] in filter(None, diagnostics)]
     assert len(said) >= 4
-    assert all(search_doubts(search_arrays(as_recorded(few)), None) for few in searches)
-    assert {doubt.code for doubt in said} == {"modes_unseen"}
-    assert np.median([doubt.measured["search_mass_once"] for doubt in said]) > 0.2
+    assert all(search_diagnostics(search_arrays(as_recorded(few)), None) for few in searches)
+    assert {diagnostic.code for diagnostic in said} == {"modes_unseen"}
+    assert np.median([diagnostic.measured["search_mass_once"] for diagnostic in said]) > 0.2
     many = find_modes(target, np.zeros(2), rng).search
-    assert len(many.hits) > 2 * max(len(few.hits) for few in searches)
-    assert search_doubts(search_arrays(as_recorded(many))) == []
+    assert len(many.start_count) > 2 * max(len(few.start_count) for few in searches)
+    assert search_diagnostics(search_arrays(as_recorded(many))) == []
 
 
 def as_recorded(search):

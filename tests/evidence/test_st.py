@@ -74,15 +74,15 @@ def test_what_speaks_against_a_run_is_said(rng):
     s = statistics(testing.trimodal_1d(), rng)
     assert collect(s).warnings == []
     idle = collect(s | {"n_tempered_restarts": np.zeros((2, 40))})
-    [doubt] = idle.warnings
-    assert doubt.code == "few_tempered_restarts"
-    assert doubt.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
+    [diagnostic] = idle.warnings
+    assert diagnostic.code == "few_tempered_restarts"
+    assert diagnostic.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
     weights = np.array(s["log_level_weights"])
     weights[..., 2] -= 8.0
     warned = collect(s | {"log_level_weights": weights}).warnings
-    [doubt] = [w for w in warned if w.code == "levels_hardly_visited"]
-    assert doubt.measured["chain"] == [0, 1]
-    assert max(doubt.measured["lowest level_probability, relative"]) < 0.05
+    [diagnostic] = [w for w in warned if w.code == "levels_hardly_visited"]
+    assert diagnostic.measured["chain"] == [0, 1]
+    assert max(diagnostic.measured["lowest level_probability, relative"]) < 0.05
 
 
 def test_statistics_of_tuning_are_refused(rng):

@@ -7,9 +7,9 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import has_statistics, method_of, with_doubts
+from pymc_tempering.evidence.stored import has_statistics, method_of, with_diagnostics
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.datatree import concat_chains
 
@@ -247,27 +247,31 @@ def test_concat_chains_refuses_unequal_runs(labelled_run):
 
 def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
-    of_model = Doubt("improper_priors", "['x'].", "Give proper ones.", {"variables": ["x"]})
-    of_run = Doubt("target_se_not_reached", "0.1.", "Raise `draws`.", {"chains": 2})
-    endless = Doubt("posterior_without_end", "along x.", "Give a proper prior.", {})
+    of_model = Diagnostic("improper_priors", "['x'].", "Give proper ones.", {"variables": ["x"]})
+    of_run = Diagnostic("target_se_not_reached", "0.1.", "Raise `draws`.", {"chains": 2})
+    endless = Diagnostic("divergent_integral", "along x.", "Give a proper prior.", {})
 
     def added(estimate):
         """Without what so short a run has to say itself."""
-        return [doubt for doubt in estimate.warnings if doubt in (of_model, of_run, endless)]
+        return [
+            diagnostic
+            for diagnostic in estimate.warnings
+            if diagnostic in (of_model, of_run, endless)
+        ]
 
-    doubted = with_doubts(estimate, [of_model, of_run])
-    assert added(doubted) == added(stored_estimate(doubted.idata)) == [of_model, of_run]
+    diagnosticed = with_diagnostics(estimate, [of_model, of_run])
+    assert added(diagnosticed) == added(stored_estimate(diagnosticed.idata)) == [of_model, of_run]
     assert added(stored_estimate(estimate.idata)) == []
     with pytest.warns(TemperingWarning, match="^improper priors: "):
-        again = pm_temper.estimate_logz(doubted.idata.isel(draw=slice(40)))
+        again = pm_temper.estimate_logz(diagnosticed.idata.isel(draw=slice(40)))
     assert added(again) == [of_model]
     # what all else follows from where it is found comes first
-    worst = with_doubts(doubted, [endless])
+    worst = with_diagnostics(diagnosticed, [endless])
     assert worst.warnings[0] == endless
     assert added(worst) == [endless, of_model, of_run]
     assert stored_estimate(worst.idata).warnings == worst.warnings
     # once more, so that nothing is repeated twice
-    more = with_doubts(again, [of_run])
+    more = with_diagnostics(again, [of_run])
     with pytest.warns(TemperingWarning, match="improper priors"):
         last = pm_temper.estimate_logz(more.idata)
     assert stored_estimate(last.idata).warnings == last.warnings
@@ -292,7 +296,9 @@ def test_tempered_draws_are_sent_to_untemper(model, base, seed):
 
 def test_an_interrupted_run_stays_one(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
-    doubt = Doubt("interrupted", "stopped after 1 of 4 chains.", "Run it again.", {"chains": 1})
+    diagnostic = Diagnostic(
+        "interrupted", "stopped after 1 of 4 chains.", "Run it again.", {"chains": 1}
+    )
     with pytest.warns(TemperingWarning, match="stopped after 1 of 4 chains"):
-        again = pm_temper.estimate_logz(with_doubts(estimate, [doubt]).idata)
-    assert doubt in again.warnings
+        again = pm_temper.estimate_logz(with_diagnostics(estimate, [diagnostic]).idata)
+    assert diagnostic in again.warnings

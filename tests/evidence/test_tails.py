@@ -15,11 +15,11 @@ from pymc_tempering.evidence import tails
 from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.tails import (
     MIN_TAIL_K,
-    endless_doubts,
-    heavy_tail_doubts,
-    plateau_doubts,
-    runaway_doubts,
-    tail_doubts,
+    divergent_diagnostics,
+    heavy_tail_diagnostics,
+    plateau_diagnostics,
+    runaway_diagnostics,
+    tail_diagnostics,
 )
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
@@ -40,10 +40,10 @@ LIGHT = ("asymmetric_bimodal", "banana", "correlated_gaussian", "skewed_gamma", 
 def test_power_tails_are_named(rng):
     """One coordinate of three; the others have exponential tails or lighter ones."""
     target = heavy_tail(dof=(60.0, 1.05, 30.0), loc=(1.0, -2.0, 0.0), scale=(1.0, 0.3, 2.0))
-    [doubt] = heavy_tail_doubts(target, target.draw(rng, 1000), ["a", "b", "c"])
-    assert doubt.code == "heavy_tails"
-    assert list(doubt.measured) == ["tail index of b"]
-    assert doubt.lasting
+    [diagnostic] = heavy_tail_diagnostics(target, target.draw(rng, 1000), ["a", "b", "c"])
+    assert diagnostic.code == "heavy_tails"
+    assert list(diagnostic.measured) == ["tail index of b"]
+    assert diagnostic.lasting
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -51,7 +51,7 @@ def test_one_side_is_enough(rng, side):
     target = heavy_tail(dof=(1.05,), loc=(0.0,), scale=(1.0,))
     z = target.draw(rng, 1000)
     z = np.where(side * z > 0.0, z, -side * rng.random(z.shape))
-    assert heavy_tail_doubts(target, z, ["x"])
+    assert heavy_tail_diagnostics(target, z, ["x"])
 
 
 @pytest.mark.statistical
@@ -60,7 +60,7 @@ def test_light_tails_are_left_alone(rng, name):
     """50 runs of 640 draws. By their draws alone 6 of 1000 runs of each target were named at most:
     more than three here are once in 3000 seeds."""
     target = TARGETS[name]()
-    runs = (heavy_tail_doubts(target, target.draw(rng, 640), NAMES) for _ in range(50))
+    runs = (heavy_tail_diagnostics(target, target.draw(rng, 640), NAMES) for _ in range(50))
     assert sum(map(bool, runs)) <= 3
 
 
@@ -71,19 +71,19 @@ def test_a_light_mode_far_away_is_no_tail(rng, separation):
     z = target.draw(rng, 1000)
     beyond = z[:, 0] - np.median(z[:, 0])
     assert pareto_k(np.log(beyond[beyond > 0.0])) > 2.0 * MIN_TAIL_K
-    assert heavy_tail_doubts(target, z, ["x", "y"]) == []
+    assert heavy_tail_diagnostics(target, z, ["x", "y"]) == []
 
 
 @pytest.mark.statistical
 def test_many_slow_coordinates_are_left_alone(rng):
     """The largest of 200 indices, each uncertain by 0.14."""
     draws = autoregressive_chains(rng, (4, 160, 100), 0.5).reshape(-1, 100)
-    assert heavy_tail_doubts(scaled_normal(100, 1.0), draws, list(map(str, range(100)))) == []
+    assert heavy_tail_diagnostics(scaled_normal(100, 1.0), draws, list(map(str, range(100)))) == []
 
 
 def test_few_draws_say_nothing(rng):
     target = heavy_tail(dof=(1.05,), loc=(0.0,), scale=(1.0,))
-    assert heavy_tail_doubts(target, target.draw(rng, 100), ["x"]) == []
+    assert heavy_tail_diagnostics(target, target.draw(rng, 100), ["x"]) == []
 
 
 class Neck:
@@ -108,22 +108,22 @@ class Neck:
         self.dim, self.address, self._keep_alive = 7, density.address, density
 
 
-def neck_draws(rng, n=400):
+def funnel_draws(rng, n=400):
     v = rng.laplace(size=(n, 1))
     return np.concatenate([v, np.exp(v / 2) * rng.normal(size=(n, 6))], axis=1)
 
 
 def test_mass_that_rises_without_end_is_named(rng):
-    [doubt] = endless_doubts(Neck(1.3), neck_draws(rng), NAMES)
-    assert doubt.code == "posterior_without_end"
-    [rises] = doubt.measured.values()
+    [diagnostic] = divergent_diagnostics(Neck(1.3), funnel_draws(rng), NAMES)
+    assert diagnostic.code == "divergent_integral"
+    [rises] = diagnostic.measured.values()
     # by 0.3 for each unit of v, whose standard deviation is 1.4
     np.testing.assert_allclose(rises, [0.3 * np.sqrt(2) * 10] * 2, rtol=0.3)
 
 
 def test_a_neck_of_finite_mass_is_left_alone(rng):
     """Its density rises by 2.7 nats for each unit of v, and its mass falls by 0.3."""
-    assert endless_doubts(Neck(0.7), neck_draws(rng), NAMES) == []
+    assert divergent_diagnostics(Neck(0.7), funnel_draws(rng), NAMES) == []
 
 
 def test_the_search_sees_the_rise(rng):
@@ -136,9 +136,9 @@ def test_the_search_sees_the_rise(rng):
     assert second == pytest.approx(first, rel=0.2)
     arrays = search_arrays({name: np.array([[value]]) for name, value in
                             found.search.statistics().items()})  # fmt: skip
-    [doubt] = runaway_doubts(arrays, NAMES)
-    assert doubt.code == "posterior_without_end"
-    assert doubt.measured == {"rise along v": [first, second]}
+    [diagnostic] = runaway_diagnostics(arrays, NAMES)
+    assert diagnostic.code == "divergent_integral"
+    assert diagnostic.measured == {"rise along v": [first, second]}
 
 
 def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
@@ -146,15 +146,15 @@ def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
     assert found.search.rise.coordinate == -1
     arrays = search_arrays({name: np.array([[value]]) for name, value in
                             found.search.statistics().items()})  # fmt: skip
-    assert runaway_doubts(arrays, NAMES) == []
+    assert runaway_diagnostics(arrays, NAMES) == []
 
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_modes_are_ends(rng, name):
     target = TARGETS[name]()
     z = target.draw(rng, 400)
-    assert endless_doubts(target, z, NAMES) == []
-    assert plateau_doubts(target, z, NAMES) == []
+    assert divergent_diagnostics(target, z, NAMES) == []
+    assert plateau_diagnostics(target, z, NAMES) == []
 
 
 @numba.cfunc(DENSITY_SIGNATURE)
@@ -178,8 +178,8 @@ def test_tails_of_all_coordinates_together_are_named(rng):
     z = rng.normal(size=(1000, 7))
     mean = z.mean(axis=1, keepdims=True)
     z = (mean + 0.1 * (z - mean)) / np.sqrt(rng.chisquare(1.0, size=(1000, 1)))
-    [doubt] = heavy_tail_doubts(target, z + np.arange(1.0, 8.0), NAMES)
-    assert doubt.code == "heavy_tails"
+    [diagnostic] = heavy_tail_diagnostics(target, z + np.arange(1.0, 8.0), NAMES)
+    assert diagnostic.code == "heavy_tails"
 
 
 @pytest.fixture(scope="module")
@@ -200,9 +200,9 @@ def run_with_tails():
 def test_tails_that_the_base_reaches_are_left_alone(run_with_tails, monkeypatch):
     """Exact draws say that there are such tails, and the recorded ratios that the base has them."""
     estimate, model = run_with_tails
-    assert "heavy_tails" not in [doubt.code for doubt in estimate.warnings]
+    assert "heavy_tails" not in [diagnostic.code for diagnostic in estimate.warnings]
     monkeypatch.setattr(tails, "unconstrained_draws", exact_draws)
-    assert tail_doubts(model, estimate.idata) == []
+    assert tail_diagnostics(model, estimate.idata) == []
 
 
 def test_tails_beyond_the_base_are_named(run_with_tails, monkeypatch):
@@ -215,12 +215,12 @@ def test_tails_beyond_the_base_are_named(run_with_tails, monkeypatch):
     delta[{"chain": 1, "draw": 30, "scan": 0, "level": int(top)}] += 20.0
     idata = xr.DataTree.from_dict({"posterior": estimate.idata["posterior"].to_dataset(),
                                    "sample_stats": statistics.assign(delta=delta)})  # fmt: skip
-    [doubt] = tail_doubts(model, idata)
-    assert doubt.code == "heavy_tails"
-    assert list(doubt.measured) == ["tail index of x[1]"]
+    [diagnostic] = tail_diagnostics(model, idata)
+    assert diagnostic.code == "heavy_tails"
+    assert list(diagnostic.measured) == ["tail index of x[1]"]
     # draws without a record of a base, as of NUTS
     posterior = xr.DataTree.from_dict({"posterior": estimate.idata["posterior"].to_dataset()})
-    assert [doubt.code for doubt in tail_doubts(model, posterior)] == ["heavy_tails"]
+    assert [diagnostic.code for diagnostic in tail_diagnostics(model, posterior)] == ["heavy_tails"]
 
 
 def exact_draws(*_):
@@ -241,10 +241,10 @@ def step(z_pointer, grad_pointer):
 def test_a_density_that_lasts_is_named(rng):
     target = SimpleNamespace(address=step.address, dim=2)
     z = np.column_stack([rng.normal(size=400), rng.uniform(0.0, 8.0, size=400)])
-    [doubt] = plateau_doubts(target, z, ["mu", "sigma_log__"])
-    assert doubt.code == "posterior_without_end"
+    [diagnostic] = plateau_diagnostics(target, z, ["mu", "sigma_log__"])
+    assert diagnostic.code == "divergent_integral"
     # 2.3 times 16; twice as far numbers overflow
-    assert doubt.measured == {"distance along sigma_log__": 16.0}
+    assert diagnostic.measured == {"distance along sigma_log__": 16.0}
 
 
 @numba.cfunc(DENSITY_SIGNATURE)
@@ -261,7 +261,7 @@ def neck_of_a_funnel(z_pointer, grad_pointer):
 
 def test_a_funnel_that_is_wide_elsewhere_has_an_end(rng):
     target = SimpleNamespace(address=neck_of_a_funnel.address, dim=1)
-    assert plateau_doubts(target, 3.0 + rng.normal(size=(400, 1)), ["x"]) == []
+    assert plateau_diagnostics(target, 3.0 + rng.normal(size=(400, 1)), ["x"]) == []
 
 
 @numba.cfunc(DENSITY_SIGNATURE)
@@ -274,7 +274,7 @@ def slow(z_pointer, grad_pointer):
 
 def test_slow_tails_have_an_end():
     target = SimpleNamespace(address=slow.address, dim=1)
-    assert plateau_doubts(target, np.linspace(-5.0, 5.0, 400)[:, None], ["x"]) == []
+    assert plateau_diagnostics(target, np.linspace(-5.0, 5.0, 400)[:, None], ["x"]) == []
 
 
 def test_identical_data_have_evidence_without_end(monkeypatch):
@@ -287,9 +287,9 @@ def test_identical_data_have_evidence_without_end(monkeypatch):
             model, draws=100, tune=80, chains=2, cores=1, random_seed=1, progressbar=False,
             quiet=True,
         )  # fmt: skip
-    assert "posterior_without_end" in [doubt.code for doubt in estimate.warnings]
+    assert "divergent_integral" in [diagnostic.code for diagnostic in estimate.warnings]
     # what the search saw is read as well, which went where draws may not come
-    monkeypatch.setattr(tails, "endless_doubts", lambda *arguments: [])
+    monkeypatch.setattr(tails, "divergent_diagnostics", lambda *arguments: [])
     statistics = estimate.idata["sample_stats"].to_dataset()
     along = compile_density(model).points.names.index("sigma_log__")
     seen = {"search_rise_along": along, "search_rise": 4.0, "search_rise_beyond": 5.0}
@@ -298,5 +298,5 @@ def test_identical_data_have_evidence_without_end(monkeypatch):
         {"posterior": estimate.idata["posterior"].to_dataset(),
          "sample_stats": statistics.assign(of_search)}
     )  # fmt: skip
-    [doubt] = [d for d in tail_doubts(model, idata) if d.code == "posterior_without_end"]
-    assert doubt.measured == {"rise along sigma_log__": [4.0, 5.0]}
+    [diagnostic] = [d for d in tail_diagnostics(model, idata) if d.code == "divergent_integral"]
+    assert diagnostic.measured == {"rise along sigma_log__": [4.0, 5.0]}

@@ -9,7 +9,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.checkpoint.description import describe, differences
-from pymc_tempering.comparison.table import data_doubts
+from pymc_tempering.comparison.table import data_diagnostics
 from pymc_tempering.errors import DataError, ModelError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.model.compile import compile_density
@@ -260,14 +260,14 @@ def potential(data):
 
 def test_compare_of_potentials():
     one, two = potential(np.array([1.0, 2.0])), potential(np.array([1.0, 2.5]))
-    [doubt] = data_doubts({"one": one, "two": two})
-    assert doubt.code == "data_not_compared"
-    assert doubt.measured == {"models": ["one", "two"]}
+    [diagnostic] = data_diagnostics({"one": one, "two": two})
+    assert diagnostic.code == "data_not_compared"
+    assert diagnostic.measured == {"models": ["one", "two"]}
     again = potential(np.array([1.0, 2.0]))
-    assert data_doubts({"one": one, "again": again}) == []
-    assert data_doubts({"a": linear(), "b": linear(sd=2.0)}) == []
-    assert [d.code for d in data_doubts({"a": linear(), "one": one})] == ["data_not_compared"]
-    assert data_doubts({"a": custom(1.0), "b": custom(2.0)}) == []
+    assert data_diagnostics({"one": one, "again": again}) == []
+    assert data_diagnostics({"a": linear(), "b": linear(sd=2.0)}) == []
+    assert [d.code for d in data_diagnostics({"a": linear(), "one": one})] == ["data_not_compared"]
+    assert data_diagnostics({"a": custom(1.0), "b": custom(2.0)}) == []
 
 
 def test_compare_says_so_once(run):

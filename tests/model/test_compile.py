@@ -235,12 +235,12 @@ def test_cached_wrappers_of_two_models_are_never_confused():
     compiled_in_a_fresh_process(first, second)
     # the other order, from the disk alone, so that any name or counter would give the other model
     rows = compiled_in_a_fresh_process(second, first)
-    for sd, (_, value, g0, g1, hit) in zip((second, first), rows, strict=True):
+    for sd, (_, value, g0, g1, count_starts) in zip((second, first), rows, strict=True):
         r = np.array([0.875, 1.875]) / sd
         exact = -0.5 * r @ r - np.log(2 * np.pi) - 2 * np.log(sd)
         assert float(value) == pytest.approx(exact, rel=1e-12)
         np.testing.assert_allclose([float(g0), float(g1)], -r / sd, rtol=1e-12)
-        assert hit == "True"
+        assert count_starts == "True"
 
 
 _FIRST_AND_LATER = """

@@ -10,7 +10,7 @@ from pymc_tempering.comparison.table import compare
 from pymc_tempering.diagnostics.runs import levels_of_replicas, visible_round_trips
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.bar import bar_ladder
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.plots.common import CYCLE, GREY, INK
 
@@ -41,7 +41,7 @@ def estimates():
             0.1,
             "pt, mbar",
             np.full(4, -12.0),
-            warnings=(Doubt("no_round_trips", "none.", "Raise `tune`."),),
+            warnings=(Diagnostic("no_round_trips", "none.", "Raise `tune`."),),
         ),
     }
 

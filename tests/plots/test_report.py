@@ -13,10 +13,10 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, OutputError
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.plots.report import _zero_density, report
-from pymc_tempering.results.doubts import doubt_variables
+from pymc_tempering.results.diagnostics import diagnostic_variables
 
 mpl.use("Agg")
 
@@ -96,9 +96,11 @@ def test_shows_the_estimate(text, run):
 
 def test_warnings_come_first_and_escaped(run, tmp_path):
     estimate = estimate_from_idata(run)
-    doubt = Doubt("no_round_trips", "no <b>round</b> trips.", "Raise `tune`.", {"chain": [1]})
-    doubtful = replace(estimate, warnings=(doubt,))
-    text = report(doubtful, tmp_path / "doubt.html").read_text(encoding="utf-8")
+    diagnostic = Diagnostic(
+        "no_round_trips", "no <b>round</b> trips.", "Raise `tune`.", {"chain": [1]}
+    )
+    diagnosticful = replace(estimate, warnings=(diagnostic,))
+    text = report(diagnosticful, tmp_path / "diagnostic.html").read_text(encoding="utf-8")
     warning = "no &lt;b&gt;round&lt;/b&gt; trips. Raise `tune`."
     assert warning in text
     assert "<code>no_round_trips</code>" in text
@@ -123,8 +125,8 @@ def hostile(run):
     tree["sample_stats"] = xr.DataTree(
         statistics.assign_attrs(created_at=SCRIPT, tuning_steps=IMAGE)
     )
-    doubts = (Doubt(SCRIPT, IMAGE, SCRIPT, {SCRIPT: IMAGE}),)
-    return replace(estimate, warnings=doubts, method=SCRIPT, idata=tree)
+    diagnostics = (Diagnostic(SCRIPT, IMAGE, SCRIPT, {SCRIPT: IMAGE}),)
+    return replace(estimate, warnings=diagnostics, method=SCRIPT, idata=tree)
 
 
 def test_nothing_of_a_model_or_a_file_becomes_markup(hostile, tmp_path):
@@ -140,10 +142,10 @@ def test_nothing_of_a_model_or_a_file_becomes_markup(hostile, tmp_path):
 
 def test_keeps_warnings_that_only_the_file_has(run, tmp_path):
     # as a model at hand would say, which estimates from statistics alone cannot
-    doubt = Doubt("interrupted", "after 2 of 4 chains", "Run it again.", {"chains": 2})
+    diagnostic = Diagnostic("interrupted", "after 2 of 4 chains", "Run it again.", {"chains": 2})
     dataset = run["tempering"].to_dataset().drop_dims("warning")
     tree = run.copy()
-    tree["tempering"] = xr.DataTree(dataset.assign(doubt_variables([doubt])))
+    tree["tempering"] = xr.DataTree(dataset.assign(diagnostic_variables([diagnostic])))
     tree.to_netcdf(tmp_path / "run.nc")
     stored = xr.open_datatree(tmp_path / "run.nc")
     text = report(stored, tmp_path / "stored.html").read_text(encoding="utf-8")

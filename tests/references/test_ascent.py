@@ -38,8 +38,8 @@ def test_ends_at_the_maximum_in_few_steps(gaussian, rng):
     sd = np.sqrt(np.diag(gaussian.cov))
     # a hundredth of a nat is 0.14 standard deviations
     assert np.abs((found.ends - gaussian.mean) / sd).max() < 0.15
-    peak = gaussian.log_z - 1.5 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(gaussian.cov)[1]
-    np.testing.assert_allclose(found.values, peak, atol=1e-2)
+    laplace = gaussian.log_z - 1.5 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(gaussian.cov)[1]
+    np.testing.assert_allclose(found.values, laplace, atol=1e-2)
     assert found.converged.all()
     assert found.n_gradients < 50 * 40
     # in coordinates of the target itself the second step is exact

@@ -40,11 +40,13 @@ def chain_of(correlation):
 
 @pytest.mark.parametrize("units", [1e-3, 1.0, 1e4])
 def test_exact_for_a_gaussian(gaussian, units):
-    base, is_maximum, gain, n_gradients = curvature_at(gaussian, gaussian.mean, np.full(3, units))
+    base, is_maximum, newton_decrement, n_gradients = curvature_at(
+        gaussian, gaussian.mean, np.full(3, units)
+    )
     np.testing.assert_allclose(base.covariance, gaussian.cov, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(base.mean, gaussian.mean)
     assert is_maximum
-    assert gain < 1e-12
+    assert newton_decrement < 1e-12
     assert 7 <= n_gradients <= 1 + 6 * 12
 
 
@@ -85,7 +87,7 @@ def test_saddle_is_none_and_has_a_scale(bimodal):
 def test_gain_is_how_far_below_the_maximum_a_slope_is(gaussian):
     beside = gaussian.mean + np.array([0.4, -1.0, 3.0])
     below = 0.5 * (beside - gaussian.mean) @ np.linalg.solve(gaussian.cov, beside - gaussian.mean)
-    assert np.isclose(curvature_at(gaussian, beside, np.ones(3)).gain, below, rtol=1e-4)
+    assert np.isclose(curvature_at(gaussian, beside, np.ones(3)).newton_decrement, below, rtol=1e-4)
 
 
 @pytest.mark.parametrize("correlation", [0.6, 0.05])

@@ -29,9 +29,9 @@ def test_anchor_covers_both_modes(bimodal, rng):
     exact = np.sqrt(
         [w * 0.25 + (1 - w) + 49 * w * (1 - w), w * 0.64 + (1 - w) * 0.16 + 9 * w * (1 - w)]
     )
-    np.testing.assert_allclose(found.anchor.standard_deviation, exact, rtol=0.05)
-    assert not found.anchor.is_diagonal
-    assert abs(found.anchor.log_zeta - bimodal.log_z) < 0.1
+    np.testing.assert_allclose(found.pooled.standard_deviation, exact, rtol=0.05)
+    assert not found.pooled.is_diagonal
+    assert abs(found.pooled.log_zeta - bimodal.log_z) < 0.1
 
 
 def test_one_start_finds_one_mode(bimodal, rng):

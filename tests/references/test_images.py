@@ -48,7 +48,7 @@ def test_the_image_of_a_mode_is_found_and_fitted(rng):
     first, second = sorted(found.fits, key=lambda fit: -fit.mean[0])
     np.testing.assert_allclose([first.mean, second.mean], FAR, atol=0.01)
     np.testing.assert_allclose(second.standard_deviation, SCALES[1], rtol=0.05)
-    assert found.search.hits == (2,)
+    assert found.search.start_count == (2,)
     assert found.search.n_images == 1
     assert found.search.found_by == (1,)
 
@@ -95,32 +95,32 @@ def known():
     """Two modes of one height with 5 and 7 starts, one lower with 9, and how to add to them."""
     target = SimpleNamespace(address=alike.address, dim=2)
     basins = Basins(target)
-    for end, value, hits in ((MODES[0], 0.0, 5), (MODES[1], 0.0, 7), ([0.0, 0.0], -3.0, 9)):
-        basins.known.append(Basin(MODES[0], np.array(end), value, True, hits))
+    for end, value, start_count in ((MODES[0], 0.0, 5), (MODES[1], 0.0, 7), ([0.0, 0.0], -3.0, 9)):
+        basins.known.append(Basin(MODES[0], np.array(end), value, True, start_count))
     return basins
 
 
 def test_starts_of_linked_modes_are_those_of_the_first(known):
     known.link(1, 2)
-    assert [basin.hits for basin in known.known] == [5, 7, 9]
+    assert [basin.start_count for basin in known.known] == [5, 7, 9]
     known.link(1, 0)
     known.link(0, 1)
-    assert [basin.hits for basin in known.known] == [0, 12, 9]
-    known.hit(0, 3)
-    assert (known.hits(0), known.hits(1), known.known[0].hits) == (15, 15, 0)
+    assert [basin.start_count for basin in known.known] == [0, 12, 9]
+    known.count_starts(0, 3)
+    assert (known.start_count(0), known.start_count(1), known.known[0].start_count) == (15, 15, 0)
 
 
 def test_modes_are_linked_through_others(known):
     known.known[2].value = 0.0
     known.link(0, 1)
     known.link(2, 1)
-    assert [known.hits(i) for i in range(3)] == [21, 21, 21]
+    assert [known.start_count(i) for i in range(3)] == [21, 21, 21]
 
 
 def test_ascents_from_images_are_no_hits(known):
     found = Ascents(MODES[::-1], np.zeros(2), 9, np.ones(2, dtype=np.bool_), *[MODES[:0]] * 2)
     known.add_images(0, MODES, found, Coordinates.of(GaussianBase(np.zeros(2), np.ones(2))))
-    assert [basin.hits for basin in known.known] == [12, 0, 9]
+    assert [basin.start_count for basin in known.known] == [12, 0, 9]
     assert [basin.image_of for basin in known.known] == [None, 0, None]
 
 
@@ -137,7 +137,7 @@ def test_images_that_belong_to_known_modes_are_not_ascended_from(known):
     coordinates = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
     options = {"density": target, "negligible": 10.0, "most": 1000.0}
     assert add_images(nearly_exchanged, known, owners, coordinates, **options) == 2
-    assert [basin.hits for basin in known.known] == [12, 0]
+    assert [basin.start_count for basin in known.known] == [12, 0]
     # each was looked at
     assert add_images(nearly_exchanged, known, owners, coordinates, **options) == 0
 
@@ -148,12 +148,12 @@ def test_starts_of_images_count_together_unless_they_are_of_another_height(rng):
         search(alike, np.random.default_rng(7), effort, **options)
         for options in ({}, {"images": exchanged})
     )
-    assert len(alone.search.hits) == 2
-    (hits,) = together.search.hits
+    assert len(alone.search.start_count) == 2
+    (start_count,) = together.search.start_count
     # what follows the flank of a mode uphill has nothing to follow where both are known
-    assert hits == pytest.approx(sum(alone.search.hits), abs=3)
+    assert start_count == pytest.approx(sum(alone.search.start_count), abs=3)
     assert together.search.n_images == 1
-    assert len(search(unequal, rng, effort, images=exchanged).search.hits) == 2
+    assert len(search(unequal, rng, effort, images=exchanged).search.start_count) == 2
 
 
 @pytest.mark.parametrize("most", [500, 2000])

@@ -10,8 +10,8 @@ from pymc_tempering.references.local import (
     LocalFit,
     assess,
     combine_local_bases,
-    peak_at,
-    sure_modes,
+    laplace_at,
+    well_fitted_modes,
 )
 from tests.references.conftest import GAUSS_CONSTANT
 
@@ -20,7 +20,7 @@ def test_mass_adds_what_an_elbo_misses(gaussian, rng):
     exact = GaussianBase.from_moments(gaussian.mean, gaussian.cov)
     found = assess(gaussian, exact, 3, rng)
     assert abs(found.mass - gaussian.log_z) < 1e-6
-    assert found.hits == 3
+    assert found.start_count == 3
     narrow = assess(gaussian, GaussianBase(exact.mean, 0.9 * exact.scale), 3, rng, 20_000)
     assert narrow.elbo < narrow.mass
     assert abs(narrow.mass - gaussian.log_z) < 0.7 * abs(narrow.elbo - gaussian.log_z)
@@ -33,12 +33,12 @@ def test_modes_whose_mass_is_known():
     fits = [LocalFit(GaussianBase([mean], [2.0], elbo), variance, 1)
             for mean, elbo, variance in ((0.0, -1.0, 0.2), (1.0, -4.7, 0.0), (2.0, -4.8, 0.0),
                                          (3.0, -1.0, 0.3))]  # fmt: skip
-    heavy, light = sure_modes(fits[::-1])
+    heavy, light = well_fitted_modes(fits[::-1])
     assert (heavy.mean[0], light.mean[0]) == (0.0, 1.0)
     assert (heavy.log_zeta, light.log_zeta) == (-0.9, -4.7)
     assert heavy.scale[0] == 2.0
     many = [LocalFit(GaussianBase([float(i)], [1.0], 0.1 * i), 0.0, 1) for i in range(20)]
-    assert [fit.mean[0] for fit in sure_modes(many)] == list(range(19, 11, -1))
+    assert [fit.mean[0] for fit in well_fitted_modes(many)] == list(range(19, 11, -1))
 
 
 def test_no_fit_where_there_is_no_density(edge, rng):
@@ -81,8 +81,8 @@ def test_a_slope_has_no_peak(gaussian, off, is_there):
     root = np.linalg.cholesky(gaussian.cov)
     end = gaussian.mean + off * root[:, 2]
     basin = Basin(end, end, GAUSS_CONSTANT - 0.5 * off**2, converged=True)
-    peak, n_gradients = peak_at(gaussian, basin, np.ones(3))
+    laplace, n_gradients = laplace_at(gaussian, basin, np.ones(3))
     assert n_gradients >= 7
-    assert (peak is not None) == is_there
+    assert (laplace is not None) == is_there
     if is_there:
-        assert peak.log_zeta == pytest.approx(gaussian.log_z - 0.5 * off**2, abs=0.05)
+        assert laplace.log_zeta == pytest.approx(gaussian.log_z - 0.5 * off**2, abs=0.05)

@@ -23,7 +23,7 @@ def test_ends_of_one_mode_are_one_basin(bimodal, rng):
     for n in (5, 20):
         starts = np.repeat(bimodal.modes, n, axis=0) + 0.3 * rng.normal(size=(2 * n, 2))
         basins.add(starts, ascend(bimodal, starts, UNIT), UNIT)
-    assert [basin.hits for basin in basins.known] == [25, 25]
+    assert [basin.start_count for basin in basins.known] == [25, 25]
     # an ascent ends where a step promises 1e-4 nats; of 2000 seeds the furthest end was 0.036 off
     np.testing.assert_allclose([b.end for b in basins.known], bimodal.modes, atol=0.05)
     assert basins.n_lost == 0
@@ -35,7 +35,7 @@ def test_ends_apart_on_one_slope_are_one_basin(gaussian):
     three = Coordinates.of(GaussianBase(np.zeros(3), np.ones(3)))
     starts = gaussian.mean + np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 9.0], [0.2, 1.5, 4.0]])
     basins.add(starts, ascend(gaussian, starts, three, most_gradients=1), three)
-    assert [basin.hits for basin in basins.known] == [3]
+    assert [basin.start_count for basin in basins.known] == [3]
 
 
 def test_a_mode_takes_the_place_of_an_ascent_that_was_stopped(gaussian):
@@ -49,11 +49,11 @@ def test_a_mode_takes_the_place_of_an_ascent_that_was_stopped(gaussian):
     basins.add(starts, ascend(gaussian, starts, three), three)
     (mode,) = basins.known
     assert not stopped.converged.any()
-    assert (mode.converged, mode.measured, mode.hits) == (True, False, 2)
+    assert (mode.converged, mode.measured, mode.start_count) == (True, False, 2)
     np.testing.assert_allclose(mode.end, gaussian.mean, atol=0.05)
     # what stops later changes nothing
     basins.add(starts, stopped, three)
-    assert (mode.converged, mode.hits) == (True, 3)
+    assert (mode.converged, mode.start_count) == (True, 3)
 
 
 def test_starts_without_density_and_too_many_runaways_are_lost(bimodal, edge):
@@ -66,7 +66,7 @@ def test_starts_without_density_and_too_many_runaways_are_lost(bimodal, edge):
     found = ascend(bimodal, bimodal.modes[0] + around, UNIT, most_gradients=1)
     basins.add(around, found, UNIT)
     assert len(basins.known) <= MOST_RUNAWAYS
-    assert sum(basin.hits for basin in basins.known) + basins.n_lost == 9
+    assert sum(basin.start_count for basin in basins.known) + basins.n_lost == 9
 
 
 def test_a_spike_in_a_flank_is_a_basin_of_its_own(rng):
@@ -79,7 +79,7 @@ def test_a_spike_in_a_flank_is_a_basin_of_its_own(rng):
     basins.add(CENTRES[:1], ascend(target, CENTRES[:1], unit), unit)
     basins.known[0].is_gaussian = True
     basins.add(CENTRES, ascend(target, CENTRES, unit), unit)
-    assert [basin.hits for basin in basins.known] == [2, 1]
+    assert [basin.start_count for basin in basins.known] == [2, 1]
     fits = [
         assess(target, GaussianBase(c, np.full(dim, sd)), 1, np.random.default_rng(1))
         for c, sd in zip(CENTRES, (1.0, SPIKE), strict=True)
@@ -101,19 +101,19 @@ SPIKE = 0.1
 flank = two_gaussians(np.zeros(2), CENTRES, np.repeat([[1.0], [SPIKE]], 30, axis=1))
 
 
-def fit(mean, sd, elbo, hits=1):
-    return LocalFit(GaussianBase(mean, sd, elbo), 1.0, hits)
+def fit(mean, sd, elbo, start_count=1):
+    return LocalFit(GaussianBase(mean, sd, elbo), 1.0, start_count)
 
 
 def test_fits_of_one_mode_are_put_together(gaussian, bimodal, rng):
     """Narrow fits many of their own standard deviations apart on one slope are one mode."""
     slope = [fit(gaussian.mean + s, np.full(3, 0.01), -s, 2) for s in (0.5, 0.0, 1.0)]
     (kept,), _ = merge(gaussian, slope, rng)
-    assert kept == slope[1]._replace(hits=6)
+    assert kept == slope[1]._replace(start_count=6)
     modes = [fit(m, [1.0, 1.0], -i) for i, m in enumerate(bimodal.modes)]
     assert merge(bimodal, modes[::-1], rng)[0] == modes
     near = fit(bimodal.modes[1] + 0.4, [1.0, 1.0], 3.0)
-    assert merge(bimodal, [*modes, near], rng)[0][0] == near._replace(hits=2)
+    assert merge(bimodal, [*modes, near], rng)[0][0] == near._replace(start_count=2)
 
 
 @pytest.mark.parametrize("turned", [1.0, -1.0])
@@ -124,13 +124,13 @@ def test_two_ridges_side_by_side_are_two_modes(turned, gaussian, rng):
     covariance = 3.0**2 * np.outer(along, along) + 0.07**2 * np.outer(across, across)
     root = np.linalg.cholesky(covariance)
     ridges = [
-        LocalFit(GaussianBase(side * across * np.sqrt(2.0), root, -1.0), 1e-20, hits)
-        for side, hits in ((1.0, 4), (-1.0, 3))
+        LocalFit(GaussianBase(side * across * np.sqrt(2.0), root, -1.0), 1e-20, start_count)
+        for side, start_count in ((1.0, 4), (-1.0, 3))
     ]
     assert merge(gaussian, ridges, rng) == (ridges, 0)
     assert n_places(ridges) == 2
     beside = ridges[0]._replace(base=GaussianBase(ridges[0].base.mean + 2.0 * along, root, -1.1))
-    assert merge(gaussian, [ridges[0], beside], rng)[0] == [ridges[0]._replace(hits=8)]
+    assert merge(gaussian, [ridges[0], beside], rng)[0] == [ridges[0]._replace(start_count=8)]
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -138,11 +138,14 @@ def test_a_spike_in_the_middle_of_a_slab_is_a_mode_of_its_own(full, gaussian, rn
     slab = GaussianBase(np.zeros(3), np.linalg.cholesky(gaussian.cov) if full else np.ones(3), -0.5)
     mean = 0.1 * slab.standard_deviation
     spike, wider = (GaussianBase(mean, ratio * slab.scale, -1.0) for ratio in (0.05, 1.1))
-    fits = [LocalFit(base, 1e-6, hits) for base, hits in ((slab, 5), (spike, 2), (wider, 3))]
-    assert merge(gaussian, fits, rng) == ([fits[0]._replace(hits=8), fits[1]], 0)
+    fits = [
+        LocalFit(base, 1e-6, start_count)
+        for base, start_count in ((slab, 5), (spike, 2), (wider, 3))
+    ]
+    assert merge(gaussian, fits, rng) == ([fits[0]._replace(start_count=8), fits[1]], 0)
     # of a poor fit it is not known that its mode has its shape
     poor = fits[1]._replace(variance=1.0)
-    assert merge(gaussian, [fits[0], poor], rng) == ([fits[0]._replace(hits=7)], 0)
+    assert merge(gaussian, [fits[0], poor], rng) == ([fits[0]._replace(start_count=7)], 0)
 
 
 def test_parts_of_one_mode_are_put_together(gaussian, rng):
@@ -154,7 +157,7 @@ def test_parts_of_one_mode_are_put_together(gaussian, rng):
         LocalFit(GaussianBase(gaussian.mean + away, 0.2 * np.diagonal(root), -4.0), 1.0, 1),
     ]
     (kept,), n_evaluations = merge(gaussian, parts, rng)
-    assert kept == parts[0]._replace(hits=2)
+    assert kept == parts[0]._replace(start_count=2)
     assert n_evaluations == 19 + 5 * 16
 
 
@@ -167,7 +170,7 @@ def test_a_fit_that_left_its_own_mode_for_two_stays_beside_the_other(
     first = fit(one, [1.0, 1.0], 0.0)
     left = fit(one + 0.3 * (own - one), [1.0, 1.0], -0.5)._replace(variance=variance)
     assert len(merge(bimodal, [first, left], rng)[0]) == 1
-    left = left._replace(peak=GaussianBase(own, [1.0, 1.0], -1.0))
+    left = left._replace(laplace=GaussianBase(own, [1.0, 1.0], -1.0))
     assert len(merge(bimodal, [first, left], rng)[0]) == n_kept
 
 

@@ -10,7 +10,7 @@ from pymc_tempering.references.mixture import (
     first_mixture,
     refined_mixture,
     swap_rejection,
-    with_fit_of_strays,
+    with_fit_of_uncovered,
 )
 
 FITS = [GaussianBase([-3.0, 1.0], [0.5, 1.0], -4.0), GaussianBase([3.0, 0.0], [1.0, 0.4], -14.0)]
@@ -77,7 +77,7 @@ def test_draws_that_no_fit_explains_have_one_of_their_own(rng):
     coordinates = Coordinates.of(GaussianBase([1.0, -1.0], [0.13, 0.13]))
     wide = stats.multivariate_normal([1.2, -1.0], [[1.0, 0.3], [0.3, 2.0]])
     inside = narrow.fits[0].draw(rng, 300)
-    found = with_fit_of_strays(
+    found = with_fit_of_uncovered(
         narrow, coordinates, np.vstack([inside, wide.rvs(40, random_state=rng)])
     )
     assert found.fits[0] is narrow.fits[0]
@@ -88,4 +88,4 @@ def test_draws_that_no_fit_explains_have_one_of_their_own(rng):
     # fewer than ten, and a smaller share
     for n_wide, n_inside in ((6, 40), (12, 600)):
         some = np.vstack([np.resize(inside, (n_inside, 2)), wide.rvs(n_wide, random_state=rng)])
-        assert with_fit_of_strays(narrow, coordinates, some) is narrow
+        assert with_fit_of_uncovered(narrow, coordinates, some) is narrow

@@ -119,9 +119,9 @@ def test_a_narrow_mode_apart_is_no_reason_to_refuse(density):
 
 
 def test_names_that_each_step_takes(model):
-    with pytest.raises(OptionError, match=r"expected None, 'advi', 'mixture', 'prior'"):
+    with pytest.raises(OptionError, match=r"expected None, 'gaussian', 'mixture', 'prior'"):
         pm_temper.ParallelTempering(model=model, base="gauss")
     with pytest.raises(OptionError, match=r"did you mean mixture\?"):
         pm_temper.ParallelTempering(model=model, base="mixtur")
-    with pytest.raises(OptionError, match=r"expected None, 'advi', 'prior'"):
+    with pytest.raises(OptionError, match=r"expected None, 'gaussian', 'prior'"):
         pm_temper.GibbsCT(model=model, base="gauss")

@@ -150,7 +150,7 @@ def test_draws_without_the_order_count_as_draws_beside_the_model():
         estimate = pm_temper.estimate_logz(
             model, base="prior", chains=2, cores=1, random_seed=2, progressbar=False, quiet=True
         )
-    codes = {warning.message.doubt.code for warning in warned}
+    codes = {warning.message.diagnostic.code for warning in warned}
     assert codes == {"ordered_variables"}
     assert abs(estimate.log_z - exact) < 4 * estimate.se
 

@@ -139,8 +139,8 @@ def test_a_narrow_mode_beside_a_wide_one(rng):
     np.testing.assert_allclose(wide.covariance, np.eye(DIM), atol=0.02)
     assert abs(wide.log_zeta - math.log(1 - LIGHT_WEIGHT)) < 0.05
     assert abs(narrow.log_zeta - math.log(LIGHT_WEIGHT)) < 0.05
-    assert found.anchor.standard_deviation[0] > 2.0
-    assert found.search.hits[0] > 20 * found.search.hits[1] > 0
+    assert found.pooled.standard_deviation[0] > 2.0
+    assert found.search.start_count[0] > 20 * found.search.start_count[1] > 0
     assert found.search.n_starts > 30_000
     assert found.search.n_gradients < 60_000
     assert found.search.mass_once <= 0.5
@@ -227,7 +227,7 @@ def test_a_narrow_mode_beside_one_that_is_not_the_first(seed):
         ends = np.array([fit.mean for fit in found.fits])
         n_found += all(np.linalg.norm(ends - place, axis=1).min() < 0.1 for place in places)
         # starts around the second mode, which was found before, say nothing of how seldom it is
-        assert found.search.hits[1] < 0.05 * found.search.n_starts
+        assert found.search.start_count[1] < 0.05 * found.search.n_starts
     assert n_found >= 9
 
 
@@ -289,7 +289,7 @@ def test_start_on_a_saddle_is_between_modes_and_no_mode(rng):
     assert found.search.n_starts == 1
     both = find_modes(target, np.zeros(2), rng)
     assert sorted(np.sign(both.modes[:, 0])) == [-1.0, 1.0]
-    assert min(both.search.hits) > 1000
+    assert min(both.search.start_count) > 1000
 
 
 @numba.cfunc(SIGNATURE)
@@ -312,7 +312,7 @@ def test_what_is_uphill_of_a_saddle_takes_its_place():
         found = ascend(target, np.array([[x, 0.0]]), unit)
         assert found.converged.all()
         basins.add(np.array([[x, 0.0]]), found, unit)
-    assert [(round(basin.end[0]), basin.hits) for basin in basins.known] == [(3, 3), (-3, 1)]
+    assert [(round(basin.end[0]), basin.start_count) for basin in basins.known] == [(3, 3), (-3, 1)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -360,8 +360,8 @@ def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     found = find_modes(target, np.zeros(2), rng, effort=effort)
     # a start in a mode's flank counts for the mode, and again for what it led to beyond
     assert 400 <= found.search.n_starts < 410
-    assert len(found.search.hits) > 60
-    assert 0 < found.search.hits.count(1) < 200
+    assert len(found.search.start_count) > 60
+    assert 0 < found.search.start_count.count(1) < 200
     assert len(found.fits) > 30
     # no more than these are fitted variationally, and some of those cover many modes
     narrow = np.array([fit.mean for fit in found.fits if fit.standard_deviation.max() < 0.5])
@@ -377,7 +377,7 @@ def test_a_maximum_without_mass_is_passed_by(rng):
     funnel = SimpleNamespace(address=funnel_density.address, dim=6)
     found = find_modes(funnel, np.zeros(6), rng)
     assert -2.0 < found.fits[0].log_zeta < -1.4
-    assert -3.0 < found.anchor.mean[0] < 3.0
+    assert -3.0 < found.pooled.mean[0] < 3.0
     assert len(found.fits) == 1
 
 
@@ -413,7 +413,7 @@ def test_nothing_to_climb(rng):
     target = SimpleNamespace(address=flat.address, dim=2)
     found = find_modes(target, np.zeros(2), rng, effort=Effort(10, 1000))
     assert len(found.fits) == 1
-    assert np.all(found.anchor.standard_deviation > 10.0)
+    assert np.all(found.pooled.standard_deviation > 10.0)
 
 
 @numba.cfunc(SIGNATURE)
@@ -428,7 +428,7 @@ def test_prior_draws_lead_where_jitter_does_not(bimodal, rng):
     points = bimodal.modes[[1] * 8] + 0.2 * rng.standard_normal((8, 2))
     found = find_modes(bimodal, bimodal.modes[0], rng, prior_points=points, effort=Effort(9, 9000))
     # more where a start in a flank led beyond, which counts again
-    assert sum(found.search.hits) >= 9
+    assert sum(found.search.start_count) >= 9
     np.testing.assert_allclose(sorted(found.modes[:, 0]), sorted(bimodal.modes[:, 0]), atol=0.1)
 
 
@@ -455,7 +455,7 @@ def test_a_mode_that_holds_nothing_does_not_prolong_a_search(rng):
     target = SimpleNamespace(address=lonely.address, dim=2)
     found = find_modes(target, np.zeros(2), rng)
     assert found.search.n_left_out == 1
-    assert found.search.hits[1] > 5
+    assert found.search.start_count[1] > 5
     assert found.search.n_gradients < SEARCHES["default"].end(2, n_modes=1) + 1500
 
 
@@ -475,4 +475,4 @@ def test_a_mode_of_negligible_mass_is_counted_and_left_out(bimodal, rng, monkeyp
         found = find_modes(bimodal, np.zeros(2), rng)
         assert found.search.n_left_out == n_left_out
         assert len(found.fits) == 2 - n_left_out
-        assert len(found.search.hits) == 2
+        assert len(found.search.start_count) == 2

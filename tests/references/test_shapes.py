@@ -7,11 +7,11 @@ import pytest
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.ascent_paths import N_PATHS
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.watch import unwatched
-from pymc_tempering.references.ways import N_WAYS
 from pymc_tempering.testing import trimodal_1d
 
 NEGLIGIBLE = 10.0
@@ -22,12 +22,12 @@ UNIT = Coordinates.of(GaussianBase(np.zeros(2), UNITS))
 def known(density, *modes):
     """Shapes and basins of modes that are given by place, log mass, starts, and spread."""
     shapes, basins = Shapes(density, np.random.default_rng(1), 10_000), []
-    for i, (x, log_mass, hits, sd) in enumerate(modes):
+    for i, (x, log_mass, start_count, sd) in enumerate(modes):
         place = np.array([x, 0.0])
         base = GaussianBase(place, np.full(2, sd), log_mass)
         height = log_mass - base.log_det_scale - np.log(2.0 * np.pi)
-        basins.append(Basin(place, place, height, converged=True, hits=hits))
-        shapes.fits[i] = LocalFit(base, 0.1, hits)
+        basins.append(Basin(place, place, height, converged=True, start_count=start_count))
+        shapes.fits[i] = LocalFit(base, 0.1, start_count)
         shapes.curvatures[i] = base, 0.1
     return shapes, basins
 
@@ -107,16 +107,16 @@ def test_a_fair_fit_is_not_given_up_for_one_that_left(
     other = LocalFit(GaussianBase(np.ones(2), UNITS, better[0]), better[1], 0)
     monkeypatch.setattr("pymc_tempering.references.shapes.refine", lambda *_: (other, 1000))
     shapes.improve(0, basins[0], UNIT, UNITS)
-    assert shapes.fits[0] == (first if stays else other._replace(hits=100))
+    assert shapes.fits[0] == (first if stays else other._replace(start_count=100))
 
 
 class Around:
     """Starts of a search that are asked for."""
 
-    n_asked = 0
+    n_requested = 0
 
     def fresh(self, n, rng):
-        self.n_asked += n
+        self.n_requested += n
         return np.zeros((n, 2)), rng.normal(size=(n, 2))
 
 
@@ -141,22 +141,22 @@ def test_ways_are_looked_at_where_ascents_end_outside_of_what_matters(
 
     def on_ways(density, fits, starts, coordinates, units, rng, most):
         assert fits == list(shapes.fits.values())
-        assert len(starts) == N_WAYS
+        assert len(starts) == N_PATHS
         assert most == 20_000
         return [new], [1, 2, 3], 1000
 
-    monkeypatch.setattr("pymc_tempering.references.shapes.masses_on_ways", on_ways)
+    monkeypatch.setattr("pymc_tempering.references.shapes.masses_on_paths", on_ways)
     around = Around()
-    shapes.look_on_ways(basins, around, UNIT, UNITS, NEGLIGIBLE)
-    hits = [fit.hits for fit in shapes.every]
+    shapes.look_on_paths(basins, around, UNIT, UNITS, NEGLIGIBLE)
+    start_count = [fit.start_count for fit in shapes.every]
     if not looks:
-        assert (around.n_asked, hits, shapes.n_gradients) == (0, [70, 30], 0)
+        assert (around.n_requested, start_count, shapes.n_gradients) == (0, [70, 30], 0)
         return
-    assert around.n_asked == N_WAYS
+    assert around.n_requested == N_PATHS
     # a seventh of the starts to the place for each way
-    assert hits == [70 - 5 * 10, 30 + 2 * 10, 3 * 10]
-    assert shapes.every[-1] == new._replace(hits=30)
-    assert shapes.n_gradients == 1000 + N_WAYS
+    assert start_count == [70 - 5 * 10, 30 + 2 * 10, 3 * 10]
+    assert shapes.every[-1] == new._replace(start_count=30)
+    assert shapes.n_gradients == 1000 + N_PATHS
 
 
 def test_on_a_line_no_ascent_goes_by_a_mode():
@@ -164,7 +164,7 @@ def test_on_a_line_no_ascent_goes_by_a_mode():
     shapes = Shapes(target, np.random.default_rng(1), 10_000)
     place, base = np.array([0.0]), GaussianBase(np.zeros(1), np.ones(1), 0.0)
     shapes.fits[0] = LocalFit(base, 0.5, 70)
-    basin = Basin(place, place + 3.0, 0.0, converged=True, hits=70)
+    basin = Basin(place, place + 3.0, 0.0, converged=True, start_count=70)
     around = Around()
-    shapes.look_on_ways([basin], around, Coordinates.of(base), np.ones(1), NEGLIGIBLE)
-    assert (around.n_asked, shapes.n_gradients) == (0, 0)
+    shapes.look_on_paths([basin], around, Coordinates.of(base), np.ones(1), NEGLIGIBLE)
+    assert (around.n_requested, shapes.n_gradients) == (0, 0)

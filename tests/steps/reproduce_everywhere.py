@@ -29,14 +29,14 @@ START_METHODS = ("fork", "spawn", "forkserver")
 def main():
     multiprocessing.set_forkserver_preload(["pymc_tempering.steps.parallel"])
     differ = {}
-    for asked in sys.argv[1:]:
-        name, how = asked.split(":")
+    for requested in sys.argv[1:]:
+        name, how = requested.split(":")
         model = discrete_model() if name == "compound" else skewed_model()
         one, two = (
             sample(model, **RUNS[name], **processes)
             for processes in ({"cores": 1}, {"cores": 2, "mp_ctx": how})
         )
-        differ[asked] = different(one, two)
+        differ[requested] = different(one, two)
     sys.stdout.write(json.dumps(differ))
 
 

@@ -50,27 +50,29 @@ def test_the_density_is_not_called_more_often(options):
     calls = []
     model = black_box(calls.append)
     estimate = pm_temper.estimate_logz(model, max_gradients=LITTLE, draws=600, **(RUN | options))
-    (doubt,) = limit(estimate)
-    spent = doubt.measured["gradients"]
+    (diagnostic,) = limit(estimate)
+    spent = diagnostic.measured["gradients"]
     assert 0.7 * LITTLE < spent <= LITTLE
     assert spent <= len(calls) < spent + 310
     assert estimate.gradients["search"] < 0.3 * LITTLE
 
 
 def test_what_was_not_reached_is_said(short):
-    (doubt,) = limit(short)
+    (diagnostic,) = limit(short)
     spent = sum(short.gradients.values())
     assert spent <= LITTLE
-    assert doubt.measured["max_gradients"] == LITTLE
-    assert doubt.measured["gradients"] == spent
-    assert doubt.measured["log_marginal_likelihood_se"] == short.se
-    assert doubt.text.startswith(f"{spent:,} gradients, of the 20,000 that were allowed, were ")
-    assert "Raise `max_gradients`; about " in doubt.remedy
+    assert diagnostic.measured["max_gradients"] == LITTLE
+    assert diagnostic.measured["gradients"] == spent
+    assert diagnostic.measured["log_marginal_likelihood_se"] == short.se
+    assert diagnostic.text.startswith(
+        f"{spent:,} gradients, of the 20,000 that were allowed, were "
+    )
+    assert "Raise `max_gradients`; about " in diagnostic.remedy
     stats = short.idata["sample_stats"]
     scans = stats["delta"].isel(level=0).notnull().sum("scan")
-    assert (stats["scans_asked"] > scans.mean("draw")).all()
+    assert (stats["scans_requested"] > scans.mean("draw")).all()
     # it stays with the run
-    assert limit(pm_temper.estimate_logz(short.idata)) == [doubt]
+    assert limit(pm_temper.estimate_logz(short.idata)) == [diagnostic]
 
 
 def test_processes_make_no_difference(model, short):
@@ -97,8 +99,8 @@ def test_methods_of_two_replicas_make_fewer_draws(model, method):
     assert 1 < n_draws < 300
     assert np.isfinite(estimate.idata["sample_stats"]["delta"]).all()
     assert most / 2 < sum(estimate.gradients.values()) <= most
-    (doubt,) = limit(estimate)
-    assert f"{n_draws} of 300 draws of each chain" in doubt.text
+    (diagnostic,) = limit(estimate)
+    assert f"{n_draws} of 300 draws of each chain" in diagnostic.text
     assert "interrupted" not in [w.code for w in estimate.warnings]
 
 
@@ -110,8 +112,8 @@ def test_chains_that_are_added_count_too(model):
     )
     assert estimate.per_chain.size > 2
     assert sum(estimate.gradients.values()) <= most
-    (doubt,) = limit(estimate)
-    assert f"{estimate.per_chain.size} chains, and no more" in doubt.text
+    (diagnostic,) = limit(estimate)
+    assert f"{estimate.per_chain.size} chains, and no more" in diagnostic.text
     assert "target_se_not_reached" not in [w.code for w in estimate.warnings]
 
 
@@ -187,8 +189,8 @@ def test_gibbs_sweeps_are_counted_too(explorer):
     most = LITTLE if explorer == "slice" else 3 * LITTLE
     options = {"max_gradients": most, "draws": 600, "scans_per_draw": 20, "explorer": explorer}
     estimate = pm_temper.estimate_logz(with_a_count(calls.append), **(RUN | options))
-    (doubt,) = limit(estimate)
-    spent = doubt.measured["gradients"]
+    (diagnostic,) = limit(estimate)
+    spent = diagnostic.measured["gradients"]
     assert 0.7 * most < spent <= most
     # less the draws that one chain made more than the other
     assert 0.9 * spent < sum(estimate.gradients.values()) <= spent

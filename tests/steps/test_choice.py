@@ -19,8 +19,8 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
 from pymc_tempering.references.coverage import Search
-from pymc_tempering.references.necks import DEEP
-from pymc_tempering.references.prepared import NEARLY_STRAIGHT, STRAIGHT, Prepared
+from pymc_tempering.references.funnels import DEEP
+from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN, Prepared
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.choice import ReferenceChoice
@@ -263,28 +263,32 @@ def test_a_dear_error_is_a_larger_one():
 
 def test_an_error_that_is_asked_for_is_dear_at_no_price():
     run = SimpleNamespace(
-        n_scans=0, n_scans_asked=-1, ladder=SimpleNamespace(n_levels=6),
+        n_scans=0, n_scans_requested=-1, ladder=SimpleNamespace(n_levels=6),
         choice=SimpleNamespace(n_evaluations=0),
         tuner=SimpleNamespace(finished=True, scan_variance=1.0, scan_cost=100.0),
     )  # fmt: skip
     for error, n_scans in ((None, 4), (0.02, 21)):
         ScanPlan(MOST_SCANS, True, error, 160, Account(), 66).settle(run)
-        assert run.n_scans == run.n_scans_asked == n_scans
+        assert run.n_scans == run.n_scans_requested == n_scans
 
 
 @pytest.fixture
 def step(model, fits):
     """As a run makes it that knows both modes."""
     step = ParallelTempering(model=model)
-    anchor = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
-    step._fits = Prepared(anchor, tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
+    pooled = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
+    step._fits = Prepared(pooled, tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
     return step
 
 
 def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng):
     """And with a third, where its fit is good and chains start from it."""
     levels = []
-    for known, kind in ((fits, STRAIGHT), (fits[:1], NEARLY_STRAIGHT), (fits[:1], STRAIGHT)):
+    for known, kind in (
+        (fits, GAUSSIAN_FITS),
+        (fits[:1], NEARLY_GAUSSIAN),
+        (fits[:1], GAUSSIAN_FITS),
+    ):
         searched = Search((1,) * len(known), 0, 0, 0, 0.0)
         step._fits = Prepared(known[0], tuple(known), searched, kind=kind)
         step.setup_chain(rng, 40, 20)
@@ -293,7 +297,7 @@ def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng)
 
 
 @pytest.mark.parametrize(
-    ("necks", "options", "expected"),
+    ("funnel_depth", "options", "expected"),
     [
         (DEEP, {}, Gist()),
         (0.99 * DEEP, {}, Hamiltonian()),
@@ -303,11 +307,13 @@ def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng)
     ],
 )
 def test_a_chain_has_steps_of_local_sizes_where_there_are_necks(
-    model, fits, rng, necks, options, expected
+    model, fits, rng, funnel_depth, options, expected
 ):
     """Unless it was told how to move; a restored one has them too, and the next one anew."""
     step, other = (ParallelTempering(model=model, **options) for _ in range(2))
-    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1), 0, 0, 0, 0.0, necks=necks))
+    step._fits = Prepared(
+        fits[0], tuple(fits), Search((1, 1), 0, 0, 0, 0.0, funnel_depth=funnel_depth)
+    )
     step.setup_chain(rng, 40, 20)
     point, _ = step.step(model.initial_point())
     other.setup_chain(rng, 40, 20)

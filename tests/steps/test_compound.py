@@ -85,12 +85,12 @@ def test_log_z_of_a_ladder_against_the_sum(parts, rng):
 def test_a_scan_knows_whether_its_draw_came_from_the_base(parts, rng):
     path, moves = parts
     ladder = CompoundLadder(path, moves, BETAS, STATES[:1].astype(float), rng)
-    renewed = []
+    tempered_restart = []
     for _ in range(60):
         record = ladder.run(1, rng)
-        renewed.append(record.renewed)
-        assert record.renewed == (record.counts["n_tempered_restarts"] == 1)
-    assert len(set(renewed)) == 2
+        tempered_restart.append(record.tempered_restart)
+        assert record.tempered_restart == (record.counts["n_tempered_restarts"] == 1)
+    assert len(set(tempered_restart)) == 2
 
 
 def test_a_state_continues_where_it_was(parts):
@@ -134,8 +134,8 @@ def test_estimate_logz_takes_it_where_it_is_asked_for():
     assert estimate.method == "pt, mbar"
     up = estimate.idata["posterior"]["up"]
     assert up.dtype.kind == "i"
-    renewed = estimate.idata["sample_stats"]["renewed"].values
-    assert 0.3 < renewed.mean() < 1.0
+    tempered_restart = estimate.idata["sample_stats"]["tempered_restart"].values
+    assert 0.3 < tempered_restart.mean() < 1.0
     exact = probabilities(1.0) @ STATES
     np.testing.assert_allclose(up.mean(("chain", "draw")), exact, atol=0.15)
     stored = pm_temper.estimate_logz(estimate.idata)
@@ -174,7 +174,7 @@ def test_a_mixture_with_allocations_against_the_sum():
     estimate = pm_temper.estimate_logz(idata)
     assert abs(estimate.log_z - exact) < 4 * estimate.se
     assert estimate.se < 0.3
-    codes = {doubt.code for doubt in estimate.warnings}
+    codes = {diagnostic.code for diagnostic in estimate.warnings}
     assert codes <= {"too_few_effective_draws"}
 
 

@@ -237,9 +237,9 @@ def test_mode_weights_and_moments(model, target, seed):
     # every chain visits both modes in proportion, as a chain stuck in one cannot
     assert (np.abs(right.mean(axis=(1, 2)) - 0.7) < 0.12).all()
     assert (idata.sample_stats["n_round_trips"].sum("draw") > 50).all()
-    renewed = idata.sample_stats["renewed"].values
-    assert renewed.mean() > 0.3
-    assert not renewed[idata.sample_stats["n_tempered_restarts"].values == 0].any()
+    tempered_restart = idata.sample_stats["tempered_restart"].values
+    assert tempered_restart.mean() > 0.3
+    assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
 
 
 BAD_OPTIONS = {
@@ -254,7 +254,7 @@ BAD_OPTIONS = {
     "base of another dimension": (
         {"base": GaussianBase(np.zeros(3), np.ones(3))}, BaseError, "3 dimensions.*2 unconstrained",
     ),
-    "unknown base": ({"base": "laplace"}, OptionError, "'laplace'.*'advi'"),
+    "unknown base": ({"base": "laplace"}, OptionError, "'laplace'.*'gaussian'"),
     "unknown scheme": (
         {"swap_scheme": "random"}, OptionError, "'random'.*alternating_sweep.*deo.*seo.*sweep",
     ),

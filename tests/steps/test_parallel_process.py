@@ -16,7 +16,7 @@ RUNS = [["1:none", "2:fork"], ["2:spawn", "1:none"]]
 @pytest.fixture(scope="module")
 def digests():
     """Of all runs from both bases, each as a list of one digest for each chain."""
-    found = {"advi": [], "prior": []}
+    found = {"gaussian": [], "prior": []}
     processes = [
         subprocess.Popen(
             [sys.executable, str(SCRIPT), *(f"{how}:{base}" for base in found for how in run)],
@@ -32,7 +32,7 @@ def digests():
     return found
 
 
-@pytest.mark.parametrize("base", ["advi", "prior"])
+@pytest.mark.parametrize("base", ["gaussian", "prior"])
 def test_draws_depend_on_the_seed_alone(digests, base):
     """From the prior, the parent's own fits or those that every worker was given."""
     found = digests[base]

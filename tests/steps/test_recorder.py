@@ -10,7 +10,8 @@ from pymc_tempering.results.statistics import STEP_METHODS, statistics_of
 from pymc_tempering.steps.recorder import Recorder
 
 SIZES = {
-    "scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8, "sure_mode": 8, "component": 16,
+    "scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8,
+    "well_fitted_mode": 8, "component": 16,
     "planted_mode": 9,
 }  # fmt: skip
 

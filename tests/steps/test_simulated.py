@@ -46,9 +46,9 @@ def test_draws_and_log_z_are_right(name, seed):
         error = np.sqrt(max(exact * (1 - exact), 1e-3) / ess)
         assert (z[..., 0] > threshold).mean() == pytest.approx(exact, abs=4.5 * error)
     assert (parts.arrays["n_tempered_restarts"] > 100).all()
-    renewed = idata.sample_stats["renewed"].values
-    assert renewed.mean() > 0.3
-    assert not renewed[idata.sample_stats["n_tempered_restarts"].values == 0].any()
+    tempered_restart = idata.sample_stats["tempered_restart"].values
+    assert tempered_restart.mean() > 0.3
+    assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
     if name == "hard_edge_gaussian":
         assert "target_zero_on_base" in [w.code for w in parts.warnings]
         assert (parts.arrays["support_mass"] < 0.99).all()

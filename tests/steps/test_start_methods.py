@@ -14,9 +14,9 @@ SCRIPT = Path(__file__).with_name("reproduce_everywhere.py")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def differences(*asked):
+def differences(*requested):
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *asked], capture_output=True, text=True,
+        [sys.executable, str(SCRIPT), *requested], capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -31,5 +31,5 @@ def test_a_worker_of_a_server_draws_what_the_caller_would():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_how_workers_are_started_decides_no_draw(name):
-    asked = [f"{name}:{how}" for how in START_METHODS]
-    assert differences(*asked) == {key: [] for key in asked}
+    requested = [f"{name}:{how}" for how in START_METHODS]
+    assert differences(*requested) == {key: [] for key in requested}

@@ -37,9 +37,9 @@ def used(monkeypatch):
     seen, real = [], common.TemperedStep._first_base
 
     def noted(self, report=None):
-        base, anchor, modes = real(self, report)
+        base, pooled, modes = real(self, report)
         seen.append(modes)
-        return base, anchor, modes
+        return base, pooled, modes
 
     monkeypatch.setattr(common.TemperedStep, "_first_base", noted)
     return seen
@@ -108,8 +108,8 @@ PLACES = np.array([[3.0, -0.5], [-3.0, 1.0], [1.0, 1.0], [0.5, -2.0], [-1.0, 0.2
 def started(row, model, point, monkeypatch, *, n_modes=2, n_tune=20):
     """A chain of a step just before its first scan, without the cost of local fits."""
     step = load(row.step)(model=model, scans_per_draw=2)
-    modes, anchor = PLACES[:n_modes], pm_temper.GaussianBase(np.zeros(2), np.full(2, 4.0))
-    monkeypatch.setattr(step, "_first_base", lambda: (anchor, anchor, modes))
+    modes, pooled = PLACES[:n_modes], pm_temper.GaussianBase(np.zeros(2), np.full(2, 4.0))
+    monkeypatch.setattr(step, "_first_base", lambda: (pooled, pooled, modes))
     step.setup_chain(np.random.default_rng(1), n_tune, 5)
     step._start_chain(point)
     return step, modes

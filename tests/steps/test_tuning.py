@@ -225,14 +225,14 @@ def test_a_spike_of_no_mass_rescues_nobody(rng):
 def test_a_replica_that_came_from_the_reference_is_no_stray(arrives, rng, monkeypatch):
     """In a funnel others may be in the neck, hundreds of nats above it and without mass."""
     _, ladder = chain("asymmetric_bimodal", rng)
-    asked = []
-    monkeypatch.setattr(Ladder, "rescue_target", lambda self: asked.append(self))
+    requested = []
+    monkeypatch.setattr(Ladder, "rescue_target", lambda self: requested.append(self))
     tuner = RoundTuner(3, 8, None, 1, adapt_schedule=False, adapt_base=True)
     record = ladder.run(5, rng, adapt=True, keep_positions=True)
     record.counts["n_tempered_restarts"] = 2 * arrives
     for _ in range(2):
         tuner.update(ladder, record, rng)
-    assert bool(asked) != arrives
+    assert bool(requested) != arrives
 
 
 def test_replicas_start_where_the_density_is_finite(rng):

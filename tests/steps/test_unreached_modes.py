@@ -46,9 +46,9 @@ def test_mode_beyond_a_fixed_base_is_named(target, heavy_mode, seed):
         estimate = pm_temper.estimate_logz(
             target.model(), base=heavy_mode, adapt_base=False, random_seed=seed, **OPTIONS
         )
-    [doubt] = [w for w in estimate.warnings if w.code == "mode_out_of_reach"]
-    assert doubt.measured == {"n_unreached_modes": 1}
-    assert doubt in [w.message.doubt for w in caught]
+    [diagnostic] = [w for w in estimate.warnings if w.code == "mode_out_of_reach"]
+    assert diagnostic.measured == {"n_unreached_modes": 1}
+    assert diagnostic in [w.message.diagnostic for w in caught]
 
 
 # so short a run has little else to say for itself
@@ -71,7 +71,7 @@ def test_methods_that_do_not_look_in_tuning_look_in_their_draws(method, monkeypa
     def search(*arguments, **options):
         found = prepare(*arguments, **options)
         [far] = [fit for fit in found.fits if fit.mean[0] > 30.0]
-        return replace(found, unsure=(far,), sure=())
+        return replace(found, poorly_fitted=(far,), well_fitted=())
 
     monkeypatch.setattr("pymc_tempering.steps.common.prepare", search)
     with pm.Model() as model:
@@ -86,7 +86,7 @@ def test_methods_that_do_not_look_in_tuning_look_in_their_draws(method, monkeypa
         estimate = pm_temper.estimate_logz(run)
     missed = run.sample_stats["n_unreached_modes"].values[0]
     assert missed.tolist() == [0] * (N_LOOKED_AT - 1) + [1] * 4
-    assert "mode_out_of_reach" in [doubt.code for doubt in estimate.warnings]
+    assert "mode_out_of_reach" in [diagnostic.code for diagnostic in estimate.warnings]
     gradients = run.sample_stats["n_gradients"].values[0]
     others = np.delete(gradients, N_LOOKED_AT - 1)
     assert gradients[N_LOOKED_AT - 1] > others.max() + N_LOOKED_AT

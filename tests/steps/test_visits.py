@@ -8,7 +8,7 @@ import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.curvature import curvature_at
-from pymc_tempering.references.local import LocalFit, unsure_modes
+from pymc_tempering.references.local import LocalFit, poorly_fitted_modes
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.visits import MOST_GRADIENTS, N_LOOKED_AT, Visits, not_visited
@@ -21,18 +21,18 @@ LIGHT = np.full(DIM, -3.0)
 
 
 @numba.cfunc(SIGNATURE)
-def bent_and_round(z_pointer, grad_pointer):
+def map_and_round(z_pointer, grad_pointer):
     """0.9 of six bent pairs with their top at (3, -2), 0.1 of N(-3, I)."""
     z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
-    bent, light = np.log(0.9) - PAIRS * np.log(0.3), np.log(0.1)
+    mapped, light = np.log(0.9) - PAIRS * np.log(0.3), np.log(0.1)
     for i in range(DIM):
         light -= 0.5 * (z[i] + 3.0) ** 2
     for i in range(PAIRS):
         x, y = z[i] - 3.0, z[PAIRS + i]
-        bent -= 0.5 * x**2 + 0.5 * ((y - 2.0 * (x**2 - 1.0)) / 0.3) ** 2
-    top = max(bent, light)
-    total = top + np.log(np.exp(bent - top) + np.exp(light - top))
-    a, b = np.exp(bent - total), np.exp(light - total)
+        mapped -= 0.5 * x**2 + 0.5 * ((y - 2.0 * (x**2 - 1.0)) / 0.3) ** 2
+    top = max(mapped, light)
+    total = top + np.log(np.exp(mapped - top) + np.exp(light - top))
+    a, b = np.exp(mapped - total), np.exp(light - total)
     for i in range(PAIRS):
         x, y = z[i] - 3.0, z[PAIRS + i]
         off = (y - 2.0 * (x**2 - 1.0)) / 0.09
@@ -41,44 +41,44 @@ def bent_and_round(z_pointer, grad_pointer):
     return total
 
 
-TARGET = SimpleNamespace(address=bent_and_round.address, dim=DIM)
+TARGET = SimpleNamespace(address=map_and_round.address, dim=DIM)
 
 
-def draws(rng, n_bent, n_light):
-    x = rng.normal(size=(n_bent, PAIRS))
-    y = 2.0 * (x**2 - 1.0) + 0.3 * rng.normal(size=(n_bent, PAIRS))
+def draws(rng, n_mapped, n_light):
+    x = rng.normal(size=(n_mapped, PAIRS))
+    y = 2.0 * (x**2 - 1.0) + 0.3 * rng.normal(size=(n_mapped, PAIRS))
     return np.concatenate([np.hstack([x + 3.0, y]), LIGHT + rng.normal(size=(n_light, DIM))])
 
 
 @pytest.fixture(scope="module")
-def bent():
+def mapped():
     return curvature_at(TARGET, TOP, np.ones(DIM), 1e-3).base
 
 
 def test_the_search_keeps_a_bent_mode_and_is_unsure_of_its_mass(rng):
     """Its fit has a hundredth of the mass of the light mode."""
     found = find_modes(TARGET, TOP, rng)
-    light, *bent = found.fits
+    light, *mapped = found.fits
     np.testing.assert_allclose(light.mean, LIGHT, atol=0.1)
-    assert max(fit.log_zeta for fit in bent) < light.log_zeta - 3.0
-    [peak] = found.unsure
-    np.testing.assert_allclose(peak.mean, TOP, atol=0.2)
+    assert max(fit.log_zeta for fit in mapped) < light.log_zeta - 3.0
+    [laplace] = found.poorly_fitted
+    np.testing.assert_allclose(laplace.mean, TOP, atol=0.2)
     # up to the constant of both, the exact mass; a Gaussian inside has next to none of it
     constant = 0.5 * DIM * np.log(2.0 * np.pi)
-    assert abs(peak.log_zeta - constant - np.log(0.9)) < 0.5
+    assert abs(laplace.log_zeta - constant - np.log(0.9)) < 0.5
 
 
 @pytest.mark.statistical
-def test_draws_in_a_mode_are_seen_however_it_is_bent(bent, rng):
+def test_draws_in_a_mode_are_seen_however_it_is_bent(mapped, rng):
     """A third of the draws is its own: none of 32 ascents ends there once in 4e5 times."""
-    assert not_visited(TARGET, draws(rng, 200, 400)[rng.permutation(600)], [bent])[0] == [False]
-    missed, n_gradients = not_visited(TARGET, draws(rng, 0, 600), [bent])
+    assert not_visited(TARGET, draws(rng, 200, 400)[rng.permutation(600)], [mapped])[0] == [False]
+    missed, n_gradients = not_visited(TARGET, draws(rng, 0, 600), [mapped])
     assert missed == [True]
     assert N_LOOKED_AT < n_gradients < 200 * N_LOOKED_AT
 
 
-def test_a_missed_mode_keeps_the_mixture_away(bent, rng):
-    choice = ReferenceChoice("measured", [bent, GaussianBase(LIGHT, np.ones(DIM))], [bent])
+def test_a_missed_mode_keeps_the_mixture_away(mapped, rng):
+    choice = ReferenceChoice("measured", [mapped, GaussianBase(LIGHT, np.ones(DIM))], [mapped])
     choice.look(TARGET, draws(rng, 0, 50))
     assert choice.n_missed == 0  # so short a round says nothing
     choice.look(TARGET, draws(rng, 0, 400))
@@ -86,21 +86,21 @@ def test_a_missed_mode_keeps_the_mixture_away(bent, rng):
     assert choice.counted() > N_LOOKED_AT
     restored = ReferenceChoice("gaussian", ()).set_state(choice.state())
     assert restored.n_missed == 1
-    assert restored.unsure == [bent]
+    assert restored.poorly_fitted == [mapped]
     restored.look(TARGET, draws(rng, 400, 0))
     assert restored.n_missed == 0
 
 
-def test_only_poor_fits_that_may_hold_much_are_in_doubt(bent):
-    def fit(mean, mass, peak):
+def test_only_poor_fits_that_may_hold_much_are_in_doubt(mapped):
+    def fit(mean, mass, laplace):
         base = GaussianBase(np.full(DIM, mean), np.ones(DIM), mass)
-        tops = None if peak is None else GaussianBase(base.mean, base.scale, peak)
+        tops = None if laplace is None else GaussianBase(base.mean, base.scale, laplace)
         return LocalFit(base, 0.0, 1, tops)
 
     heavy, good = fit(0.0, 0.0, 3.0), fit(1.0, -0.5, None)
-    light, doubtful = fit(2.0, -20.0, -9.0), fit(3.0, -20.0, 2.6)
-    assert unsure_modes([heavy]) == ()
-    assert unsure_modes([heavy, good, light, doubtful]) == (doubtful.peak,)
+    light, diagnosticful = fit(2.0, -20.0, -9.0), fit(3.0, -20.0, 2.6)
+    assert poorly_fitted_modes([heavy]) == ()
+    assert poorly_fitted_modes([heavy, good, light, diagnosticful]) == (diagnosticful.laplace,)
 
 
 def spread(sd, weight, mean=0.0):
@@ -149,9 +149,9 @@ def test_the_modes_without_a_draw():
     assert Visits().log_mass_unvisited.size == 0
 
 
-def test_it_is_looked_for_draws_of_unsure_modes_while_there_are_none(bent, rng):
+def test_it_is_looked_for_draws_of_unsure_modes_while_there_are_none(mapped, rng):
     """First in 32 draws, and in twice as many each time; as by a chain that goes on in between."""
-    visits, looked = Visits((), [bent]), []
+    visits, looked = Visits((), [mapped]), []
     for i, position in enumerate(np.vstack([draws(rng, 0, 100), draws(rng, 100, 0)]), 1):
         visits.note(position)
         if visits.look(TARGET):
@@ -159,11 +159,11 @@ def test_it_is_looked_for_draws_of_unsure_modes_while_there_are_none(bent, rng):
         visits = Visits().set_state(visits.state())
     # half of the 128 that are looked at last come before the other mode's
     assert looked == [(32, 1), (64, 1), (128, 0)]
-    assert visits.unsure == []
+    assert visits.poorly_fitted == []
 
 
-def test_it_is_not_looked_without_the_gradients_for_it(bent, rng):
-    visits = Visits((), [bent])
+def test_it_is_not_looked_without_the_gradients_for_it(mapped, rng):
+    visits = Visits((), [mapped])
     for position in draws(rng, 0, 40):
         visits.note(position)
     assert visits.look(TARGET, MOST_GRADIENTS - 1) == 0
@@ -173,12 +173,12 @@ def test_it_is_not_looked_without_the_gradients_for_it(bent, rng):
     assert visits.n_missed == 1
 
 
-def test_what_is_kept_of_many_draws_is_spread_evenly(bent):
-    visits = Visits((), [bent])
+def test_what_is_kept_of_many_draws_is_spread_evenly(mapped):
+    visits = Visits((), [mapped])
     for i in range(1000):
         visits.note(np.full(DIM, float(i)))
     kept = np.array([position[0] for position in visits.kept])
     assert N_LOOKED_AT <= len(kept) < 2 * N_LOOKED_AT
     assert kept[0] == 0
     assert set(np.diff(kept)) == {16.0}
-    assert Visits([bent]).kept == []
+    assert Visits([mapped]).kept == []

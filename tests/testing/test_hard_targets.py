@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.testing.hard import HARD, judge
 from pymc_tempering.testing.hard.mixtures import phase_transition
 from pymc_tempering.testing.hard.target import HardTarget, Part
@@ -211,7 +211,7 @@ def test_verdicts(rng):
     assert (good.wrong, good.warned, good.silent) == ((), False, False)
     off = judge(target, _Estimate(1.05, 0.01), run)
     assert (off.wrong, off.silent) == (("log Z",), True)
-    lost = judge(target, _Estimate(1.0, 0.01, (Doubt,)), one_side)
+    lost = judge(target, _Estimate(1.0, 0.01, (Diagnostic,)), one_side)
     assert (lost.wrong, lost.warned, lost.silent) == (("right",), True, False)
     # a number that is not one is wrong whatever its error is
     assert judge(target, _Estimate(np.nan, np.inf), run).wrong == ("log Z",)

@@ -171,7 +171,7 @@ def test_warns_of_a_chain_that_never_left_the_cold_end(draw_exactly):
     tree["posterior"] = posterior.assign(beta=0.5 + 0.5 * posterior["beta"])
     with pytest.warns(TemperingWarning) as record:
         untemper(tree, random_seed=1)
-    measured = {w.message.doubt.code: w.message.doubt.measured for w in record}
+    measured = {w.message.diagnostic.code: w.message.diagnostic.measured for w in record}
     assert set(measured["no_round_trips"]["n_round_trips"]) == {0.0}
 
 

@@ -128,13 +128,13 @@ def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
             break
         left = np.maximum.accumulate(counts)[:n]
         right = np.maximum.accumulate(counts[::-1])[::-1][2 * width :]
-        peak, here = np.minimum(left, right), counts[width : width + n]
-        evidence = evidence_of_counts(here / inflation, peak / inflation)
-        evidence[here > MAX_RATIO * peak] = 0.0
+        laplace, here = np.minimum(left, right), counts[width : width + n]
+        evidence = evidence_of_counts(here / inflation, laplace / inflation)
+        evidence[here > MAX_RATIO * laplace] = 0.0
         i = int(np.argmax(evidence))
         if evidence[i] > best.evidence:
             # many windows may be equally empty: the middle of them
-            same = np.flatnonzero((here == here[i]) & (peak == peak[i]))
+            same = np.flatnonzero((here == here[i]) & (laplace == laplace[i]))
             run = same[(same >= i)]
             run = run[: int(np.argmax(np.diff(run, append=run[-1] + 2) > 1)) + 1]
             middle = (i + int(run[-1])) / 2 + width + 0.5 * width
@@ -142,7 +142,7 @@ def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
                 [i + width, run[-1] + 2 * width, middle], np.arange(_N_BINS + 1), edges
             )
             low, high, cut = np.interp([low, high, cut], at, values)
-            best = Valley(cut, low, high, float(here[i] / peak[i]), float(evidence[i]))
+            best = Valley(cut, low, high, float(here[i] / laplace[i]), float(evidence[i]))
     return best
 
 

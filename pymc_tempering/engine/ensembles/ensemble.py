@@ -18,11 +18,11 @@ class Ensemble(Stateful):
     ----------
     path : TemperedPath
     replicas : Replicas
-    n_beside : int
+    n_off_record : int
         Evaluations of the density beside those of scans, as where replicas are put somewhere.
     """
 
-    n_beside = 0
+    n_off_record = 0
     path: TemperedPath
     replicas: Replicas
 
@@ -56,7 +56,7 @@ class Ensemble(Stateful):
     @u.setter
     def u(self, u: FloatArray) -> None:
         self.replicas = new_replicas(self.path.view, u)
-        self.n_beside += len(u)
+        self.n_off_record += len(u)
 
     @property
     def _target_row(self) -> int:

@@ -10,7 +10,7 @@ from pymc_tempering.engine.ensembles.ladder_scans import (
     Rungs,
     ladder_scans_of_tuples,
 )
-from pymc_tempering.engine.ensembles.swap import SWEEP, begin_block, is_renewed
+from pymc_tempering.engine.ensembles.swap import SWEEP, begin_block, is_restarted
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings, packed_within
@@ -63,7 +63,7 @@ class ScanRecord(NamedTuple):
     zero_density: IntArray
     target_positions: FloatArray
     from_component: IntArray
-    renewed: bool = True
+    tempered_restart: bool = True
     component_excess: FloatArray = np.empty(0)
 
 
@@ -159,7 +159,7 @@ class Ladder(Ensemble):
     def _put(self, replica: int, u: FloatArray) -> None:
         self.u[replica] = u
         evaluate(self.path.view, self.replicas, replica)
-        self.n_beside += 1
+        self.n_off_record += 1
 
     def restart_adaptation(self) -> None:
         """Search step sizes afresh from the present ones."""
@@ -220,7 +220,7 @@ class Ladder(Ensemble):
             zero_density=zero_density_by_level(record.counts),
             target_positions=self.coordinates.from_base(positions) if keep_positions else positions,
             from_component=record.from_component,
-            renewed=is_renewed(self.last_end, self._target_row),
+            tempered_restart=is_restarted(self.last_end, self._target_row),
             component_excess=self._excess(draws) if not adapt else np.empty(0),
         )
 
@@ -282,7 +282,7 @@ class Ladder(Ensemble):
         if log_target[target] > log_target.max() - margin:
             return False
         uphill, highest, n_evaluations = climb(self.path.view, self.u[target])
-        self.n_beside += n_evaluations
+        self.n_off_record += n_evaluations
         if not highest > log_target[target] + margin:
             return False
         self._put(target, uphill)

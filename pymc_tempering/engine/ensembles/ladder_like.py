@@ -29,13 +29,13 @@ class LadderLike(Protocol):
     betas : ndarray of shape (n_levels,)
     replica_at : ndarray of int of shape (n_levels,)
         Replica at each level.
-    n_beside : int
+    n_off_record : int
         Evaluations of the density beside those of scans.
     """
 
     betas: FloatArray
     replica_at: IntArray
-    n_beside: int
+    n_off_record: int
 
     @property
     def n_levels(self) -> int:

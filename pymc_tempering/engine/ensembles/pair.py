@@ -16,7 +16,7 @@ from pymc_tempering.engine.ensembles.pair_moves import (
     PairLog,
 )
 from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
-from pymc_tempering.engine.ensembles.swap import begin_block, is_renewed
+from pymc_tempering.engine.ensembles.swap import begin_block, is_restarted
 from pymc_tempering.engine.explorers.adaptation import (
     Adaptation,
     averaged_step_sizes,
@@ -67,7 +67,7 @@ class PairRecord(NamedTuple):
     base_acceptance_rate: float
     counts: dict[str, int]
     zero_density: IntArray
-    renewed: bool
+    tempered_restart: bool
 
 
 class PairStart(NamedTuple):
@@ -203,7 +203,7 @@ class ContinuousPair(TemperedPair):
             float(rates[REFERENCE_DRAW]),
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts),
-            is_renewed(self.last_end, self._target_row),
+            is_restarted(self.last_end, self._target_row),
         )
 
 
@@ -227,5 +227,5 @@ class SimulatedPair(TemperedPair):
             np.nan,
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts),
-            is_renewed(self.last_end, self._target_row),
+            is_restarted(self.last_end, self._target_row),
         )

@@ -13,7 +13,7 @@ __all__ = [
     "SWEEP",
     "attempt_swap",
     "begin_block",
-    "is_renewed",
+    "is_restarted",
     "swap_probability",
     "swap_sweep",
     "track_trips",
@@ -149,7 +149,7 @@ def begin_block(last_end: IntArray) -> None:
     last_end[last_end == 3] = 4
 
 
-def is_renewed(last_end: IntArray, replica: int) -> bool:
+def is_restarted(last_end: IntArray, replica: int) -> bool:
     """Whether a replica at the target arrived there from the base since :func:`begin_block`.
 
     Where a mode has a replica that never leaves it but for hotter levels, others may come from the

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.bent import NO_TERMS, log_bent
+from pymc_tempering.engine.path.transport import NO_TERMS, log_map
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -36,7 +36,7 @@ class Components(NamedTuple):
         Column of the first entry of each row of the roots that is not zero, at most the diagonal.
     what : ndarray of int, shape (T, 4)
     coefficients : ndarray of shape (T,)
-        See :class:`pymc_tempering.engine.path.bent.Terms`; of all components, one after the other.
+        See :class:`pymc_tempering.engine.path.transport.Terms`; of all components.
     ends : ndarray of int, shape (K + 1,)
         Where the terms of the components begin and end.
     dof : float
@@ -103,7 +103,7 @@ def _log_of_many(
 
 
 @compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
-def _log_of_bent(
+def _log_of_map(
     components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray
 ) -> float:
     dim = u.shape[0]
@@ -115,7 +115,7 @@ def _log_of_bent(
             total += components.roots[k, i, j] * pull[j]
         x[i] = total
     first, last = components.ends[k], components.ends[k + 1]
-    of_terms = log_bent(components.what, components.coefficients, first, last, x, pull)
+    of_terms = log_map(components.what, components.coefficients, first, last, x, pull)
     return components.log_scales[k + 1] + of_terms
 
 
@@ -124,10 +124,10 @@ def _add_pull(
     components: Components, k: int, weight: float, pull: FloatArray, residual: FloatArray
 ) -> None:
     dim = pull.shape[0]
-    bent = components.ends[k] < components.ends[k + 1]
+    mapped = components.ends[k] < components.ends[k + 1]
     for i in range(dim):
         force = weight * pull[i]
-        end = np.uint64(dim if bent else i + 1)
+        end = np.uint64(dim if mapped else i + 1)
         for j in range(np.uint64(components.begins[k, i]), end):
             residual[j] += components.roots[k, i, j] * force
 
@@ -157,8 +157,8 @@ def log_component(
     Or ``-inf`` below `floor`; `x` is overwritten.
     """
     if components.ends[k] < components.ends[k + 1]:
-        of_bent = _log_of_bent(components, k, u, x, pull)
-        return of_bent if of_bent >= floor else -np.inf
+        of_map = _log_of_map(components, k, u, x, pull)
+        return of_map if of_map >= floor else -np.inf
     if u.shape[0] >= _MANY:
         return _log_of_many(components, k, u, pull, floor)
     return _log_of_few(components, k, u, pull, floor)
@@ -190,8 +190,8 @@ def log_mixture(
     total = 1.0
     x, pull = work[0], work[1]
     for k in range(components.means.shape[0]):
-        bent = components.ends[k] < components.ends[k + 1]
-        if bent or dim >= _MANY:
+        mapped = components.ends[k] < components.ends[k + 1]
+        if mapped or dim >= _MANY:
             log_density = log_component(components, k, u, x, pull, top - NEGLIGIBLE)
         else:
             log_density = _log_of_few(components, k, u, pull, top - NEGLIGIBLE)
@@ -207,7 +207,7 @@ def log_mixture(
         total += weight
         for i in range(dim):
             residual[i] += weight * u[i]
-        if bent or dim >= _MANY:
+        if mapped or dim >= _MANY:
             _add_pull(components, k, weight, pull, residual)
             continue
         for i in range(dim):

@@ -19,17 +19,17 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from pymc_tempering.engine.path.bent import NO_TERMS, BentGaussian
 from pymc_tempering.engine.path.components import Components, is_diagonal
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.transport import NO_TERMS, TransportMap
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEFENSIVE_DOF", "DEFENSIVE_SHARE", "LocalDensity", "Mixture"]
 
-type LocalDensity = GaussianBase | BentGaussian
+type LocalDensity = GaussianBase | TransportMap
 """What a mixture knows of a mode."""
 
 DEFENSIVE_SHARE = 0.15
@@ -46,7 +46,7 @@ class Mixture:
 
     Attributes
     ----------
-    fits : tuple of K GaussianBase or BentGaussian
+    fits : tuple of K GaussianBase or TransportMap
     weights : ndarray of shape (K,)
         Positive, adding up to 1: shares of what the defensive component leaves.
     share : float
@@ -102,9 +102,9 @@ class Mixture:
         return self.fits[0].dim
 
     @property
-    def is_bent(self) -> bool:
+    def has_map(self) -> bool:
         """Whether any of the fits is."""
-        return any(isinstance(fit, BentGaussian) for fit in self.fits)
+        return any(isinstance(fit, TransportMap) for fit in self.fits)
 
     @cached_property
     def digest(self) -> str:
@@ -118,10 +118,10 @@ class Mixture:
         roots = np.stack([_root_in(fit, coordinates.matrix) for fit in self.fits])
         means = coordinates.to_base(np.stack([fit.mean for fit in self.fits]))
         normal = -0.5 * self.dim * LOG_2PI
-        constants = [f.log_constant if isinstance(f, BentGaussian) else normal for f in self.fits]
+        constants = [f.log_constant if isinstance(f, TransportMap) else normal for f in self.fits]
         log_scales = np.log1p(-self.share) + np.log(self.weights) + np.linalg.slogdet(roots)[1]
         defensive = np.log(self.share) + log_t_constant(self.dof, self.dim)
-        terms = [fit.terms if isinstance(fit, BentGaussian) else NO_TERMS for fit in self.fits]
+        terms = [fit.terms if isinstance(fit, TransportMap) else NO_TERMS for fit in self.fits]
         return Components(
             np.concatenate([[defensive], log_scales + constants]),
             np.ascontiguousarray(means),
@@ -190,7 +190,7 @@ class Mixture:
 
 def _root_in(fit: LocalDensity, matrix: FloatArray) -> FloatArray:
     """Return a fit's root in the coordinates of a matrix."""
-    if isinstance(fit, BentGaussian):
+    if isinstance(fit, TransportMap):
         return fit.root @ matrix
     if fit.is_diagonal and is_diagonal(matrix):
         return np.asarray(matrix / fit.scale[:, None])

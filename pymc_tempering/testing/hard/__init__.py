@@ -21,6 +21,14 @@ from pymc_tempering.testing.hard.edges import (
     step_likelihood,
     tied_mixture,
 )
+from pymc_tempering.testing.hard.funnels import (
+    cauchy,
+    collapsed_hierarchy,
+    eight_schools_centred,
+    funnel,
+    horseshoe_prior,
+    steep_banana,
+)
 from pymc_tempering.testing.hard.mixtures import (
     bananas_and_gaussian,
     far_modes,
@@ -29,14 +37,6 @@ from pymc_tempering.testing.hard.mixtures import (
     phase_transition,
     spike,
     two_widths,
-)
-from pymc_tempering.testing.hard.necks import (
-    cauchy,
-    collapsed_hierarchy,
-    eight_schools_centred,
-    funnel,
-    horseshoe_prior,
-    steep_banana,
 )
 from pymc_tempering.testing.hard.realistic import sensors, spike_and_slab, two_sinusoids
 from pymc_tempering.testing.hard.target import HardTarget, Part, Verdict, judge

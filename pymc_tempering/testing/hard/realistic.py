@@ -95,9 +95,9 @@ def sensors(n: int = 4) -> HardTarget:
     log_prior = norm.logpdf(plane, prior_mean, prior_sd).sum(-1)
     for k in range(n):
         logs = log_prior + log_cell
-        for anchor, distance in zip(anchors[k], distances[k], strict=True):
+        for pooled, distance in zip(anchors[k], distances[k], strict=True):
             logs = logs + norm.logpdf(
-                distance, np.hypot(*np.moveaxis(plane - anchor, -1, 0)), noise
+                distance, np.hypot(*np.moveaxis(plane - pooled, -1, 0)), noise
             )
         total = float(logsumexp(logs))
         one_side = float(logsumexp(logs[side(plane, k)]))

@@ -271,10 +271,10 @@ def test_planted_bugs_are_rejected(error, rng):
     assert result.p_value < 1e-7, result
 
 
-BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Neither end is Gaussian, nor symmetric."""
-BENT_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
-BENT_STEPS = np.array([9.0, 0.25, 0.25, 0.3, 0.3])
+MAP_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
+MAP_STEPS = np.array([9.0, 0.25, 0.25, 0.3, 0.3])
 
 
 @pytest.mark.statistical
@@ -282,9 +282,9 @@ BENT_STEPS = np.array([9.0, 0.25, 0.25, 0.3, 0.3])
 def test_weights_from_a_reference_that_is_not_gaussian(kind, rng):
     """Log Z by BAR of both directions, and Crooks' relation: |z| > 4.5 at 7e-6 each, four."""
     run = Annealer(
-        BENT.in_coordinates(BENT_COORDINATES), BETAS, BENT_STEPS, settings_of(kind, 2, False)
+        MAPPED.in_coordinates(MAP_COORDINATES), BETAS, MAP_STEPS, settings_of(kind, 2, False)
     )
-    target = BENT.target
+    target = MAPPED.target
     forward = run.ensemble(rng, n_particles=N).log_weight_forward
     record = run.ensemble(rng, positions=target.draw(rng, N))
     reverse = record.log_weight_reverse
@@ -312,12 +312,12 @@ def test_whole_step_from_a_reference_that_is_not_gaussian(wrong, rng):
         kernels = {"scans": with_planted(annealing_scans, planted),
                    "ensemble": with_planted(anneal_ensemble, planted)}  # fmt: skip
     kernel = annealing_kernel(
-        BENT.in_coordinates(BENT_COORDINATES), BETAS, BENT_STEPS, n_leapfrog=1,
+        MAPPED.in_coordinates(MAP_COORDINATES), BETAS, MAP_STEPS, n_leapfrog=1,
         settings=Hamiltonian(max_steps=16), target_scale=0.05, n_scans=3, **kernels,
     )  # fmt: skip
-    target = BENT.target
+    target = MAPPED.target
     statistics = {
-        "delta": lambda z: BENT.delta(z).clip(-30.0, 10.0),
+        "delta": lambda z: MAPPED.delta(z).clip(-30.0, 10.0),
         "left": lambda z: z[:, 0],
         "right": lambda z: z[:, 1],
         "left tail": lambda z: (z[:, 0] < -2.0) + 0.0,

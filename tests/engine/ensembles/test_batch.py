@@ -40,7 +40,7 @@ def beta_forgotten(betas, delta, log_base):
 class Batch(Stateful):
     """Random walks of all replicas by one call of a vectorised density; level 0 draws anew."""
 
-    mixture, n_beside = None, 0
+    mixture, n_off_record = None, 0
     _changing = ("base", "betas", "z", "delta", "log_base", "replica_at", "last_end", "scales",
                  "scan", "n_adapted")  # fmt: skip
 

@@ -268,7 +268,7 @@ def test_trips_and_base_draws_are_counted(rng):
     assert counts[ROUND_TRIPS] == counts[RESTARTS] == 0
 
 
-BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Neither end is Gaussian, nor symmetric."""
 
 
@@ -276,13 +276,13 @@ BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0
 @pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_pair_from_a_reference_that_is_not_gaussian(wrong, rng):
     """False alarm 1e-3; draws of the reference that are always accepted are found."""
-    bias = np.array([0.0, -0.3, 0.2, BENT.target.log_z + 0.8])
+    bias = np.array([0.0, -0.3, 0.2, MAPPED.target.log_z + 0.8])
     scans = continuous_scans
     if wrong:
         scans = with_planted(continuous_scans, {try_reference: always_the_reference})
     result = invariance_test(
-        kernel_of(scans, BENT, KNOTS, bias),
-        lambda rng, n: BENT.draw_joint(rng, n, KNOTS, bias, levels=False),
-        pair_statistics(BENT), n=2 * N, rng=rng, n_steps=2, vectorized=True,
+        kernel_of(scans, MAPPED, KNOTS, bias),
+        lambda rng, n: MAPPED.draw_joint(rng, n, KNOTS, bias, levels=False),
+        pair_statistics(MAPPED), n=2 * N, rng=rng, n_steps=2, vectorized=True,
     )  # fmt: skip
     assert result.rejected == wrong, result

@@ -252,14 +252,14 @@ def test_pairs_that_meet(rng):
     assert 60 < even < 140
 
 
-BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Neither end is Gaussian, nor symmetric."""
-BENT_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
+MAP_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
 
 
-def bent_statistics():
+def map_statistics():
     """Delta by level, which swaps decide on, and the coordinates."""
-    deltas = {f"delta[{k}]": lambda s, k=k: np.clip(BENT.delta(s[:, k]), -30.0, 10.0)
+    deltas = {f"delta[{k}]": lambda s, k=k: np.clip(MAPPED.delta(s[:, k]), -30.0, 10.0)
               for k in range(BETAS.size)}  # fmt: skip
     places = {f"z[{k}, {i}]": lambda s, k=k, i=i: s[:, k, i]
               for k in range(BETAS.size) for i in range(2)}  # fmt: skip
@@ -277,7 +277,7 @@ def forgets_the_reference(beta, u, momentum, log_target, log_reference, gaussian
 )
 def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
     """False alarm 1e-3; an energy without the reference, or transposed swaps, are found."""
-    path = BENT.in_coordinates(BENT_COORDINATES)
+    path = MAPPED.in_coordinates(MAP_COORDINATES)
     planted = {
         None: {}, "energy": {_energy: forgets_the_reference}, "swap": {swap_probability: transposed}
     }[wrong]  # fmt: skip
@@ -285,7 +285,7 @@ def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
     steps = np.array([1.0, 0.5, 0.5, 0.5])
     kernel = ladder_kernel(path, BETAS, steps, settings=SETTINGS, n_scans=3, scans=scans)
     result = testing.invariance_test(
-        kernel, lambda rng, n: BENT.draw_levels(rng, n, BETAS), bent_statistics(), n=50_000,
+        kernel, lambda rng, n: MAPPED.draw_levels(rng, n, BETAS), map_statistics(), n=50_000,
         rng=rng, vectorized=True,
     )  # fmt: skip
     assert result.rejected == (wrong is not None), result
@@ -297,9 +297,9 @@ def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
 @pytest.mark.statistical
 def test_log_z_and_moments_from_a_reference_that_is_not_gaussian(rng):
     """Log Z by BAR and means at both ends, from 50 blocks: |t| > 5.5 at 1.4e-6 each, five."""
-    target, reference = BENT.target, BENT.reference
+    target, reference = MAPPED.target, MAPPED.reference
     chain = Ladder(
-        BENT.in_coordinates(BENT_COORDINATES), BETAS, target.start, rng, settings=SETTINGS
+        MAPPED.in_coordinates(MAP_COORDINATES), BETAS, target.start, rng, settings=SETTINGS
     )
     chain.run(500, rng, adapt=True)
     chain.stop_adaptation()
@@ -311,7 +311,7 @@ def test_log_z_and_moments_from_a_reference_that_is_not_gaussian(rng):
         places.append([record.delta[:, 0].clip(-30.0, 10.0).mean()])
         means.append(np.concatenate(places))
     assert record.counts["n_base_draws"] == 400
-    at_reference = BENT.delta(reference.draw(400_000, rng)).clip(-30.0, 10.0)
+    at_reference = MAPPED.delta(reference.draw(400_000, rng)).clip(-30.0, 10.0)
     exact = np.array([target.log_z, *target.mean, at_reference.mean()])
     found = np.column_stack([log_z, means])
     error = found.std(axis=0, ddof=1) / np.sqrt(50)

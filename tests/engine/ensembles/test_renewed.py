@@ -37,12 +37,12 @@ def test_a_block_knows_what_arrived_in_it(kind):
         for _ in range(LENGTH):
             record = single.run(1, first)
             n_restarts = record.counts["n_tempered_restarts"]
-            assert record.renewed == (n_restarts == 1)
+            assert record.tempered_restart == (n_restarts == 1)
             arrived += [single._target_row] * n_restarts
         together = block.run(LENGTH, second)
         assert together.counts["n_tempered_restarts"] == len(arrived)
-        assert together.renewed == (single._target_row in arrived)
-        found[together.renewed] += len(arrived) > 0
+        assert together.tempered_restart == (single._target_row in arrived)
+        found[together.tempered_restart] += len(arrived) > 0
     # arrivals that went away again within the block are seen as well
     assert min(found.values()) >= 3, found
     assert single.state()["last_end"].max() >= 3
@@ -60,4 +60,4 @@ def test_round_trips_do_not_depend_on_blocks(kind):
 @pytest.mark.parametrize("kind", [Ladder, SimulatedPair, ContinuousPair])
 def test_nothing_comes_from_a_base_far_away(kind, rng):
     apart = ensemble(kind, rng, offset=1e3)
-    assert not any(apart.run(LENGTH, rng).renewed for _ in range(20))
+    assert not any(apart.run(LENGTH, rng).tempered_restart for _ in range(20))

@@ -28,9 +28,9 @@ COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0
 BANANA = testing.banana()
 WIDE = GaussianBase(BANANA.mean, 1.2 * np.sqrt(np.diag(BANANA.cov)))
 CURVED = ExactPath(BANANA, GaussianLaw(WIDE))
-BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Curvatures that change from place to place; the second from a reference that is no Gaussian."""
-PATHS = {"curved": (CURVED, WIDE), "bent": (BENT, COORDINATES)}
+PATHS = {"curved": (CURVED, WIDE), "bent": (MAPPED, COORDINATES)}
 
 
 def check(name, beta, rng, settings=None, n=N):

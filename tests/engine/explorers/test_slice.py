@@ -38,11 +38,11 @@ from pymc_tempering.testing import invariance_test
 N = 40_000
 COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
 ROUGH = ExactPath(Rough(), GaussianLaw(COORDINATES))
-BENT = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Neither end is Gaussian, nor symmetric."""
-ROUGH_FROM_BENT = ExactPath(Rough(), ExactReference(testing.banana(log_z=0.0)))
+ROUGH_FROM_MAP = ExactPath(Rough(), ExactReference(testing.banana(log_z=0.0)))
 TWO_MODES = ExactPath(testing.asymmetric_bimodal(), GaussianLaw(COORDINATES))
-PATHS = {"rough": ROUGH, "bent": BENT, "rough from bent": ROUGH_FROM_BENT}
+PATHS = {"rough": ROUGH, "bent": MAPPED, "rough from bent": ROUGH_FROM_MAP}
 
 
 @numba.njit
@@ -191,7 +191,7 @@ def test_planted_errors_are_found(fault, rng):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("path", [ROUGH, BENT], ids=["rough", "bent"])
+@pytest.mark.parametrize("path", [ROUGH, MAPPED], ids=["rough", "bent"])
 def test_ladder(path, rng):
     """Scans of parallel tempering with slice moves; false alarm 1e-3 each."""
     betas = np.array([0.0, 0.2, 0.6, 1.0])
@@ -219,7 +219,7 @@ def test_ladder(path, rng):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("scans", [continuous_scans, simulated_scans])
-@pytest.mark.parametrize("path", [ROUGH, BENT], ids=["rough", "bent"])
+@pytest.mark.parametrize("path", [ROUGH, MAPPED], ids=["rough", "bent"])
 def test_pairs(scans, path, rng):
     """Scans of continuous and of simulated tempering with slice moves; false alarm 1e-3 each."""
     levels = scans is simulated_scans

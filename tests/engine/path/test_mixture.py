@@ -14,7 +14,6 @@ from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.bent import MEAN, BentGaussian, Terms
 from pymc_tempering.engine.path.components import log_mixture, widest
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
@@ -22,6 +21,7 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.path.transport import MEAN, Terms, TransportMap
 from pymc_tempering.errors import BaseError
 from pymc_tempering.estimators.bar import bar_ladder
 
@@ -110,7 +110,7 @@ def test_density_and_gradient_in_many_dimensions(rng):
     fits = (
         GaussianBase(rng.normal(size=dim), dense + np.diag(rng.uniform(0.5, 1.5, dim))),
         GaussianBase(np.zeros(dim), np.linalg.inv(banded + np.eye(dim))),
-        BentGaussian(
+        TransportMap(
             np.full(dim, 0.3), rng.normal(size=(dim, dim)) / 4.0 + np.eye(dim),
             Terms(np.array([[7, MEAN, 2, 5], [39, 1, 7, -1]]), np.array([0.4, -0.2])),
         ),
@@ -140,13 +140,13 @@ def test_rows_of_roots_begin_where_they_are_not_zero(rng):
     fits = (
         GaussianBase(mean, blocks),
         GaussianBase(mean + 0.5, np.exp(0.5 * rng.normal(size=6))),
-        BentGaussian(mean - 0.5, upper, bend),
+        TransportMap(mean - 0.5, upper, bend),
     )
     mixture = Mixture(fits, np.array([0.3, 0.5, 0.2]))
     coordinates = Coordinates.of(GaussianBase(mean, np.linspace(0.8, 2.5, 6)))
     components = mixture.in_coordinates(coordinates)
     assert components.begins.tolist() == [[0, 0, 0, 3, 3, 3], [*range(6)], [0, 1, 2, 3, 4, 5]]
-    exact = [fit.root if isinstance(fit, BentGaussian) else np.linalg.inv(fit.scale)
+    exact = [fit.root if isinstance(fit, TransportMap) else np.linalg.inv(fit.scale)
              if not fit.is_diagonal else np.diag(1.0 / fit.scale) for fit in fits]  # fmt: skip
     least = [np.linalg.svd(root @ coordinates.matrix, compute_uv=False)[-1] for root in exact]
     assert np.isclose(widest(components), min(1.0, 1.0 / min(least)))

@@ -6,8 +6,8 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.noise import MAX_JITTER, first_noise, is_noise, jitter, noisiest
-from pymc_tempering.evidence.noise import noise_doubts
-from pymc_tempering.evidence.stored import with_doubts
+from pymc_tempering.evidence.noise import noise_diagnostics
+from pymc_tempering.evidence.stored import with_diagnostics
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.testing import heavy_tail, scaled_normal
@@ -62,7 +62,7 @@ def test_steep_curved_and_cut_densities_are_no_noise():
 def test_no_mode_is_climbed_noise(density, seed):
     found = prepare(density, density.start, np.random.default_rng(seed))
     assert all(np.abs(fit.mean).max() < 10.0 for fit in found.fits)
-    assert found.anchor.standard_deviation.max() < 5.0
+    assert found.pooled.standard_deviation.max() < 5.0
     assert found.search.rise.coordinate == -1
 
 
@@ -70,13 +70,13 @@ def test_draws_from_noise_are_named_and_refuse_the_number(beta_binomial, density
     estimate = pm_temper.estimate_logz(beta_binomial, random_seed=3, **RUN)
     assert np.isfinite(estimate.log_z)
     z = np.random.default_rng(1).normal(1.0, 0.5, (200, 2))
-    assert noise_doubts(density, z, ["a_log__", "b_log__"]) == []
+    assert noise_diagnostics(density, z, ["a_log__", "b_log__"]) == []
     z[77] = 2.0, 38.0
-    [doubt] = noise_doubts(density, z, ["a_log__", "b_log__"])
-    assert doubt.code == "rounding_noise"
-    assert "where b is 3.2e+16" in str(doubt)
-    assert doubt.measured["b_log__"] == 38.0
-    refused = with_doubts(estimate, [doubt])
+    [diagnostic] = noise_diagnostics(density, z, ["a_log__", "b_log__"])
+    assert diagnostic.code == "rounding_noise"
+    assert "where b is 3.2e+16" in str(diagnostic)
+    assert diagnostic.measured["b_log__"] == 38.0
+    refused = with_diagnostics(estimate, [diagnostic])
     assert np.isnan(refused.log_z)
     assert np.isnan(refused.se)
     assert "log Z = nan" in repr(refused)

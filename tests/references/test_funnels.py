@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.references.necks import DEEP, depth_of_necks
+from pymc_tempering.references.funnels import DEEP, depth_of_funnels
 from tests.references.conftest import SIGNATURE
 
 SPREAD = 3.0
@@ -47,7 +47,7 @@ def test_a_funnel_is_deep_whatever_its_units(rng):
     targets = [SimpleNamespace(address=funnel.address, dim=6) for funnel in FUNNELS]
     z = draws_of_funnel(rng, 400)
     depth, in_units = (
-        depth_of_necks(target, units * z, np.random.default_rng(1))
+        depth_of_funnels(target, units * z, np.random.default_rng(1))
         for target, units in zip(targets, (ONE, MANY), strict=True)
     )
     assert depth > DEEP + 0.2
@@ -59,7 +59,7 @@ def test_a_funnel_is_deep_whatever_its_units(rng):
 def test_what_is_nearly_gaussian_is_not(name, rng):
     """0.2 to 0.5 and 0.5 to 0.75: a direction has one curvature and another one another."""
     target = getattr(testing, name)()
-    assert 0.0 < depth_of_necks(target, target.draw(rng, 400), rng) < DEEP
+    assert 0.0 < depth_of_funnels(target, target.draw(rng, 400), rng) < DEEP
 
 
 @numba.cfunc(SIGNATURE)
@@ -70,4 +70,4 @@ def nowhere(z_pointer, grad_pointer):
 
 def test_without_gradients_nothing_is_known(rng):
     target = SimpleNamespace(address=nowhere.address, dim=2)
-    assert depth_of_necks(target, rng.normal(size=(50, 2)), rng) == 0.0
+    assert depth_of_funnels(target, rng.normal(size=(50, 2)), rng) == 0.0

@@ -11,7 +11,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import BaseError, TemperingWarning
-from pymc_tempering.evidence.cover import base_reaches, bounded, cover_doubts
+from pymc_tempering.evidence.overlap import base_reaches, bounded, overlap_diagnostics
 from pymc_tempering.references import REFERENCES
 
 SD = 2.0
@@ -80,9 +80,11 @@ def test_what_sampling_finds_beside_the_base_is_said(model, half):
     with pytest.warns(TemperingWarning, match="base does not cover the posterior"):
         estimate = pm_temper.estimate_logz(model, base=half(-0.2), tune=0, draws=40, **RUN)
     assert np.isfinite(estimate.log_z)
-    [doubt] = [doubt for doubt in estimate.warnings if doubt.code == "base_does_not_cover"]
+    [diagnostic] = [
+        diagnostic for diagnostic in estimate.warnings if diagnostic.code == "no_base_overlap"
+    ]
     delta = estimate.idata["sample_stats"]["delta"].values
-    assert doubt.measured == {"infinite delta": np.isposinf(delta).sum()}
+    assert diagnostic.measured == {"infinite delta": np.isposinf(delta).sum()}
     # at beta = 1 alone: elsewhere there is no density
     last = np.isfinite(estimate.idata["sample_stats"]["betas"].values[0, 0]).sum() - 1
     assert not np.isposinf(np.delete(delta, last, axis=-1)).any()
@@ -106,7 +108,7 @@ def test_infinite_deltas_become_larger_than_all_others():
     assert bounded({"target_delta": np.array([np.inf])})["target_delta"].tolist() == [1e4]
     finite = {"delta": delta[1]}
     assert bounded(finite)["delta"] is finite["delta"]
-    assert cover_doubts(finite) == []
+    assert overlap_diagnostics(finite) == []
 
 
 def ladder(lead, n_draws=200, n_scans=5, n_levels=4):

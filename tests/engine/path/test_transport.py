@@ -11,21 +11,21 @@ from scipy import stats
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.bent import (
-    MEAN,
-    NOTHING,
-    SCALE,
-    SKEW,
-    TAIL,
-    BentGaussian,
-    Terms,
-    log_bent,
-)
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.path.transport import (
+    MEAN,
+    NOTHING,
+    SCALE,
+    SKEW,
+    TAIL,
+    Terms,
+    TransportMap,
+    log_map,
+)
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import BaseError
 
@@ -41,10 +41,10 @@ TERMS = Terms(
     ]),
     np.array([0.2, -0.3, 0.4, 0.35]),
 )  # fmt: skip
-SHAPE = BentGaussian(TARGET.mean + np.array([0.2, -0.4]), ROOT, TERMS, -1.5)
-STRAIGHT = GaussianBase(TARGET.mean + np.array([1.0, 0.5]), np.array([[0.6, 0.0], [0.5, 0.9]]))
+SHAPE = TransportMap(TARGET.mean + np.array([0.2, -0.4]), ROOT, TERMS, -1.5)
+GAUSSIAN_FITS = GaussianBase(TARGET.mean + np.array([1.0, 0.5]), np.array([[0.6, 0.0], [0.5, 0.9]]))
 WIDE = Coordinates.of(GaussianBase(TARGET.mean, np.linalg.cholesky(2.0 * TARGET.cov)))
-MIXTURE = Mixture((STRAIGHT, SHAPE), np.array([0.3, 0.7]))
+MIXTURE = Mixture((GAUSSIAN_FITS, SHAPE), np.array([0.3, 0.7]))
 BETAS = np.array([0.0, 0.4, 1.0])
 SETTINGS = Hamiltonian(max_steps=8)
 
@@ -53,8 +53,8 @@ def by_hand(z):
     """The density of SHAPE by SciPy, one coordinate after the other."""
     x = (z - SHAPE.mean) @ ROOT.T
     first = stats.norm(0.0, np.exp(0.2)).logpdf(x[:, 0])
-    bent = stats.norm(-0.3 + 0.4 * x[:, 0] ** 2, np.exp(0.35 * x[:, 0])).logpdf(x[:, 1])
-    return first + bent + np.log(abs(np.linalg.det(ROOT)))
+    mapped = stats.norm(-0.3 + 0.4 * x[:, 0] ** 2, np.exp(0.35 * x[:, 0])).logpdf(x[:, 1])
+    return first + mapped + np.log(abs(np.linalg.det(ROOT)))
 
 
 def test_density_draws_and_their_inverse(rng):
@@ -88,7 +88,7 @@ def test_compiled_density_and_gradient_in_a_mixture(rng):
     np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - own, rtol=1e-9, atol=1e-9)
     parts = np.stack([
         np.log(0.15) + stats.multivariate_t(TARGET.mean, 2.0 * TARGET.cov, df=1.0).logpdf(z),
-        np.log(0.85 * 0.3) + STRAIGHT.log_density(z),
+        np.log(0.85 * 0.3) + GAUSSIAN_FITS.log_density(z),
         np.log(0.85 * 0.7) + by_hand(z),
     ])  # fmt: skip
     np.testing.assert_allclose(own, np.logaddexp.reduce(parts), rtol=1e-9)
@@ -103,11 +103,11 @@ def test_compiled_density_and_gradient_in_a_mixture(rng):
 def test_a_scale_is_bounded_and_flat_beyond(rng):
     """In a funnel's mouth, where nothing else would be finite."""
     terms = Terms(np.array([[1, SCALE, 0, NOTHING]]), np.array([3.0]))
-    funnel = BentGaussian(np.zeros(2), np.eye(2), terms)
+    funnel = TransportMap(np.zeros(2), np.eye(2), terms)
     z = np.array([[-900.0, 1.0], [900.0, 1e4], [0.0, 0.0]])
     assert np.isfinite(funnel.log_density(z)).all()
     gradient = np.empty(2)
-    log_bent(terms.what, terms.coefficients, 0, 1, z[1], gradient)
+    log_map(terms.what, terms.coefficients, 0, 1, z[1], gradient)
     assert gradient[0] == -900.0
 
 
@@ -116,10 +116,10 @@ def test_it_is_kept_and_sent_as_it_is():
         assert (copy.digest, copy.log_zeta) == (SHAPE.digest, -1.5)
         assert not copy.root.flags.writeable
     again = from_plain(to_plain(MIXTURE))
-    assert (again.digest, again.is_bent) == (MIXTURE.digest, True)
-    other = BentGaussian(SHAPE.mean, ROOT, Terms(TERMS.what, 1.1 * TERMS.coefficients))
+    assert (again.digest, again.has_map) == (MIXTURE.digest, True)
+    other = TransportMap(SHAPE.mean, ROOT, Terms(TERMS.what, 1.1 * TERMS.coefficients))
     assert other.digest != SHAPE.digest
-    assert not Mixture((STRAIGHT,), np.ones(1)).is_bent
+    assert not Mixture((GAUSSIAN_FITS,), np.ones(1)).has_map
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_it_is_kept_and_sent_as_it_is():
 )
 def test_terms_depend_on_what_comes_before(what):
     with pytest.raises(BaseError, match="terms"):
-        BentGaussian(np.zeros(2), np.eye(2), Terms(np.array(what), np.ones(len(what))))
+        TransportMap(np.zeros(2), np.eye(2), Terms(np.array(what), np.ones(len(what))))
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_terms_depend_on_what_comes_before(what):
 )
 def test_a_residual_has_one_parameter_of_its_own(what, parameters):
     with pytest.raises(BaseError, match="degrees of freedom"):
-        BentGaussian(np.zeros(2), np.eye(2), Terms(np.array(what), np.array(parameters)))
+        TransportMap(np.zeros(2), np.eye(2), Terms(np.array(what), np.array(parameters)))
 
 
-SKEWED = BentGaussian(
+SKEWED = TransportMap(
     SHAPE.mean, ROOT,
     Terms(
         np.vstack([TERMS.what[:1], [0, SKEW, NOTHING, NOTHING], TERMS.what[1:],
@@ -164,7 +164,7 @@ SKEWED = BentGaussian(
 )  # fmt: skip
 
 
-HEAVY = BentGaussian(
+HEAVY = TransportMap(
     SHAPE.mean, ROOT,
     Terms(
         np.vstack([TERMS.what[:1], [0, TAIL, NOTHING, NOTHING], TERMS.what[1:],
@@ -247,7 +247,7 @@ def test_gradients_pulled_back_to_residuals(shape, rng):
 def test_the_root_has_an_inverse():
     for root in (np.ones((2, 2)), np.eye(3), np.array([[1.0, np.nan], [0.0, 1.0]])):
         with pytest.raises(BaseError, match="inverse"):
-            BentGaussian(np.zeros(2), root, TERMS)
+            TransportMap(np.zeros(2), root, TERMS)
 
 
 class MixtureLaw:
@@ -273,7 +273,7 @@ def scan_statistics():
 
 def forgets_the_determinant(what, coefficients, first, last, x, gradient):
     """Density without the sum of the logarithms of the scales."""
-    value = log_bent(what, coefficients, first, last, x, gradient)
+    value = log_map(what, coefficients, first, last, x, gradient)
     for t in range(first, last):
         if what[t, 1] == 1:
             factor = 1.0 if what[t, 2] < 0 else x[what[t, 2]]
@@ -287,7 +287,7 @@ def forgets_the_determinant(what, coefficients, first, last, x, gradient):
 )
 def test_scans_from_it_leave_every_level_invariant(wrong, rng):
     """False alarm 1e-3; a density without its determinant is found."""
-    scans = with_planted(ladder_scans, {} if wrong is None else {log_bent: wrong})
+    scans = with_planted(ladder_scans, {} if wrong is None else {log_map: wrong})
     path = TemperedPath(TARGET, WIDE, MIXTURE)
     kernel = ladder_kernel(
         path, BETAS, np.array([1.0, 0.2, 0.2]), settings=SETTINGS, n_scans=3, scans=scans

@@ -25,7 +25,7 @@ from pymc_tempering.references.elbo import delta_at, evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess
 
-__all__ = ["LEAST_DIM", "NEARBY", "WIDTHS", "find_halos", "hides_one", "one_place"]
+__all__ = ["LEAST_DIM", "NEARBY", "WIDTHS", "find_diffuse", "hides_one", "one_place"]
 
 WIDTHS = 2.0 ** np.arange(9)
 """Multiples of the fit's scale that are looked at."""
@@ -47,7 +47,7 @@ _N_DRAWS_EACH = 16
 _N_LOOKED_AT = 64
 
 
-def find_halos(
+def find_diffuse(
     density: Density,
     fits: Sequence[LocalFit],
     negligible: float,
@@ -83,10 +83,10 @@ def find_halos(
     >>> target = heavy_tail(dof=(60.0, 30.0), loc=(0.0, 1.0), scale=(1.0, 2.0))
     >>> rng = np.random.default_rng(1)
     >>> fit = assess(target, GaussianBase([0.0, 1.0], [1.0, 2.0]), 1, rng)
-    >>> find_halos(target, [fit], 10.0, rng)
+    >>> find_diffuse(target, [fit], 10.0, rng)
     ([], 144)
     """
-    halos: list[LocalFit] = []
+    diffuse: list[LocalFit] = []
     n_gradients = 0
     best = max(fit.mass for fit in fits)
     looks = [(fit.base, WIDTHS, False) for fit in fits[:MOST_FITS]]
@@ -106,17 +106,17 @@ def find_halos(
         first = _widened(around, widths[top])
         if of_starts:
             n_gradients += _N_LOOKED_AT
-            if _unexplained(density, first, [*fits, *halos], rng) <= UNEXPLAINED:
+            if _unexplained(density, first, [*fits, *diffuse], rng) <= UNEXPLAINED:
                 continue
         base, n_fit = fit_gaussian(density, first, rng, left)
-        halo = assess(density, base, 0, rng)
+        diffuse_fit = assess(density, base, 0, rng)
         n_gradients += n_fit + N_DRAWS
-        if halo is None or halo.mass < best - negligible:
+        if diffuse_fit is None or diffuse_fit.mass < best - negligible:
             continue
         n_gradients += _N_LOOKED_AT
-        if _unexplained(density, halo.base, [*fits, *halos], rng) > UNEXPLAINED:
-            halos.append(halo)
-    return halos, n_gradients
+        if _unexplained(density, diffuse_fit.base, [*fits, *diffuse], rng) > UNEXPLAINED:
+            diffuse.append(diffuse_fit)
+    return diffuse, n_gradients
 
 
 def one_place(fits: Sequence[GaussianBase]) -> bool:

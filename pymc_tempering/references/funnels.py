@@ -14,7 +14,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DEEP", "N_EVALUATIONS", "N_PLACES", "depth_of_necks"]
+__all__ = ["DEEP", "N_EVALUATIONS", "N_PLACES", "depth_of_funnels"]
 
 DEEP = 0.8
 """Depth of necks from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred,
@@ -29,7 +29,7 @@ _NARROW = 0.05
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def depth_of_necks(density: Density, z: FloatArray, rng: np.random.Generator) -> float:
+def depth_of_funnels(density: Density, z: FloatArray, rng: np.random.Generator) -> float:
     """Log of the typical local scale over that in the narrowest twentieth of the draws.
 
     The scale of a place comes from the curvature along one random direction, in units of the draws'
@@ -53,7 +53,7 @@ def depth_of_necks(density: Density, z: FloatArray, rng: np.random.Generator) ->
     >>> from pymc_tempering import testing
     >>> target, rng = testing.correlated_gaussian(), np.random.default_rng(1)
     >>> z = rng.multivariate_normal(target.mean, target.cov, 400)
-    >>> bool(depth_of_necks(target, z, rng) < 0.6)
+    >>> bool(depth_of_funnels(target, z, rng) < 0.6)
     True
     """
     moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))

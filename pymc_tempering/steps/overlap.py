@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.references.elbo import trimmed_variance
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.types import FloatArray
@@ -90,10 +90,10 @@ def trial(
     kept = np.linspace(0, n - 1, min(n, _MOST_TARGET_DRAWS)).astype(np.int64)
     own = mixture.log_density(positions[kept], path.coordinates)
     # weights are not known before the target has been drawn from, shapes are
-    of_bent = [
+    of_map = [
         trimmed_variance(draws.delta[component == k + 1])
         for k, fit in enumerate(mixture.fits)
-        if isinstance(fit, BentGaussian) and (component == k + 1).any()
+        if isinstance(fit, TransportMap) and (component == k + 1).any()
     ]
     rejection = swap_rejection(draws.delta, log_target[kept] - own)
-    return Trial(rejection, max(of_bent, default=0.0))
+    return Trial(rejection, max(of_map, default=0.0))

@@ -5,7 +5,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.known_mass import known_mass_doubts
+from pymc_tempering.evidence.importance import importance_diagnostics
 
 
 def searched(values, se=0.01):
@@ -21,16 +21,16 @@ def searched(values, se=0.01):
     ],
 )  # fmt: skip
 def test_by_three_errors_of_both_and_a_twentieth_of_a_nat(log_z, se, named):
-    doubts = known_mass_doubts(searched([0.0]), log_z, se)
-    assert [doubt.code for doubt in doubts] == ["known_mass_missing"] * named
+    diagnostics = importance_diagnostics(searched([0.0]), log_z, se)
+    assert [diagnostic.code for diagnostic in diagnostics] == ["known_mass_missing"] * named
 
 
 def test_the_chain_that_knows_most_counts():
-    [doubt] = known_mass_doubts(searched([-np.inf, 0.5, 2.0]), 1.0, 0.01)
-    assert doubt.measured == {"search_log_mass": 2.0, "lacking": 1.0}
-    assert "1 nats more than log Z" in str(doubt)
-    assert known_mass_doubts(searched([-np.inf]), -9.0, 0.01) == []
-    assert known_mass_doubts({}, -9.0, 0.01) == []
+    [diagnostic] = importance_diagnostics(searched([-np.inf, 0.5, 2.0]), 1.0, 0.01)
+    assert diagnostic.measured == {"search_log_mass": 2.0, "lacking": 1.0}
+    assert "1 nats more than log Z" in str(diagnostic)
+    assert importance_diagnostics(searched([-np.inf]), -9.0, 0.01) == []
+    assert importance_diagnostics({}, -9.0, 0.01) == []
 
 
 def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_statistics, make_tree):
@@ -38,7 +38,7 @@ def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_stati
     known = {"starts": 9, "modes": 2, "left_out": 0, "mass_once": 0.0,
              "log_mass": target.log_z, "log_mass_se": 0.01}  # fmt: skip
     statistics |= {f"search_{name}": np.full((4, 40), value) for name, value in known.items()}
-    statistics["search_hits"] = np.tile([5, 4], (4, 40, 1))
+    statistics["search_start_counts"] = np.tile([5, 4], (4, 40, 1))
     good = pm_temper.estimate_logz(make_tree(statistics))
     assert good.warnings == ()
     stored = good.idata["tempering"].dataset["search_log_mass"]
@@ -47,10 +47,10 @@ def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_stati
     statistics["search_log_mass"] = np.full((4, 40), target.log_z + 1.0)
     with pytest.warns(TemperingWarning, match="^known mass missing: "):
         low = pm_temper.estimate_logz(make_tree(statistics))
-    [doubt] = low.warnings
-    assert doubt.measured["lacking"] == pytest.approx(1.0 + target.log_z - low.log_z)
+    [diagnostic] = low.warnings
+    assert diagnostic.measured["lacking"] == pytest.approx(1.0 + target.log_z - low.log_z)
     # where draws come from none of a mode, that says as much
     statistics["log_mass_unvisited"] = np.full((4, 40, 1), target.log_z)
     with pytest.warns(TemperingWarning):
         named = pm_temper.estimate_logz(make_tree(statistics))
-    assert [doubt.code for doubt in named.warnings] == ["mode_out_of_reach"]
+    assert [diagnostic.code for diagnostic in named.warnings] == ["mode_out_of_reach"]

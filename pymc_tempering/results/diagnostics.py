@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.results.schema import TEMPERING
 
-__all__ = ["doubt_variables", "read_doubts"]
+__all__ = ["diagnostic_variables", "read_diagnostics"]
 
 _PARTS = ("code", "text", "remedy", "measured")
 _TEXT_OF_EARLIER_VERSIONS = "warnings"
 
 
-def doubt_variables(doubts: Iterable[Doubt]) -> dict[str, xr.Variable]:
-    """Variables of the group ``tempering`` that say the doubts.
+def diagnostic_variables(diagnostics: Iterable[Diagnostic]) -> dict[str, xr.Variable]:
+    """Variables of the group ``tempering`` that say the diagnostics.
 
     Parameters
     ----------
-    doubts : iterable of Doubt
+    diagnostics : iterable of Diagnostic
 
     Returns
     -------
@@ -31,17 +31,17 @@ def doubt_variables(doubts: Iterable[Doubt]) -> dict[str, xr.Variable]:
 
     Examples
     --------
-    >>> doubt = Doubt("no_overlap", "none at all.", "Raise `tune`.", {"log_z": float("-inf")})
-    >>> stored = xr.Dataset(doubt_variables([doubt]))
+    >>> diagnostic = Diagnostic("no_overlap", "none.", "Raise `tune`.", {"log_z": float("-inf")})
+    >>> stored = xr.Dataset(diagnostic_variables([diagnostic]))
     >>> stored["warning_code"].values.tolist(), stored["warning_measured"].values.tolist()
     (['no_overlap'], ['{"log_z": -Infinity}'])
-    >>> read_doubts(stored) == (doubt,)
+    >>> read_diagnostics(stored) == (diagnostic,)
     True
     """
     rows = [
         # numbers of NumPy, where one was left, as Python's
         (d.code, d.text, d.remedy, json.dumps(dict(d.measured), default=methodcaller("tolist")))
-        for d in doubts
+        for d in diagnostics
     ]
     columns = np.array(rows, dtype=str).reshape(-1, len(_PARTS)).T
     return {
@@ -50,32 +50,32 @@ def doubt_variables(doubts: Iterable[Doubt]) -> dict[str, xr.Variable]:
     }
 
 
-def read_doubts(dataset: xr.Dataset) -> tuple[Doubt, ...]:
+def read_diagnostics(dataset: xr.Dataset) -> tuple[Diagnostic, ...]:
     """Doubts that a group ``tempering`` says.
 
     Returns
     -------
-    tuple of Doubt
+    tuple of Diagnostic
         Empty where nothing was doubtful. Warnings of a version that stored them as one text are
-        one doubt, which repeats that text.
+        one diagnostic, which repeats that text.
     """
     names = [f"warning_{part}" for part in _PARTS]
     if not set(names) <= set(dataset.data_vars):
         return _of_earlier_version(dataset.attrs)
     columns = [np.atleast_1d(dataset[name].values).astype(str).tolist() for name in names]
     return tuple(
-        Doubt(code, text, remedy, json.loads(measured))
+        Diagnostic(code, text, remedy, json.loads(measured))
         for code, text, remedy, measured in zip(*columns, strict=True)
     )
 
 
-def _of_earlier_version(attrs: dict[Any, Any]) -> tuple[Doubt, ...]:
+def _of_earlier_version(attrs: dict[Any, Any]) -> tuple[Diagnostic, ...]:
     text = " ".join(str(attrs.get(_TEXT_OF_EARLIER_VERSIONS, "")).split())
     if not text:
         return ()
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "warned_by_earlier_version",
         f"the run was stored with this text, whose parts are not told apart: {text}",
         "Estimate the model anew for warnings with codes and figures.",
     )
-    return (doubt,)
+    return (diagnostic,)

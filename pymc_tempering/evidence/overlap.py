@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["base_reaches", "bounded", "cover_doubts"]
+__all__ = ["base_reaches", "bounded", "overlap_diagnostics"]
 
 _DELTAS = ("delta", "target_delta", "log_weight_reverse")
 
@@ -38,7 +38,7 @@ def bounded(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     return finite
 
 
-def cover_doubts(statistics: Mapping[Any, Any]) -> list[Doubt]:
+def overlap_diagnostics(statistics: Mapping[Any, Any]) -> list[Diagnostic]:
     """Warning about recorded positions where the base has no density and the posterior has.
 
     Parameters
@@ -48,22 +48,22 @@ def cover_doubts(statistics: Mapping[Any, Any]) -> list[Doubt]:
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
 
     Examples
     --------
-    >>> [doubt] = cover_doubts({"target_delta": np.array([[np.inf, 1.0]])})
-    >>> doubt.code, doubt.measured
-    ('base_does_not_cover', {'infinite target_delta': 1})
+    >>> [diagnostic] = overlap_diagnostics({"target_delta": np.array([[np.inf, 1.0]])})
+    >>> diagnostic.code, diagnostic.measured
+    ('no_base_overlap', {'infinite target_delta': 1})
     """
     counts = {name: int(np.isposinf(np.asarray(statistics[name])).sum())
               for name in _DELTAS if name in statistics}  # fmt: skip
     found = {f"infinite {name}": count for name, count in counts.items() if count}
     if not found:
         return []
-    doubt = Doubt(
-        "base_does_not_cover",
+    diagnostic = Diagnostic(
+        "no_base_overlap",
         f"at {sum(found.values())} recorded positions the posterior has a density and the base has "
         "none. No replica comes there from the base, so log Z cannot be trusted, and neither can "
         "the shares of modes.",
@@ -71,7 +71,7 @@ def cover_doubts(statistics: Mapping[Any, Any]) -> list[Doubt]:
         "support of the posterior.",
         found,
     )
-    return [doubt]
+    return [diagnostic]
 
 
 def base_reaches(statistics: Mapping[str, FloatArray]) -> bool:

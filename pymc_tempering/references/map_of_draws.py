@@ -1,8 +1,8 @@
 """A bent Gaussian from draws: which coordinates bend others, by how much, and with which tails.
 
 Few rough draws are enough: with 300 of them a fit to twelve bananas, or to a funnel of 30
-coordinates, overlaps with the target as a Gaussian fits a Gaussian (:mod:`the engine's bent
-Gaussians <pymc_tempering.engine.path.bent>`; figures in benchmarks/README.md). Terms enter one by
+coordinates, overlaps with the target as a Gaussian fits a Gaussian (:mod:`transport
+maps <pymc_tempering.engine.path.transport>`; figures in benchmarks/README.md). Terms enter one by
 one where noise cannot explain them. Regressions are weighted by the scales found so far: the draws
 of a funnel's mouth say next to nothing about its neck.
 """
@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import kurtosis
 
-from pymc_tempering.engine.path.bent import (
+from pymc_tempering.engine.path.transport import (
     MEAN,
     NOTHING,
     SCALE,
     TAIL,
-    BentGaussian,
     Terms,
+    TransportMap,
     products,
 )
 from pymc_tempering.references.heavy import student_fits
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_DIM", "bent_fit"]
+__all__ = ["MOST_DIM", "map_of_draws"]
 
 MOST_DIM = 100
 """Coordinates beyond which it is not tried."""
@@ -49,7 +49,7 @@ _TINY = 1e-12
 _LOG_OF_NORMAL = -0.6351814227307392
 
 
-def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
+def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:
     """Fit a bent Gaussian to draws of one mode.
 
     Parameters
@@ -60,7 +60,7 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
 
     Returns
     -------
-    BentGaussian or None
+    TransportMap or None
         None where nothing bends and no tail is heavy, or there are too few draws or too many
         coordinates to tell.
 
@@ -69,10 +69,10 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
     >>> rng = np.random.default_rng(1)
     >>> log_scale = rng.normal(0.0, 3.0, 500)
     >>> funnel = np.column_stack([rng.normal(0.0, np.exp(log_scale / 2.0)), log_scale])
-    >>> terms = bent_fit(funnel, 500.0).terms
+    >>> terms = map_of_draws(funnel, 500.0).terms
     >>> terms.what[terms.what[:, 2] != NOTHING].tolist()  # the scale, by the other one
     [[1, 1, 0, -1]]
-    >>> bent_fit(rng.normal(size=(500, 2)), 500.0) is None
+    >>> map_of_draws(rng.normal(size=(500, 2)), 500.0) is None
     True
     """
     finite = draws[np.isfinite(draws).all(axis=1)]
@@ -97,9 +97,9 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
         found = _fit_coordinate(t[:, i], x[:, :i], drives[:i, i], n_independent)
         root[i] = -found.linear @ root[:i]
         root[i, i] = 1.0
-        straight = t[:, i] - x[:, :i] @ found.linear
-        unit = straight.std()
-        x[:, i], root[i] = straight / unit, root[i] / unit
+        gaussian_fit = t[:, i] - x[:, :i] @ found.linear
+        unit = gaussian_fit.std()
+        x[:, i], root[i] = gaussian_fit / unit, root[i] / unit
         rows += [(i, MEAN, a, b, c / unit) for a, b, c in found.mean]
         rows += [(i, SCALE, a, b, c) for a, b, c in found.scale]
         rows.append((i, SCALE, NOTHING, NOTHING, found.log_scale - np.log(unit)))
@@ -110,7 +110,7 @@ def bent_fit(draws: FloatArray, n_effective: float) -> BentGaussian | None:
     # coordinates that others give to all digits leave nothing to fit
     if not np.isfinite(terms.coefficients).all() or not np.linalg.slogdet(in_z / sd)[0]:
         return None
-    normal = BentGaussian(mean, in_z / sd, terms)
+    normal = TransportMap(mean, in_z / sd, terms)
     tails = _tails(normal.to_base(kept), n_independent)
     if not bends and not tails:
         return None
@@ -167,15 +167,15 @@ def _gains(t: FloatArray, threshold: float) -> FloatArray:
     gains = np.zeros((dim, dim))
     for j in range(dim):
         powers = np.linalg.qr(np.column_stack([np.ones(len(t)), t[:, j], t[:, j] ** 2]))[0]
-        straight = t - powers[:, :2] @ (powers[:, :2].T @ t)
-        square = powers[:, 2] @ straight
-        share = square**2 / np.maximum((straight**2).sum(axis=0), _TINY)
-        bent = -0.5 * np.log1p(-np.minimum(share, 1.0 - _TINY))
-        logs = _log_size(straight - powers[:, 2:] * square)
+        gaussian_fit = t - powers[:, :2] @ (powers[:, :2].T @ t)
+        square = powers[:, 2] @ gaussian_fit
+        share = square**2 / np.maximum((gaussian_fit**2).sum(axis=0), _TINY)
+        mapped = -0.5 * np.log1p(-np.minimum(share, 1.0 - _TINY))
+        logs = _log_size(gaussian_fit - powers[:, 2:] * square)
         logs -= logs.mean(axis=0)
         slope = powers[:, 1] @ logs
         correlation = np.abs(slope) / np.maximum(np.sqrt((logs**2).sum(axis=0)), _TINY)
-        gains[j] = np.where(np.sqrt(share) > threshold, bent, 0.0)
+        gains[j] = np.where(np.sqrt(share) > threshold, mapped, 0.0)
         # the information on a logarithm of a scale is 2 for each draw
         gains[j] += np.where(correlation > threshold, slope**2 / len(t), 0.0)
         gains[j, j] = 0.0
@@ -233,11 +233,11 @@ def _fit_coordinate(
         if not drivers.size:
             break
     is_linear = chosen < i
-    straight = np.zeros(i)
-    straight[chosen[is_linear]] = coefficients[1:][is_linear]
+    gaussian_fit = np.zeros(i)
+    gaussian_fit[chosen[is_linear]] = coefficients[1:][is_linear]
     bends = zip(factors[chosen], coefficients[1:], strict=True)
     return _Coordinate(
-        straight,
+        gaussian_fit,
         [(NOTHING, NOTHING, float(coefficients[0]))]
         + [(int(a), int(b), float(c)) for (a, b), c in bends if b != NOTHING],
         [(int(a), NOTHING, float(c)) for a, c in zip(drivers, slopes[1:], strict=True)],

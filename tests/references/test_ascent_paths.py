@@ -10,9 +10,9 @@ from scipy import integrate, stats
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.ascent_paths import masses_on_paths
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.search import Effort, find_modes
-from pymc_tempering.references.ways import masses_on_ways
 from tests.references.conftest import LOG_2PI, SIGNATURE
 
 N_GROUPS, N_RIDGES = 12, 8
@@ -73,7 +73,7 @@ def test_a_mode_that_every_ascent_goes_by_has_a_fit_of_its_own(rng):
         draws = prior_draws(rng, 128)
         found = find_modes(TARGET, np.zeros(N_GROUPS + 1), rng, prior_points=draws)
         search = found.search
-        assert search.n_starts == sum(search.hits)
+        assert search.n_starts == sum(search.start_count)
         assert search.n_images == 0
         if len(found.fits) == 1:
             continue
@@ -83,15 +83,15 @@ def test_a_mode_that_every_ascent_goes_by_has_a_fit_of_its_own(rng):
         # an ELBO is below, by half of the variance that it misses
         for fit, log_mass in zip((narrow, wide), log_masses(), strict=True):
             assert log_mass - 1.5 < fit.log_zeta < log_mass + 0.1
-        assert min(search.hits[:2]) > 10
+        assert min(search.start_count[:2]) > 10
         assert search.mass_once < 0.01
     assert n_found >= 10
 
 
-def fits_on_ways(target, known, starts, rng, most=np.inf):
+def fits_on_paths(target, known, starts, rng, most=np.inf):
     dim = starts.shape[1]
     coordinates = Coordinates.of(GaussianBase(np.zeros(dim), np.ones(dim)))
-    return masses_on_ways(target, known, starts, coordinates, np.ones(dim), rng, most)
+    return masses_on_paths(target, known, starts, coordinates, np.ones(dim), rng, most)
 
 
 def test_gradients_are_those_left(rng):
@@ -99,7 +99,7 @@ def test_gradients_are_those_left(rng):
     starts = prior_draws(rng, 6)
     n_fits, spent = [], []
     for most in (5e3, 1e4, np.inf):
-        passed, n_by, n_gradients = fits_on_ways(TARGET, [], starts, rng, most)
+        passed, n_by, n_gradients = fits_on_paths(TARGET, [], starts, rng, most)
         assert n_gradients <= most
         assert len(passed) == len(n_by)
         n_fits.append(sum(n_by))
@@ -107,7 +107,7 @@ def test_gradients_are_those_left(rng):
     assert spent == sorted(spent)
     assert n_fits[0] < 4 <= n_fits[-1]
     # what is known stays as it is, and counts those that go by it
-    again, n_by, _ = fits_on_ways(TARGET, passed, starts, rng)
+    again, n_by, _ = fits_on_paths(TARGET, passed, starts, rng)
     assert again == []
     assert len(n_by) == len(passed)
     assert sum(n_by) >= 4
@@ -135,7 +135,7 @@ def test_pieces_of_ridges_are_no_modes_on_a_way(rng):
     """Each way has a piece of its own, of which there is no end."""
     target = SimpleNamespace(address=ridges.address, dim=2 * N_RIDGES)
     starts = rng.normal(size=(12, N_RIDGES, 2)) * np.array([10.0, 20.0])
-    passed, n_by, n_gradients = fits_on_ways(target, [], starts.reshape(12, -1), rng)
+    passed, n_by, n_gradients = fits_on_paths(target, [], starts.reshape(12, -1), rng)
     assert passed == n_by == []
     assert n_gradients > 1000
 

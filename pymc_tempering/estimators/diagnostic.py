@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from pymc_tempering.errors import TemperingWarning
 
-__all__ = ["CODES", "Doubt", "Kind", "warn_of"]
+__all__ = ["CODES", "Diagnostic", "Kind", "warn_of"]
 
 
 class Kind(NamedTuple):
-    """One kind of doubt.
+    """One kind of diagnostic.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Kind(NamedTuple):
         Whether every later estimate from the stored draws repeats it: what concerns the model,
         which is then no longer at hand, or what the draws alone do not show.
     is_cause : bool
-        Whether other doubts follow from it: it comes first.
+        Whether other diagnostics follow from it: it comes first.
     mass_missing : bool
         Whether log Z may lack the mass of a mode, of which its standard error knows nothing.
     of_comparison : bool
@@ -65,7 +65,7 @@ CODES: dict[str, Kind] = {
     "target_zero_on_base": Kind(
         "target is zero on part of the base", "draws from the base have no density"
     ),
-    "base_does_not_cover": Kind(
+    "no_base_overlap": Kind(
         "base does not cover the posterior", "draws lie where the base has no density"
     ),
     "gradient_not_finite": Kind(
@@ -85,7 +85,7 @@ CODES: dict[str, Kind] = {
         refuses=True,
     ),
     "improper_priors": Kind("improper priors", "log Z is no marginal likelihood", True),
-    "posterior_without_end": Kind(
+    "divergent_integral": Kind(
         "posterior without end",
         "the posterior has no finite integral: log Z is infinite",
         lasting=True,
@@ -161,11 +161,11 @@ CODES: dict[str, Kind] = {
     ),
     "doubtful_evidence": Kind("doubtful evidence", "weights of models rest on such an estimate"),
 }
-"""Every kind of doubt there is, by its code."""
+"""Every kind of diagnostic there is, by its code."""
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Diagnostic:
     """Something that speaks against a result.
 
     Its ``str`` is the sentence that is printed and warned with.
@@ -184,11 +184,11 @@ class Doubt:
 
     Examples
     --------
-    >>> doubt = Doubt("no_round_trips", "in chains [2] no replica came back.", "Raise `tune`.",
+    >>> diagnostic = Diagnostic("no_round_trips", "in chains [2] none came back.", "Raise `tune`.",
     ...               {"n_round_trips": [0.0], "chain": [2]})
-    >>> print(doubt)
-    no round trips: in chains [2] no replica came back. Raise `tune`.
-    >>> doubt.measured["n_round_trips"]
+    >>> print(diagnostic)
+    no round trips: in chains [2] none came back. Raise `tune`.
+    >>> diagnostic.measured["n_round_trips"]
     [0.0]
     """
 
@@ -211,7 +211,7 @@ class Doubt:
 
     @property
     def is_cause(self) -> bool:
-        """Whether other doubts of the same estimate follow from it."""
+        """Whether other diagnostics of the same estimate follow from it."""
         return self.code in CODES and CODES[self.code].is_cause
 
     @property
@@ -233,12 +233,12 @@ class Doubt:
         return f"{self.name}: {self.text} {self.remedy}"
 
 
-def warn_of(doubts: Iterable[Doubt], *, outwards: int = 0) -> None:
-    """Warn of each doubt, as if the caller of the caller did.
+def warn_of(diagnostics: Iterable[Diagnostic], *, outwards: int = 0) -> None:
+    """Warn of each diagnostic, as if the caller of the caller did.
 
     Parameters
     ----------
-    doubts : iterable of Doubt
+    diagnostics : iterable of Diagnostic
     outwards : int, default 0
         Callers more to go outwards.
 
@@ -246,5 +246,5 @@ def warn_of(doubts: Iterable[Doubt], *, outwards: int = 0) -> None:
     -----
     TemperingWarning
     """
-    for doubt in doubts:
-        warnings.warn(TemperingWarning(doubt), stacklevel=3 + outwards)
+    for diagnostic in diagnostics:
+        warnings.warn(TemperingWarning(diagnostic), stacklevel=3 + outwards)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.doubt import Doubt
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.types import FloatArray
 
-__all__ = ["known_mass_doubts"]
+__all__ = ["importance_diagnostics"]
 
 MOST_ERRORS = 3.0
 """By how many errors of the difference log Z may fall short: right runs do once in 700."""
@@ -16,7 +16,9 @@ LEAST_NATS = 0.05
 """By which it matters."""
 
 
-def known_mass_doubts(searched: Mapping[str, FloatArray], log_z: float, se: float) -> list[Doubt]:
+def importance_diagnostics(
+    searched: Mapping[str, FloatArray], log_z: float, se: float
+) -> list[Diagnostic]:
     """Warning about an estimate that lacks mass which fits alone have shown to be there.
 
     Draws may come from every mode, and from one of them far too seldom, in all chains alike.
@@ -25,22 +27,22 @@ def known_mass_doubts(searched: Mapping[str, FloatArray], log_z: float, se: floa
     ----------
     searched : mapping of ndarray
         ``search_log_mass`` and ``search_log_mass_se`` (chain,), where they were recorded; of
-        :func:`pymc_tempering.references.known_mass.known_mass`.
+        :func:`pymc_tempering.references.importance.importance_evidence`.
     log_z, se : float
         Of all chains, in nats.
 
     Returns
     -------
-    list of Doubt
+    list of Diagnostic
         One at most.
 
     Examples
     --------
     >>> searched = {"search_log_mass": np.array([0.0, 0.0]), "search_log_mass_se": np.full(2, 0.02)}
-    >>> [doubt] = known_mass_doubts(searched, -0.3, 0.05)
-    >>> doubt.code, round(doubt.measured["lacking"], 2)
+    >>> [diagnostic] = importance_diagnostics(searched, -0.3, 0.05)
+    >>> diagnostic.code, round(diagnostic.measured["lacking"], 2)
     ('known_mass_missing', 0.3)
-    >>> known_mass_doubts(searched, -0.3, 0.2), known_mass_doubts(searched, 2.0, 0.05)
+    >>> importance_diagnostics(searched, -0.3, 0.2), importance_diagnostics(searched, 2.0, 0.05)
     ([], [])
     """
     if "search_log_mass" not in searched:
@@ -53,7 +55,7 @@ def known_mass_doubts(searched: Mapping[str, FloatArray], log_z: float, se: floa
     if not lacking > MOST_ERRORS * error + LEAST_NATS:
         return []
     return [
-        Doubt(
+        Diagnostic(
             "known_mass_missing",
             f"the modes that the search found and that Gaussians fit well hold a log mass of "
             f"{log_mass:.2f} by draws of these fits, {lacking:.2g} nats more than log Z, an error "

@@ -9,22 +9,22 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import chi2
 
-from pymc_tempering.engine.path.bent import BentGaussian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.numerics import pareto_k
-from pymc_tempering.references.bend import MOST_DIM
 from pymc_tempering.references.elbo import N_WEIGHTS, delta_at, evaluate_elbo, log_weights
 from pymc_tempering.references.heavy import falls_like_a_power
 from pymc_tempering.references.local import assess, combine_local_bases
-from pymc_tempering.references.local_runs import Run, bent_by_run
-from pymc_tempering.references.prepared import BENT, CURVED, STRAIGHT, Prepared, centre
+from pymc_tempering.references.local_runs import Run, map_by_run
+from pymc_tempering.references.map_of_draws import MOST_DIM
+from pymc_tempering.references.prepared import CURVED, GAUSSIAN_FITS, MAPPED, Prepared, centre
 from pymc_tempering.references.third_order import GAIN, third_order_fit
 from pymc_tempering.references.third_order import MOST_DIM as MOST_DIM_OF_THIRD_ORDER
 from pymc_tempering.references.watch import Report, unwatched
 
-__all__ = ["MAX_VARIANCE", "bend_fits", "is_inside"]
+__all__ = ["MAX_VARIANCE", "fit_maps", "is_inside"]
 
 MAX_VARIANCE = 0.1
 """Variance of the log weights of a fit's draws, in nats squared and without the lowest 2 %, beyond
@@ -58,14 +58,14 @@ _MORE = 3.0
 _N_MOMENTS = 1000
 
 
-def is_inside(shape: BentGaussian, fit: LocalDensity) -> bool:
+def is_inside(shape: TransportMap, fit: LocalDensity) -> bool:
     """Tell whether a fit's centre is among all but a thousandth of a bent Gaussian's draws.
 
     Examples
     --------
-    >>> from pymc_tempering.engine.path.bent import Terms
+    >>> from pymc_tempering.engine.path.transport import Terms
     >>> square = Terms(np.array([[1, 0, 0, 0]]), np.array([1.0]))
-    >>> banana = BentGaussian(np.zeros(2), np.eye(2), square)
+    >>> banana = TransportMap(np.zeros(2), np.eye(2), square)
     >>> on, off = (GaussianBase([3.0, height], [1.0, 1.0]) for height in (9.0, 0.0))
     >>> is_inside(banana, on), is_inside(banana, off)
     (True, False)
@@ -74,7 +74,7 @@ def is_inside(shape: BentGaussian, fit: LocalDensity) -> bool:
     return bool(y @ y <= chi2.ppf(_INSIDE, shape.dim))
 
 
-def bend_fits(
+def fit_maps(
     density: Density,
     found: Prepared,
     rng: np.random.Generator,
@@ -101,7 +101,7 @@ def bend_fits(
     >>> from pymc_tempering.references.search import SEARCHES, find_modes
     >>> target, rng = testing.banana(), np.random.default_rng(1)
     >>> found = find_modes(target, target.start, rng, effort=SEARCHES["none"])
-    >>> bend_fits(target, found, rng).shapes[0].terms.coefficients.size > 1
+    >>> fit_maps(target, found, rng).shapes[0].terms.coefficients.size > 1
     True
     """
     if density.dim > MOST_DIM:
@@ -109,7 +109,7 @@ def bend_fits(
     fits, shapes = list(found.fits), list[LocalDensity](found.fits)
     known = _Known(density, rng)
     n_gradients = n_failures = 0
-    kind, necks = found.kind, 0.0
+    kind, funnel_depth = found.kind, 0.0
     for i, fit in enumerate(found.fits[:MOST_MENDED]):
         if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
             break
@@ -121,19 +121,19 @@ def bend_fits(
         run = _shape_of(density, fit, rng, most - n_gradients, may_run=i < MOST_FITS)
         n_gradients += run.n_gradients
         n_failures += run.kind == CURVED
-        kind, necks = max(kind, run.kind), max(necks, run.necks)
+        kind, funnel_depth = max(kind, run.kind), max(funnel_depth, run.funnel_depth)
         # a run may have left for a mode that has its shape
-        if isinstance(run.shape, BentGaussian) and not known.explains(run.shape):
+        if isinstance(run.shape, TransportMap) and not known.explains(run.shape):
             shapes[i] = run.shape
             known.add(run.shape)
         elif isinstance(run.shape, GaussianBase):
             shapes[i] = fits[i] = run.shape
     found = replace(found, fits=tuple(fits), shapes=tuple(shapes))
     shaped, n_checked = _with_shapes(density, found, known, rng)
-    unsure = tuple(peak for peak in found.unsure if not known.explains(peak))
+    poorly_fitted = tuple(laplace for laplace in found.poorly_fitted if not known.explains(laplace))
     n_gradients += found.search.n_gradients + n_checked + known.n_gradients
-    search = replace(found.search, n_gradients=n_gradients, necks=necks)
-    return replace(shaped, search=search, kind=kind, unsure=unsure)
+    search = replace(found.search, n_gradients=n_gradients, funnel_depth=funnel_depth)
+    return replace(shaped, search=search, kind=kind, poorly_fitted=poorly_fitted)
 
 
 def _shape_of(
@@ -152,15 +152,15 @@ def _shape_of(
             n_gradients += _N_TAIL
             kept = pareto_k(log_weights(density, mended.shape, rng, _N_TAIL)) <= MAX_TAIL_INDEX
         if kept:
-            if isinstance(mended.shape, BentGaussian):
-                return Run(BENT, mended.shape, n_gradients, 0.0)
+            if isinstance(mended.shape, TransportMap):
+                return Run(MAPPED, mended.shape, n_gradients, 0.0)
             elbo = evaluate_elbo(density, mended.shape, rng, _N_CHECKED).value
             shape = GaussianBase(mended.shape.mean, mended.shape.scale, elbo)
-            return Run(STRAIGHT, shape, n_gradients + _N_CHECKED, 0.0)
+            return Run(GAUSSIAN_FITS, shape, n_gradients + _N_CHECKED, 0.0)
     good = variance <= MAX_VARIANCE and not is_heavy
     if good or density.dim == 1 or not may_run:
-        return Run(STRAIGHT, None, n_gradients, 0.0)
-    run = bent_by_run(density, fit, rng, left - n_gradients, is_heavy)
+        return Run(GAUSSIAN_FITS, None, n_gradients, 0.0)
+    run = map_by_run(density, fit, rng, left - n_gradients, is_heavy)
     return run._replace(n_gradients=run.n_gradients + n_gradients)
 
 
@@ -169,10 +169,10 @@ class _Known:
 
     def __init__(self, density: Density, rng: np.random.Generator) -> None:
         self._density, self._rng = density, rng
-        self._shapes: list[tuple[BentGaussian, float]] = []
+        self._shapes: list[tuple[TransportMap, float]] = []
         self.n_gradients = 0
 
-    def add(self, shape: BentGaussian) -> None:
+    def add(self, shape: TransportMap) -> None:
         """Take a shape that is good enough to draw from."""
         self.n_gradients += N_WEIGHTS
         delta = log_weights(self._density, shape, self._rng)
@@ -200,7 +200,7 @@ def _with_shapes(
     moments = {
         i: _moments(density, shape, rng)
         for i, shape in enumerate(found.shapes)
-        if isinstance(shape, BentGaussian)
+        if isinstance(shape, TransportMap)
     }
     if not moments:
         return found, 0
@@ -209,7 +209,7 @@ def _with_shapes(
     kept: list[LocalDensity] = []
     fits: list[GaussianBase] = []
     for i, (fit, shape) in enumerate(zip(found.fits, found.shapes, strict=True)):
-        if isinstance(shape, BentGaussian):
+        if isinstance(shape, TransportMap):
             fits.append(moments[i])
             kept.append(replace(shape, log_zeta=fits[-1].log_zeta))
             continue
@@ -221,11 +221,11 @@ def _with_shapes(
         if assessed.variance <= MAX_VARIANCE if is_known else heavy_enough:
             kept.append(shape)
             fits.append(fit)
-    shaped = replace(found, anchor=combine_local_bases(fits), fits=tuple(fits), shapes=tuple(kept))
+    shaped = replace(found, pooled=combine_local_bases(fits), fits=tuple(fits), shapes=tuple(kept))
     return shaped, n_evaluations
 
 
-def _moments(density: Density, shape: BentGaussian, rng: np.random.Generator) -> GaussianBase:
+def _moments(density: Density, shape: TransportMap, rng: np.random.Generator) -> GaussianBase:
     """Gaussian of the same moments, with the bent one's ELBO."""
     z = shape.from_base(rng.standard_normal((_N_MOMENTS, shape.dim)))
     some = z[:N_WEIGHTS]

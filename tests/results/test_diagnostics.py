@@ -6,36 +6,37 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_tempering.estimators.doubt import CODES, Doubt
+from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.results.doubts import doubt_variables, read_doubts
+from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
 from pymc_tempering.results.stored_runs import read_run, write_run
 
 DOUBTS = (
-    Doubt("chains_disagree", "1 ± 0.1\nand: “0.3”.", "Raise `tune`.", {"log_z": [1.25, 0.1 + 0.2]}),
-    Doubt("no_overlap", "", "", {"log_z": -np.inf, "chain": [0, 3], "variables": ["x", "ü"]}),
-    Doubt("no_overlap", "longer by far" * 50, "Raise `n_levels`."),
+    Diagnostic("chains_disagree", "1 ± 0.1\nand: “0.3”.", "Raise `tune`.",
+               {"log_z": [1.25, 0.1 + 0.2]}),
+    Diagnostic("no_overlap", "", "", {"log_z": -np.inf, "chain": [0, 3], "variables": ["x", "ü"]}),
+    Diagnostic("no_overlap", "longer by far" * 50, "Raise `n_levels`."),
 )  # fmt: skip
 
 
-def tree(doubts):
+def tree(diagnostics):
     dataset = xr.Dataset(
         {"log_z_chain": ("chain", [1.0, 2.0]), "log_marginal_likelihood": 1.5,
-         "log_marginal_likelihood_se": 0.5} | doubt_variables(doubts)
+         "log_marginal_likelihood_se": 0.5} | diagnostic_variables(diagnostics)
     )  # fmt: skip
     return xr.DataTree.from_dict({"/tempering": dataset})
 
 
-@pytest.mark.parametrize("doubts", [(), DOUBTS[:1], DOUBTS], ids=len)
+@pytest.mark.parametrize("diagnostics", [(), DOUBTS[:1], DOUBTS], ids=len)
 @pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
-def test_round_trip(doubts, name, tmp_path):
+def test_round_trip(diagnostics, name, tmp_path):
     if name.endswith("zarr"):
         pytest.importorskip("zarr")
-    run = tree(doubts)
+    run = tree(diagnostics)
     for path in (tmp_path / name, tmp_path / f"again_{name}"):
         run = read_run(write_run(run, path))
-        assert run["tempering"].sizes["warning"] == len(doubts)
-        assert stored_estimate(run).warnings == doubts
+        assert run["tempering"].sizes["warning"] == len(diagnostics)
+        assert stored_estimate(run).warnings == diagnostics
 
 
 def test_each_part_is_an_array_of_strings():
@@ -54,29 +55,34 @@ def test_each_part_is_an_array_of_strings():
 
 def test_selecting_among_warnings_keeps_them_together():
     dataset = tree(DOUBTS)["tempering"].dataset
-    assert read_doubts(dataset.isel(warning=[2, 0])) == (DOUBTS[2], DOUBTS[0])
-    assert read_doubts(dataset.isel(warning=1)) == DOUBTS[1:2]
+    assert read_diagnostics(dataset.isel(warning=[2, 0])) == (DOUBTS[2], DOUBTS[0])
+    assert read_diagnostics(dataset.isel(warning=1)) == DOUBTS[1:2]
 
 
 def test_numbers_of_numpy_are_stored_too():
-    doubt = Doubt("no_round_trips", "a.", "b.", {"chain": np.array([1, 2]), "k": np.float64(0.1),
+    diagnostic = Diagnostic("no_round_trips", "a.", "b.",
+                            {"chain": np.array([1, 2]), "k": np.float64(0.1),
                                                "n": np.int64(3)})  # fmt: skip
-    [read] = read_doubts(xr.Dataset(doubt_variables([doubt])))
+    [read] = read_diagnostics(xr.Dataset(diagnostic_variables([diagnostic])))
     assert read.measured == {"chain": [1, 2], "k": 0.1, "n": 3}
 
 
 def test_a_run_of_an_earlier_version_says_its_text():
     earlier = xr.Dataset(attrs={"warnings": "no round trips: none.\npriors: wide."})
-    [doubt] = read_doubts(earlier)
-    assert doubt.code == "warned_by_earlier_version"
-    assert "no round trips: none. priors: wide." in doubt.text
-    assert doubt.lasting  # estimates made anew repeat it: what it says of the model is not known
-    assert read_doubts(xr.Dataset(attrs={"warnings": ""})) == read_doubts(xr.Dataset()) == ()
+    [diagnostic] = read_diagnostics(earlier)
+    assert diagnostic.code == "warned_by_earlier_version"
+    assert "no round trips: none. priors: wide." in diagnostic.text
+    assert (
+        diagnostic.lasting
+    )  # estimates made anew repeat it: what it says of the model is not known
+    assert (
+        read_diagnostics(xr.Dataset(attrs={"warnings": ""})) == read_diagnostics(xr.Dataset()) == ()
+    )
 
 
 def test_a_code_of_a_later_version_is_read(tmp_path):
-    later = Doubt("not_yet_known", "x.", "y.")
-    assert read_doubts(xr.Dataset(doubt_variables([later]))) == (later,)
+    later = Diagnostic("not_yet_known", "x.", "y.")
+    assert read_diagnostics(xr.Dataset(diagnostic_variables([later]))) == (later,)
     assert str(later) == "not yet known: x. y."
     assert not later.lasting
     assert later.code not in CODES

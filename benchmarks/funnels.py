@@ -4,7 +4,7 @@
 
 For targets whose log Z is exact: RMSE of log Z, mean reported error, root mean square of error over
 reported error (1 where errors are right), runs more than four errors off and how many of those
-carry no warning, thousands of gradients. *Depth* is that of ``references/necks.py``, least and
+carry no warning, thousands of gradients. *Depth* is that of ``references/funnels.py``, least and
 largest over the seeds; beyond its ``DEEP`` the default explorer has steps of local sizes.
 """
 
@@ -44,7 +44,7 @@ def study(name, explorer, n_seeds):
     se = np.array([run.se for run in runs])
     wrong = np.abs(error) > 4.0 * se
     silent = sum(bool(bad) and not run.warnings for bad, run in zip(wrong, runs, strict=True))
-    depths = [float(run.idata["tempering"]["search_necks"].max()) for run in runs]
+    depths = [float(run.idata["tempering"]["search_funnel_depth"].max()) for run in runs]
     return [
         name,
         f"{min(depths):.2f} to {max(depths):.2f}",

@@ -14,14 +14,14 @@ from pymc_tempering.references.local import FAIR, LocalFit, refine
 from pymc_tempering.references.merge import same_mode
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_WAYS", "masses_on_ways"]
+__all__ = ["N_PATHS", "masses_on_paths"]
 
-N_WAYS = 6
+N_PATHS = 6
 """Starts of which the way is looked at. What each second one goes by is missed in two of a hundred
 searches."""
 
 
-def masses_on_ways(
+def masses_on_paths(
     density: Density,
     known: Sequence[LocalFit],
     starts: FloatArray,

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pymc_tempering.estimators.doubt import CODES, Doubt
+from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 
-__all__ = ["doubts_of_comparison", "mass_missing"]
+__all__ = ["diagnostics_of_comparison", "mass_missing"]
 
 # a prior that is as wide in all models cancels; the posterior's width may differ a little
 _SAME = 2.0
@@ -27,7 +27,7 @@ def mass_missing(table: pd.DataFrame) -> "pd.Series[bool]":
     )
 
 
-def doubts_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str, Doubt]:
+def diagnostics_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str, Diagnostic]:
     """Doubts that matter where models are compared, and that not all of them share.
 
     Parameters
@@ -36,22 +36,26 @@ def doubts_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str, Dou
 
     Returns
     -------
-    dict of Doubt
+    dict of Diagnostic
         By the name of the model, which the text says.
 
     Examples
     --------
     >>> def estimate(width):
-    ...     doubt = Doubt("extremely_wide_priors", "x.", "Look.", {"width of x": width})
-    ...     return LogZEstimate(0.0, 0.1, "pt, mbar", [0.0] * 4, (doubt,))
-    >>> doubts_of_comparison({"a": estimate(2e4), "b": estimate(2.1e4)})
+    ...     diagnostic = Diagnostic("extremely_wide_priors", "x.", "Look.", {"width of x": width})
+    ...     return LogZEstimate(0.0, 0.1, "pt, mbar", [0.0] * 4, (diagnostic,))
+    >>> diagnostics_of_comparison({"a": estimate(2e4), "b": estimate(2.1e4)})
     {}
-    >>> doubts = doubts_of_comparison({"a": estimate(2e4), "b": estimate(9e4)})
-    >>> [doubt.text for doubt in doubts.values()]
+    >>> diagnostics = diagnostics_of_comparison({"a": estimate(2e4), "b": estimate(9e4)})
+    >>> [diagnostic.text for diagnostic in diagnostics.values()]
     ["of 'a', x.", "of 'b', x."]
     """
     measured = [
-        {what: value for doubt in e.of_comparison for what, value in doubt.measured.items()}
+        {
+            what: value
+            for diagnostic in e.of_comparison
+            for what, value in diagnostic.measured.items()
+        }
         for e in estimates.values()
     ]
     shared = set[str]()
@@ -60,8 +64,8 @@ def doubts_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str, Dou
         if max(widths) <= _SAME * min(widths):
             shared.add(what)
     return {
-        name: replace(doubt, text=f"of {name!r}, {doubt.text}")
+        name: replace(diagnostic, text=f"of {name!r}, {diagnostic.text}")
         for name, estimate in estimates.items()
-        for doubt in estimate.of_comparison
-        if not set(doubt.measured) <= shared
+        for diagnostic in estimate.of_comparison
+        if not set(diagnostic.measured) <= shared
     }

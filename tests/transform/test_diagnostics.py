@@ -1,9 +1,9 @@
-"""What speaks against a run of joint continuous tempering, each doubt by itself, and a good run."""
+"""What speaks against a run of joint continuous tempering, each by itself, and a good run."""
 
 import numpy as np
 import pytest
 
-from pymc_tempering.transform.analysis import _doubts
+from pymc_tempering.transform.analysis import _diagnostics
 
 GOOD = {
     "n_round_trips": np.array([20, 25]),
@@ -13,12 +13,12 @@ GOOD = {
 }
 
 
-def doubts(log_mass=0.0, **changes):
-    return list(_doubts(GOOD | changes, log_mass, n_draws=1000))
+def diagnostics(log_mass=0.0, **changes):
+    return list(_diagnostics(GOOD | changes, log_mass, n_draws=1000))
 
 
 def test_a_good_run_has_none():
-    assert doubts() == []
+    assert diagnostics() == []
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_a_good_run_has_none():
     ],
 )
 def test_each_failing_run_raises_its_own(changes, code, measured):
-    [doubt] = doubts(**changes)
-    assert doubt.code == code
-    assert doubt.measured == measured
+    [diagnostic] = diagnostics(**changes)
+    assert diagnostic.code == code
+    assert diagnostic.measured == measured
 
 
 def test_beyond_an_edge_divergences_and_the_mean_of_the_base_say_nothing():
     changes = {"n_divergences": np.array([300.0, 0.0]), "base_mean_error": np.array([9.0, 9.0])}
-    assert doubts(log_mass=np.log(0.5), **changes) == []
+    assert diagnostics(log_mass=np.log(0.5), **changes) == []

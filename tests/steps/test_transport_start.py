@@ -11,11 +11,11 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.estimators.bar import bar_ladder
-from pymc_tempering.references.bend import bent_fit
+from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import barrier_of_rejection
-from pymc_tempering.steps.candidates import bent_candidate
+from pymc_tempering.steps.candidates import map_candidate
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.covering import every_fit_visited
+from pymc_tempering.steps.overlap import every_fit_visited
 from pymc_tempering.steps.round import Round
 from pymc_tempering.steps.tuning import RoundTuner
 from tests.steps.test_choice import tune
@@ -30,10 +30,10 @@ WIDE = Coordinates.of(GaussianBase(TARGET.mean, 1.2 * FIT.scale))
 
 @pytest.fixture(scope="module")
 def shape():
-    return bent_fit(TARGET.draw(np.random.default_rng(0), 1000), 1000.0)
+    return map_of_draws(TARGET.draw(np.random.default_rng(0), 1000), 1000.0)
 
 
-def chain(rng, fits=(FIT,), shapes=(), rule="bent", *, rough=False):
+def chain(rng, fits=(FIT,), shapes=(), rule="map", *, rough=False):
     choice = ReferenceChoice(rule, fits, (), shapes, rough=rough)
     path = TemperedPath.from_base(TARGET, WIDE).starting_from(choice.mixture_at_start)
     betas = np.linspace(0, 1, 6) ** 2 if path.mixture is None else np.linspace(0, 1, 3)
@@ -60,7 +60,7 @@ def test_draws_of_the_gaussian_bend_the_fit_and_log_z_is_right(rng):
         n = tune(ladder, tuner, rng)
         if ladder.mixture is not None:
             break
-    assert ladder.mixture.is_bent
+    assert ladder.mixture.has_map
     assert ladder.n_levels <= 4
     assert n < 60
     assert choice.rejection < 0.5
@@ -74,14 +74,14 @@ def test_a_bent_fit_is_the_reference_from_the_start(shape, rng):
     ladder, tuner, choice = chain(rng, shapes=(shape,))
     assert ladder.mixture is choice.first
     tune(ladder, tuner, rng)
-    assert ladder.mixture.is_bent
+    assert ladder.mixture.has_map
     assert ladder.n_levels <= 3
 
 
 def test_few_draws_leave_a_bent_fit_as_it_is(shape, rng):
     mixture = Mixture((shape,), np.ones(1))
     few, many = (
-        bent_candidate(mixture, [FIT], WIDE, TARGET.draw(rng, n), n // 4) for n in (120, 900)
+        map_candidate(mixture, [FIT], WIDE, TARGET.draw(rng, n), n // 4) for n in (120, 900)
     )
     assert few is None
     assert many.is_whole
@@ -98,7 +98,7 @@ def test_one_bent_fit_stands_in_for_pieces_of_a_valley(rng):
     ]
     ladder, _, choice = chain(rng, pieces, rule="measured")
     assert choice.end_of_round(ladder, ended(rng, draws=z), rng)
-    assert choice.rule == "bent"
+    assert choice.rule == "map"
     assert len(ladder.mixture.fits) == 1
     elsewhere = GaussianBase(TARGET.mean + 200.0, np.full(2, 0.1), -3.0)
     ladder, _, choice = chain(rng, [*pieces, elsewhere], rule="measured")

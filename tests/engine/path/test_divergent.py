@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_tempering.engine.path.endless import rise_beyond
+from pymc_tempering.engine.path.divergent import rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.compile import compile_density
 

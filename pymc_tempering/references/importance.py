@@ -14,13 +14,13 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.elbo import delta_at
 
-__all__ = ["N_DRAWS", "UNKNOWN", "KnownMass", "known_mass"]
+__all__ = ["N_DRAWS", "UNKNOWN", "ImportanceEvidence", "importance_evidence"]
 
 N_DRAWS = 128
 """Of each fit: where the variance of its log weights is 0.25, the error is 0.05 nats at most."""
 
 
-class KnownMass(NamedTuple):
+class ImportanceEvidence(NamedTuple):
     """A lower bound on log Z, up to its error.
 
     Attributes
@@ -35,15 +35,15 @@ class KnownMass(NamedTuple):
     n_gradients: int
 
 
-UNKNOWN = KnownMass(-np.inf, 0.0, 0)
+UNKNOWN = ImportanceEvidence(-np.inf, 0.0, 0)
 
 
-def known_mass(
+def importance_evidence(
     density: Density,
     modes: Sequence[GaussianBase],
     rng: np.random.Generator,
     n_draws: int = N_DRAWS,
-) -> KnownMass:
+) -> ImportanceEvidence:
     r"""Weight draws of all fits against their mixture, so that no place counts twice.
 
     .. math:: \hat Z = \frac{1}{KN} \sum_{k=1}^K \sum_{n=1}^N
@@ -65,7 +65,7 @@ def known_mass(
     >>> from pymc_tempering import testing
     >>> target = testing.correlated_gaussian()
     >>> fit = GaussianBase(target.mean, np.linalg.cholesky(target.cov))
-    >>> found = known_mass(target, [fit, fit], np.random.default_rng(1))
+    >>> found = importance_evidence(target, [fit, fit], np.random.default_rng(1))
     >>> bool(abs(found.value - target.log_z) < 1e-9), bool(found.se < 1e-9), found.n_gradients
     (True, True, 256)
     """
@@ -80,4 +80,4 @@ def known_mass(
     # each mode has the same number of draws: what the modes differ by is no error
     weights = np.exp(log_weights - value).reshape(len(modes), n_draws)
     variance = weights.var(axis=1, ddof=1).mean() / len(z)
-    return KnownMass(value, float(np.sqrt(variance)), len(z))
+    return ImportanceEvidence(value, float(np.sqrt(variance)), len(z))

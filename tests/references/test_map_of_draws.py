@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_tempering.engine.path.bent import MEAN, NOTHING, SCALE, TAIL
-from pymc_tempering.references.bend import MOST_DIM, bent_fit
+from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, TAIL
+from pymc_tempering.references.map_of_draws import MOST_DIM, map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
 
 
@@ -53,22 +53,22 @@ def test_three_hundred_draws_are_enough(name, rng):
     five fits the middle one counts: false alarms 3e-4.
     """
     draw, log_density = TARGETS[name]
-    fits = [bent_fit(draw(rng, 300), 150.0) for _ in range(5)]
+    fits = [map_of_draws(draw(rng, 300), 150.0) for _ in range(5)]
     assert np.median([rejection(fit, draw, log_density, rng) for fit in fits]) < 0.35
 
 
 def test_the_terms_are_those_of_the_target(rng):
     """In the order of what depends on what, wherever the coordinates are."""
     z = bananas(rng, 2000, pairs=2)[:, [3, 0, 2, 1]]
-    fit = bent_fit(z, 2000.0)
+    fit = map_of_draws(z, 2000.0)
     i, kind, a, b = fit.terms.what.T
     squares = (kind == MEAN) & (a == b) & (a != NOTHING)
     assert squares.sum() == 2
     # x is in the order of the terms: what is squared is what comes first
     x = (z - fit.mean) @ fit.root.T
-    for bent, driver in zip(i[squares], a[squares], strict=True):
-        assert abs(np.corrcoef(x[:, bent], x[:, driver] ** 2)[0, 1]) > 0.5
-    scales = bent_fit(funnel(rng, 2000), 2000.0).terms
+    for mapped, driver in zip(i[squares], a[squares], strict=True):
+        assert abs(np.corrcoef(x[:, mapped], x[:, driver] ** 2)[0, 1]) > 0.5
+    scales = map_of_draws(funnel(rng, 2000), 2000.0).terms
     i, kind, a, b = scales.what.T
     assert ((kind == SCALE) & (a == 0) & (b == NOTHING)).sum() == 11
     assert ((kind == MEAN) & (a != NOTHING)).sum() == 0
@@ -78,17 +78,17 @@ def test_the_terms_are_those_of_the_target(rng):
 def test_nothing_bends_in_a_gaussian(rng):
     """Of 30 fits to 400 draws in 6 correlated dimensions at most two bend; 4 % do."""
     factor = np.tril(rng.normal(size=(6, 6))) + 3.0 * np.eye(6)
-    bent = [bent_fit(rng.normal(size=(400, 6)) @ factor.T, 400.0) for _ in range(30)]
-    assert sum(fit is not None for fit in bent) <= 4
+    mapped = [map_of_draws(rng.normal(size=(400, 6)) @ factor.T, 400.0) for _ in range(30)]
+    assert sum(fit is not None for fit in mapped) <= 4
 
 
 def test_few_draws_and_many_coordinates_say_nothing(rng):
     z = bananas(rng, 400)
-    assert bent_fit(z, 19.0) is None
-    assert bent_fit(z[:15], 15.0) is None
-    assert bent_fit(z[:, :1], 400.0) is None
-    assert bent_fit(np.column_stack([z, np.ones(400)]), 400.0) is None
-    assert bent_fit(rng.normal(size=(400, MOST_DIM + 1)), 400.0) is None
+    assert map_of_draws(z, 19.0) is None
+    assert map_of_draws(z[:15], 15.0) is None
+    assert map_of_draws(z[:, :1], 400.0) is None
+    assert map_of_draws(np.column_stack([z, np.ones(400)]), 400.0) is None
+    assert map_of_draws(rng.normal(size=(400, MOST_DIM + 1)), 400.0) is None
 
 
 @pytest.mark.filterwarnings("error")
@@ -96,10 +96,10 @@ def test_wild_draws_are_no_error(rng):
     """Draws without moments, and some that are not numbers."""
     z = rng.standard_cauchy((500, 5))
     z[:3] = np.nan
-    fit = bent_fit(z, 500.0)
+    fit = map_of_draws(z, 500.0)
     assert fit is None or np.isfinite(fit.log_density(z[3:])).all()
     huge = bananas(rng, 500) * 1e150
-    fit = bent_fit(huge, 500.0)
+    fit = map_of_draws(huge, 500.0)
     assert fit is not None
     assert np.isfinite(fit.log_density(huge)).all()
 
@@ -127,7 +127,7 @@ def test_heavy_tails_are_fitted_with_their_places_and_scales(rng):
     One fit in eight takes draws far out for a bend, and rejects up to .6: of 15 fits more than
     seven do at a rate of 2e-4.
     """
-    fits = [bent_fit(heavy(rng, 300), 300.0) for _ in range(15)]
+    fits = [map_of_draws(heavy(rng, 300), 300.0) for _ in range(15)]
     for fit in fits:
         dof = fit.residuals.dof[np.isfinite(fit.residuals.dof)]
         assert len(dof) == 5
@@ -142,4 +142,4 @@ def test_what_has_no_variance_in_numbers_is_not_fitted(rng):
     z = heavy(rng, 300)
     z[:, 4] *= 1e200
     with np.errstate(all="ignore"):
-        assert bent_fit(z, 300.0) is None
+        assert map_of_draws(z, 300.0) is None

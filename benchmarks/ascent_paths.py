@@ -16,7 +16,7 @@ from figures import table
 
 from pymc_tempering import testing
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.references import ways
+from pymc_tempering.references import paths
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.testing.hard import HARD
@@ -47,10 +47,10 @@ class Observed:
 
     def of_search(self, density, seed):
         """Search once, and return what was seen."""
-        self._ends_outside, self._refine = Shapes._ends_outside, ways.refine
+        self._ends_outside, self._refine = Shapes._ends_outside, paths.refine
         with (
             patch.object(Shapes, "_ends_outside", lambda *args: self.ends_outside(*args)),
-            patch.object(ways, "refine", self.refine),
+            patch.object(paths, "refine", self.refine),
         ):
             found = prepare(density, density.start, np.random.default_rng(seed))
         self.n_modes = len(found.fits)
@@ -74,7 +74,7 @@ def study(name, n_seeds):
         sum(bool(each.variances) for each in seen),
         len(variances),
         quartiles,
-        int((variances <= ways.FAIR).sum()),
+        int((variances <= paths.FAIR).sum()),
         ", ".join(str(each.n_modes) for each in seen),
     ]
 

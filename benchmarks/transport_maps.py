@@ -27,10 +27,10 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references import bend
-from pymc_tempering.references.bend import bent_fit
-from pymc_tempering.references.bending import bend_fits
+from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepare import prepare
+from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.testing import banana, heavy_tail
 from pymc_tempering.testing.hard import HARD
 
@@ -121,8 +121,8 @@ def study(target, n):
         mean, cov = draws.mean(axis=0), np.cov(draws, rowvar=False)
         gaussian = GaussianBase.from_moments(mean, cov)
         wide = Coordinates.of(GaussianBase(mean, 1.2 * gaussian.scale))
-        bent = bent_fit(draws, n / 2)
-        found.append([overlap(target, fit, wide, rng) for fit in (gaussian, bent)])
+        mapped = map_of_draws(draws, n / 2)
+        found.append([overlap(target, fit, wide, rng) for fit in (gaussian, mapped)])
     return np.median(found, axis=0)
 
 
@@ -136,9 +136,9 @@ def print_runs():
         for seed in range(N_SEEDS):
             rng = np.random.default_rng(seed)
             found = prepare(density, density.start, rng)
-            bent = bend_fits(density, found, rng)
-            n = bent.search.n_gradients - found.search.n_gradients
-            rows.append([name, seed, len(found.fits), kinds[bent.kind], f"{n:,}"])
+            mapped = fit_maps(density, found, rng)
+            n = mapped.search.n_gradients - found.search.n_gradients
+            rows.append([name, seed, len(found.fits), kinds[mapped.kind], f"{n:,}"])
     table("Runs before the chains",
                         ["target", "seed", "fits", "outcome", "gradients"], rows)  # fmt: skip
 
@@ -184,9 +184,9 @@ def main():
     rows = []
     for name, target in TARGETS.items():
         for n in N_DRAWS:
-            (straight, z_straight), (bent, z_bent) = study(target, n)
-            rows.append([name, n, f"{straight:.4f}", f"{z_straight:.1f}", f"{bent:.2f}",
-                         f"{z_bent:.3f}"])  # fmt: skip
+            (gaussian_fit, z_gaussian), (mapped, z_map) = study(target, n)
+            rows.append([name, n, f"{gaussian_fit:.4f}", f"{z_gaussian:.1f}", f"{mapped:.2f}",
+                         f"{z_map:.3f}"])  # fmt: skip
     columns = ["target", "draws", "Gaussian rejects", "log Z", "bent one rejects", "log Z"]
     table(f"Medians of {N_SEEDS} seeds", columns, rows)
 

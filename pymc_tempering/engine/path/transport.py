@@ -31,8 +31,18 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "SKEW", "TAIL", "BentGaussian", "Terms",
-           "log_bent", "products"]  # fmt: skip
+__all__ = [
+    "MEAN",
+    "NOTHING",
+    "NO_TERMS",
+    "SCALE",
+    "SKEW",
+    "TAIL",
+    "Terms",
+    "TransportMap",
+    "log_map",
+    "products",
+]  # fmt: skip
 
 MEAN, SCALE = 0, 1
 """What a term is a part of: the conditional mean, or the logarithm of the conditional scale. Those
@@ -70,7 +80,7 @@ def _factor(x: FloatArray, index: int) -> float:
 
 
 @compiled
-def log_bent(
+def log_map(
     what: IntArray,
     coefficients: FloatArray,
     first: int,
@@ -137,7 +147,7 @@ def _padded(x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class BentGaussian:
+class TransportMap:
     """A Gaussian bent by a triangular map of few terms, with tails and skews where there are any.
 
     Attributes
@@ -159,7 +169,7 @@ class BentGaussian:
     Examples
     --------
     >>> square = Terms(np.array([[1, MEAN, 0, 0]]), np.array([2.0]))
-    >>> banana = BentGaussian(np.zeros(2), np.eye(2), square)
+    >>> banana = TransportMap(np.zeros(2), np.eye(2), square)
     >>> banana.from_base(np.array([[1.5, 0.1]])).round(3).tolist()
     [[1.5, 4.6]]
     >>> banana.log_density(np.array([[1.5, 4.6]])).round(3).tolist()

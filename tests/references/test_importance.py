@@ -7,7 +7,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.known_mass import UNKNOWN, known_mass
+from pymc_tempering.references.importance import UNKNOWN, importance_evidence
 from tests.references.conftest import two_gaussians
 
 
@@ -31,7 +31,7 @@ def test_is_log_z_where_all_modes_are_known_however_often(target, widen, rng):
     """With an error that is true: of 400 estimates, four of its errors at 1e-4."""
     light, heavy = fits(target, rng, widen)
     for modes in ([light, heavy], [light, heavy, heavy, light, heavy]):
-        found = [known_mass(target, modes, rng) for _ in range(400)]
+        found = [importance_evidence(target, modes, rng) for _ in range(400)]
         ratio = np.exp([one.value - target.log_z for one in found])
         assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / 20.0
         se = np.sqrt(np.mean([one.se**2 for one in found]))
@@ -45,12 +45,12 @@ def test_is_the_share_of_the_modes_that_are_known(rng):
     density = two_gaussians(np.log([0.3, 0.7]) - 2.0, means, sds)
     target = SimpleNamespace(address=density.address, dim=2)
     for i, share in enumerate((0.3, 0.7)):
-        found = known_mass(target, [GaussianBase(means[i], sds[i])], rng)
+        found = importance_evidence(target, [GaussianBase(means[i], sds[i])], rng)
         assert found.value == pytest.approx(np.log(share) - 2.0, abs=1e-9)
 
 
 def test_nothing_is_known_without_modes_or_beyond_the_support(rng):
-    assert known_mass(testing.hard_edge_gaussian(), [], rng) == UNKNOWN
+    assert importance_evidence(testing.hard_edge_gaussian(), [], rng) == UNKNOWN
     beyond = GaussianBase(np.array([-50.0, 0.0]), np.ones(2))
-    found = known_mass(testing.hard_edge_gaussian(), [beyond], rng)
+    found = importance_evidence(testing.hard_edge_gaussian(), [beyond], rng)
     assert found == UNKNOWN._replace(n_gradients=128)

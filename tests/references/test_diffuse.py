@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references import halo
-from pymc_tempering.references.halo import find_halos, hides_one, one_place
+from pymc_tempering.references import diffuse_fit
+from pymc_tempering.references.diffuse import find_diffuse, hides_one, one_place
 from pymc_tempering.references.local import assess
-from pymc_tempering.references.prepared import BENT, CURVED, NEARLY_STRAIGHT, STRAIGHT
+from pymc_tempering.references.prepared import CURVED, GAUSSIAN_FITS, MAPPED, NEARLY_GAUSSIAN
 from pymc_tempering.references.search import NEGLIGIBLE, find_modes
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.rule import settled_rule
@@ -62,7 +62,7 @@ def test_a_search_fits_the_slab_as_well(target, rng):
         np.testing.assert_allclose(slab.mean, 0.0, atol=SLAB)
         elbos.append(slab.log_zeta)
     assert np.median(elbos) == pytest.approx(math.log(LIGHT), abs=0.1)
-    counted = [(len(found.search.hits), found.search.n_unfinished) for found in searches]
+    counted = [(len(found.search.start_count), found.search.n_unfinished) for found in searches]
     assert counted.count((1, 0)) >= 3
 
 
@@ -70,8 +70,8 @@ def test_a_search_fits_a_slab_in_which_no_start_ends(rng):
     """Between the two the density falls, so that every start ends in the spike."""
     found = find_modes(STEEPER, np.full(DIM, 0.5), rng)
     slab, spike = sorted(found.fits, key=lambda fit: fit.log_zeta)
-    assert len(found.search.hits) == 1
-    assert found.search.n_starts == found.search.hits[0]
+    assert len(found.search.start_count) == 1
+    assert found.search.n_starts == found.search.start_count[0]
     np.testing.assert_allclose(slab.standard_deviation, SLAB, rtol=0.15)
     np.testing.assert_allclose(spike.standard_deviation, WIDE_SPIKE, rtol=0.15)
 
@@ -80,7 +80,7 @@ def test_a_wide_mode_without_a_maximum_is_found_beside_a_narrow_one(rng):
     """Where it is highest the narrow one is higher by 4 nats, and each start ends in that."""
     search = find_modes(HIDDEN, np.full(MANY, 0.2), rng)
     narrow, wide = sorted(search.fits, key=lambda fit: fit.mean[0], reverse=True)
-    assert len(search.search.hits) == 1
+    assert len(search.search.start_count) == 1
     np.testing.assert_allclose(narrow.mean[0], AWAY, atol=0.1)
     assert narrow.log_zeta == pytest.approx(math.log(0.7), abs=0.02)
     # what the wide one's draws have of the narrow one's density raises its ELBO a little
@@ -96,43 +96,43 @@ def test_what_is_explained_where_starts_are_is_no_mode(rng):
         assess(HIDDEN, GaussianBase(np.zeros(MANY), np.ones(MANY)), 1, rng),
     ]
     starts = GaussianBase(np.full(MANY, 0.2), np.ones(MANY))
-    assert find_halos(HIDDEN, fits, NEGLIGIBLE, rng, starts=starts)[0] == []
-    [found], _ = find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=starts)
+    assert find_diffuse(HIDDEN, fits, NEGLIGIBLE, rng, starts=starts)[0] == []
+    [found], _ = find_diffuse(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=starts)
     assert abs(found.base.mean[0]) < 0.3
-    assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng)[0] == []
+    assert find_diffuse(HIDDEN, fits[:1], NEGLIGIBLE, rng)[0] == []
     # a poor fit leaves some of its own mode unexplained
     poor = fits[0]._replace(variance=1.0)
-    assert find_halos(HIDDEN, [poor], NEGLIGIBLE, rng, starts=starts)[0] == []
+    assert find_diffuse(HIDDEN, [poor], NEGLIGIBLE, rng, starts=starts)[0] == []
     far = GaussianBase(np.full(MANY, 9.0), np.ones(MANY))
-    assert find_halos(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=far)[0] == []
+    assert find_diffuse(HIDDEN, fits[:1], NEGLIGIBLE, rng, starts=far)[0] == []
 
 
 def test_a_second_maximum_may_follow_a_fall_in_two_steps():
-    assert halo._second_maximum([-21.0, -25.1, -27.6, -24.2, -24.7, -43.4]) == 3
-    assert halo._second_maximum([-21.0, -24.0, -28.5, -23.3, -24.2, -43.4]) == 3
-    assert halo._second_maximum([-21.0, -25.1, -27.6, -27.0, -43.4]) is None
-    assert halo._second_maximum([-21.0, -20.5, -20.1]) is None
+    assert diffuse_fit._second_maximum([-21.0, -25.1, -27.6, -24.2, -24.7, -43.4]) == 3
+    assert diffuse_fit._second_maximum([-21.0, -24.0, -28.5, -23.3, -24.2, -43.4]) == 3
+    assert diffuse_fit._second_maximum([-21.0, -25.1, -27.6, -27.0, -43.4]) is None
+    assert diffuse_fit._second_maximum([-21.0, -20.5, -20.1]) is None
 
 
 def test_a_halo_without_mass_is_left_out(rng):
     spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), 3, rng)
-    [halo], n_gradients = find_halos(TARGET, [spike], NEGLIGIBLE, rng)
-    assert halo.hits == 0
+    [diffuse_fit], n_gradients = find_diffuse(TARGET, [spike], NEGLIGIBLE, rng)
+    assert diffuse_fit.start_count == 0
     assert n_gradients > 9 * 16
-    assert find_halos(TARGET, [spike], 0.5, rng)[0] == []
+    assert find_diffuse(TARGET, [spike], 0.5, rng)[0] == []
 
 
 def test_a_halo_that_is_known_is_not_found_again(rng):
     spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), 3, rng)
     slab = assess(TARGET, GaussianBase(np.zeros(DIM), np.full(DIM, SLAB)), 1, rng)
-    assert find_halos(TARGET, [spike, slab], NEGLIGIBLE, rng)[0] == []
+    assert find_diffuse(TARGET, [spike, slab], NEGLIGIBLE, rng)[0] == []
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_modes_that_stand_alone_have_none(name, rng):
     target = TARGETS[name]()
     found = find_modes(target, target.start, rng)
-    assert len(found.fits) == sum(n > 0 for n in found.search.hits) - found.search.n_left_out
+    assert len(found.fits) == sum(n > 0 for n in found.search.start_count) - found.search.n_left_out
 
 
 def test_fits_of_one_place_start_from_their_mixture():
@@ -141,17 +141,17 @@ def test_fits_of_one_place_start_from_their_mixture():
     assert one_place([spike])
     assert one_place([spike, slab])
     assert ReferenceChoice("measured", [spike, slab]).mixture_at_start is not None
-    assert settled_rule("measured", [spike, slab], STRAIGHT) == "measured"
+    assert settled_rule("measured", [spike, slab], GAUSSIAN_FITS) == "measured"
     beside = GaussianBase(CENTRE + 2.0, np.full(DIM, SPIKE))
     assert not one_place([spike, beside])
     assert ReferenceChoice("measured", [spike, beside]).mixture_at_start is None
     # of one place, and no fits: bent ones, or the wide Gaussian
-    rules = [settled_rule("measured", [spike, slab], k) for k in (NEARLY_STRAIGHT, BENT, CURVED)]
-    assert rules == ["measured", "bent", "bent"]
-    assert settled_rule("measured", [slab], NEARLY_STRAIGHT) == "gaussian"
+    rules = [settled_rule("measured", [spike, slab], k) for k in (NEARLY_GAUSSIAN, MAPPED, CURVED)]
+    assert rules == ["measured", "map", "map"]
+    assert settled_rule("measured", [slab], NEARLY_GAUSSIAN) == "gaussian"
     assert settled_rule("measured", [spike, beside], CURVED) == "measured"
     assert settled_rule("mixture", [spike], CURVED) == "mixture"
-    assert ReferenceChoice("bent", [spike]).mixture_at_start is None
+    assert ReferenceChoice("map", [spike]).mixture_at_start is None
 
 
 def test_a_hidden_mode_and_what_hides_it_start_from_their_mixture():
