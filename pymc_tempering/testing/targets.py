@@ -50,11 +50,7 @@ def _flat_model(graph: Callable[[Any], Any], start: FloatArray) -> pm.Model:
 
 
 def _gaussian(
-    recipe: _Recipe,
-    mean: FloatArray,
-    cov: FloatArray,
-    log_scale: float,
-    edge: float = -np.inf,
+    recipe: _Recipe, mean: FloatArray, cov: FloatArray, log_scale: float, edge: float = -np.inf
 ) -> ExactTarget:
     dim = len(mean)
     precision, sds = np.linalg.inv(cov), np.sqrt(np.diag(cov))
@@ -158,11 +154,7 @@ def scaled_normal(dim: int = 4, sd: float = 0.5, log_z: float = -3.1) -> ExactTa
 
 
 def _mixture(
-    recipe: _Recipe,
-    weights: Sequence[float],
-    means: FloatArray,
-    covs: FloatArray,
-    log_z: float,
+    recipe: _Recipe, weights: Sequence[float], means: FloatArray, covs: FloatArray, log_z: float
 ) -> ExactTarget:
     w = np.asarray(weights, dtype=np.float64)
     if not (np.all(w > 0) and np.isclose(w.sum(), 1.0)):

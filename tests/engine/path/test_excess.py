@@ -7,8 +7,8 @@ from scipy import stats
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.components import component_excess
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.excess import component_excess
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import TemperedPath
