@@ -42,7 +42,7 @@ def has_failed() -> bool:
 def raise_failure() -> None:
     """Raise the exception that was kept, if any.
 
-    As a :class:`DensityError` from it; KeyboardInterrupt and SystemExit are raised themselves.
+    A DensityError is raised from it; KeyboardInterrupt and SystemExit are raised themselves.
     """
     if _failures.pending is None:
         return

@@ -158,12 +158,10 @@ class Annealer(Ensemble):
         positions: FloatArray | None = None,
         adapt: bool = False,
     ) -> AnnealingRecord:
-        """Anneal independent particles.
+        """Anneal independent particles, `n_particles` from the reference, or in reverse.
 
-        `n_particles` forward ones, which start from the reference.
-
-        With `positions` (n_particles, D), draws ``z`` of the target, they run in reverse from
-        there. Runs that adapt step sizes are for tuning.
+        Reverse runs start from `positions` (n_particles, D), draws ``z`` of the target. Runs that
+        adapt step sizes are for tuning.
         """
         self._forget_faults()
         is_reverse = positions is not None

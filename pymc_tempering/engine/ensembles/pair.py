@@ -136,7 +136,14 @@ class TemperedPair(Ensemble):
     _scans: staticmethod
 
     def _record(self, log: PairLog) -> PairRecord:
-        raise NotImplementedError
+        """Record of scans with the rates that both pairs have; the others are nan or empty."""
+        rates = log.sums / log.delta.size
+        return PairRecord(
+            log.delta, log.target_delta, log.beta, log.level, np.empty(0),
+            float(rates[TARGET_MOVE]), float(rates[EXCHANGE]), np.nan,
+            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
+            zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),
+        )  # fmt: skip
 
 
 class ContinuousPair(TemperedPair):
@@ -146,19 +153,9 @@ class ContinuousPair(TemperedPair):
 
     def _record(self, log: PairLog) -> PairRecord:
         rates = log.sums / log.delta.size
-        return PairRecord(
-            log.delta,
-            log.target_delta,
-            log.beta,
-            log.level,
-            rates[MOVE : MOVE + 1],
-            float(rates[TARGET_MOVE]),
-            float(rates[EXCHANGE]),
-            float(rates[REFERENCE_DRAW]),
-            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
-            zero_density_by_level(log.counts),
-            is_restarted(self.last_end, self._target_row),
-        )
+        record, of_draws = super()._record(log), float(rates[REFERENCE_DRAW])
+        moves = rates[MOVE : MOVE + 1]
+        return record._replace(acceptance_rate=moves, base_acceptance_rate=of_draws)
 
 
 class SimulatedPair(TemperedPair):
@@ -167,19 +164,7 @@ class SimulatedPair(TemperedPair):
     _scans = staticmethod(simulated_scans)
 
     def _record(self, log: PairLog) -> PairRecord:
-        rates = log.sums / log.delta.size
         with np.errstate(invalid="ignore"):
             acceptance = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
-        return PairRecord(
-            log.delta,
-            log.target_delta,
-            self.betas[log.level],
-            log.level,
-            acceptance,
-            float(rates[TARGET_MOVE]),
-            float(rates[EXCHANGE]),
-            np.nan,
-            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
-            zero_density_by_level(log.counts),
-            is_restarted(self.last_end, self._target_row),
-        )
+        beta = self.betas[log.level]
+        return super()._record(log)._replace(beta=beta, acceptance_rate=acceptance)

@@ -153,11 +153,9 @@ def log_component(
 def log_mixture(
     components: Components, u: FloatArray, residual: FloatArray, work: FloatArray
 ) -> float:
-    """Log density at ``u`` of shape (D,) in nats.
+    """Log density at ``u`` (D,) in nats, and its gradient plus ``u``, written into `residual`.
 
-    Overwrites `residual` with its gradient plus ``u``.
-
-    The components include a defensive one, a t around the origin; `work` has two or more rows.
+    One component is a defensive t around the origin. `work` has two or more rows of scratch space.
     """
     dim = u.shape[0]
     square = 0.0
@@ -202,8 +200,8 @@ def log_mixture(
 def component_excess(components: Components, shares: FloatArray, draws: FloatArray) -> FloatArray:
     """Sum of responsibilities of draws (n, D) from a mixture, minus its mean, n times `shares`.
 
-    Both (K + 1,), the defensive component first. The means are known whatever the target is:
-    control variates that cost no density (Owen & Zhou 2000). With them
+    Result and shares have shape (K + 1,), the defensive component first. The means are known
+    whatever the target is: control variates that cost no density (Owen & Zhou 2000). With them
     :mod:`pymc_tempering.estimators.controls` takes out what estimates owe to the number of draws
     that happened to be of one component.
     """

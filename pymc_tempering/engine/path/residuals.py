@@ -47,7 +47,7 @@ _TINY = 1e-200
 def log_residual(kind: int, parameter: float, r: float) -> tuple[float, float]:
     """Log density of a residual in nats minus what it is at zero, and minus its derivative.
 
-    Of `kind` `TAIL` or `SKEW`, with its parameter, or of any other for a standard normal law.
+    The law is of `kind` `TAIL` or `SKEW`, with its parameter, else standard normal.
     """
     if kind == TAIL:
         stretched = 1.0 + r * r / parameter

@@ -80,7 +80,7 @@ def robust_moments(
 def scale_from_correlation(sd: FloatArray, corr: FloatArray, *, keep: bool) -> FloatArray:
     """Lower triangular factor (D, D) for standard deviations (D,) and correlations (D, D).
 
-    Or `sd` where correlations are worth less than 0.1 nats, unless `keep` says otherwise.
+    Where correlations are worth less than 0.1 nats it is `sd`, unless `keep` says otherwise.
     """
     jitter = 0.0
     while True:
