@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 from figures import QUIET, rmse, table
-from gaussian_fit import problem
+from straight import problem
 from peers import cpu_seconds
 
 import pymc_tempering as pm_temper
