@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from pymc_tempering.plots.report import report
     from pymc_tempering.references.prepare import fit_base
-    from pymc_tempering.results.datatree import concat_chains
+    from pymc_tempering.results.concat import concat_chains
     from pymc_tempering.results.modes import Modes
     from pymc_tempering.steps.compound import CompoundTempering
     from pymc_tempering.steps.discrete import DiscreteTempering
@@ -103,7 +103,7 @@ _HOMES = {
     "bidirectional_check": "pymc_tempering.annealing.bidirectional",
     "check_calibration": "pymc_tempering.comparison.calibration",
     "compare": "pymc_tempering.comparison.table",
-    "concat_chains": "pymc_tempering.results.datatree",
+    "concat_chains": "pymc_tempering.results.concat",
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.references.prepare",
     "modes": "pymc_tempering.diagnostics.modes",

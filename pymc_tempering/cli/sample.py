@@ -20,7 +20,7 @@ from pymc_tempering.cli.model_file import (
 )
 from pymc_tempering.cli.tables import comparison_table, estimate_table, posterior_table
 from pymc_tempering.errors import OptionError, OutputError, TemperingError, TemperingWarning
-from pymc_tempering.results.stored_runs import RUN_SUFFIXES, check_run_output, write_run
+from pymc_tempering.results.files import RUN_SUFFIXES, check_run_output, write_run
 
 if TYPE_CHECKING:
     import pymc as pm

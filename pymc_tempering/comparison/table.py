@@ -21,10 +21,9 @@ from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.options import as_numbers, check_probability, check_random_seed
-from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.results.files import as_run
+from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
 from pymc_tempering.results.printed import PrintedTable
-from pymc_tempering.results.stored_runs import as_run
 from pymc_tempering.types import FloatArray
 
 __all__ = [

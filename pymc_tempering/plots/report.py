@@ -24,8 +24,7 @@ from pymc_tempering.estimators.result import (
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.plots.overview import Panel, panels_for
-from pymc_tempering.results.files import check_output, write_output
-from pymc_tempering.results.stored_runs import as_run
+from pymc_tempering.results.files import as_run, check_output, write_output
 
 __all__ = ["REPORT_SUFFIXES", "report"]
 

@@ -3,18 +3,20 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.transform.analysis import _diagnostics
+from pymc_tempering.transform.analysis import joint_diagnostics
 
 GOOD = {
     "n_round_trips": np.array([20, 25]),
     "weight_ess": np.array([300.0, 280.0]),
     "n_divergences": np.array([0.0, 1.0]),
     "base_mean_error": np.array([1.2, np.nan]),
+    "support_mass": np.ones(2),
+    "beta": np.zeros((2, 1000)),
 }
 
 
-def diagnostics(log_mass=0.0, **changes):
-    return list(_diagnostics(GOOD | changes, log_mass, n_draws=1000))
+def diagnostics(**changes):
+    return list(joint_diagnostics(GOOD | changes))
 
 
 def test_a_good_run_has_none():
@@ -35,7 +37,11 @@ def test_a_good_run_has_none():
             "divergences",
             {"n_divergences": 300, "transitions": 2000},
         ),
-        ({"log_mass": np.log(1e-5)}, "small_support", {"support_mass": pytest.approx(1e-5)}),
+        (
+            {"support_mass": np.full(2, 1e-5)},
+            "small_support",
+            {"support_mass": pytest.approx(1e-5)},
+        ),
         (
             {"base_mean_error": np.array([1.0, 9.0])},
             "base_not_recovered",
@@ -51,4 +57,4 @@ def test_each_failing_run_raises_its_own(changes, code, measured):
 
 def test_beyond_an_edge_divergences_and_the_mean_of_the_base_say_nothing():
     changes = {"n_divergences": np.array([300.0, 0.0]), "base_mean_error": np.array([9.0, 9.0])}
-    assert diagnostics(log_mass=np.log(0.5), **changes) == []
+    assert diagnostics(support_mass=np.full(2, 0.5), **changes) == []

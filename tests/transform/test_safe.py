@@ -4,7 +4,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 
-from pymc_tempering.transform.safe import finite_gradient
+from pymc_tempering.transform.tempered import finite_gradient
 
 
 @pytest.mark.parametrize("mode", ["FAST_COMPILE", "NUMBA"])
