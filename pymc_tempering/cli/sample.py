@@ -151,7 +151,7 @@ def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
     """One seed for each model; several models have to be of the same data."""
     if len(models) == 1:
         return [seed]
-    from pymc_tempering.comparison.table import check_same_data
+    from pymc_tempering.comparison.estimates import check_same_data
 
     check_same_data(models)
     # as `compare` does, so that both give the same numbers

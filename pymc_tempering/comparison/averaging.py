@@ -7,16 +7,24 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_tempering.comparison.table import check_same_data, data_diagnostics
-from pymc_tempering.comparison.weights import evidence_table, model_weights
+from pymc_tempering.comparison.estimates import check_same_data, data_diagnostics
+from pymc_tempering.comparison.probabilities import (
+    check_prior,
+    model_probabilities,
+    simulate_log_z,
+)
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.reading import evidence_of
 from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
 from pymc_tempering.results.identity import check_one_model
 
-__all__ = ["average"]
+__all__ = ["average", "model_weights"]
+
+# columns of the table of `compare` that weights are made from
+_TABLE = ("log_marginal_likelihood", "se", "log_bayes_factor", "probability", "warning")
 
 
 def average(
@@ -114,7 +122,7 @@ def average(
     warn_of(data_diagnostics(runs))
     if isinstance(comparison, Mapping):
         _check_estimates(runs, comparison)
-    evidence = evidence_table(models if comparison is None else comparison, names, prior_probs)
+    evidence = _evidence(models if comparison is None else comparison, names, prior_probs)
     table = model_weights(evidence, carry_error)
     variables = _common_variables(runs, group, var_names)
     available = [_n_draws(run, group) for run in runs.values()]
@@ -129,13 +137,9 @@ def average(
     ]
     order = rng.permutation(n)
     mixture = xr.concat(
-        parts,
-        dim="draw",
-        combine_attrs="drop_conflicts",
-        join="override",
-        coords="minimal",
+        parts, dim="draw", combine_attrs="drop_conflicts", join="override", coords="minimal",
         compat="override",
-    ).isel(draw=order)
+    ).isel(draw=order)  # fmt: skip
     origin = np.repeat(np.array(names, dtype=object), table["n_draws"])[order]
     mixture = mixture.expand_dims(chain=[0]).transpose("chain", "draw", ...)
     mixture = mixture.assign_coords(
@@ -146,13 +150,13 @@ def average(
         if "observed_data" in run.children:
             groups["observed_data"] = run["observed_data"].to_dataset()
             break
-    diagnosticful = evidence.index[evidence["warning"]].tolist()
-    if diagnosticful:
+    doubtful = evidence.index[evidence["warning"]].tolist()
+    if doubtful:
         diagnostic = Diagnostic(
             "doubtful_evidence",
-            f"the estimates of {diagnosticful} have warnings, and all weights depend on them.",
+            f"the estimates of {doubtful} have warnings, and all weights depend on them.",
             "Read `estimate.warnings`, or the group `tempering` of the run.",
-            {"models": diagnosticful},
+            {"models": doubtful},
         )
         warn_of([diagnostic])
     return xr.DataTree.from_dict(groups)
@@ -275,3 +279,104 @@ def _evenly(dataset: xr.Dataset, n: int, rng: np.random.Generator) -> xr.Dataset
         chain=xr.DataArray(index // n_draws, dims="draw"),
         draw=xr.DataArray(index % n_draws, dims="draw"),
     ).compute()
+
+
+def _evidence(
+    comparison: Any, names: list[str], prior_probs: Mapping[str, float] | None
+) -> pd.DataFrame:
+    """Table of `names`: ``log_z`` and ``se`` in nats, ``df``, ``prior`` and ``warning``."""
+    if not isinstance(comparison, pd.DataFrame | Mapping):
+        raise OptionError(
+            f"`comparison` is a {type(comparison).__name__}; expected the table of `compare`, or a "
+            "mapping of names to estimates or runs."
+        )
+    given = [
+        str(n) for n in (comparison.index if isinstance(comparison, pd.DataFrame) else comparison)
+    ]
+    if sorted(given) != sorted(names):
+        raise OptionError(
+            f"The comparison has the models {sorted(given)}, the runs are {sorted(names)}; "
+            "probabilities hold for one set of models. Compare those that are to be averaged."
+        )
+    if isinstance(comparison, pd.DataFrame):
+        if prior_probs is not None:
+            raise OptionError(
+                "`prior_probs` are part of a table of `compare`; give them there, or pass "
+                "estimates."
+            )
+        return _from_table(comparison).loc[names]
+    estimates = evidence_of({str(name): value for name, value in comparison.items()})
+    prior = check_prior(prior_probs, names)
+    rows = [
+        (e.log_z, e.se, e.df, p, bool(e.warnings))
+        for e, p in zip((estimates[name] for name in names), prior, strict=True)
+    ]
+    return pd.DataFrame(
+        rows, index=pd.Index(names, name="model"), columns=["log_z", "se", "df", "prior", "warning"]
+    )
+
+
+def _from_table(table: pd.DataFrame) -> pd.DataFrame:
+    missing = [name for name in _TABLE if name not in table.columns]
+    if missing:
+        raise OptionError(
+            f"The table lacks the columns {missing}; expected one that `pymc_tempering.compare` "
+            "returned. (Weights of `arviz.compare` are no probabilities of models: "
+            "`arviz.weight_predictions` mixes by those.)"
+        )
+    log_z = table["log_marginal_likelihood"].to_numpy(dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(table["probability"].to_numpy(dtype=np.float64)) - log_z
+    prior = np.exp(log_prior - np.max(log_prior, initial=-np.inf))
+    return pd.DataFrame(
+        {
+            "log_z": log_z,
+            "se": table["se"].to_numpy(dtype=np.float64),
+            "df": np.inf,
+            "prior": prior / prior.sum(),
+            "warning": table["warning"].to_numpy(dtype=bool),
+        },
+        index=pd.Index([str(name) for name in table.index], name="model"),
+    )
+
+
+def model_weights(evidence: pd.DataFrame, carry_error: bool) -> pd.DataFrame:
+    """Posterior probability of each model, and ``weight``: its average over the errors of log Z.
+
+    Without `carry_error` the weight is the probability.
+
+    Examples
+    --------
+    >>> rows = [(-10.0, 2.0, np.inf, 0.5, False), (-12.0, 2.0, np.inf, 0.5, False)]
+    >>> evidence = pd.DataFrame(rows, columns=["log_z", "se", "df", "prior", "warning"])
+    >>> model_weights(evidence, True)[["weight", "probability"]].round(1).values.tolist()
+    [[0.7, 0.9], [0.3, 0.1]]
+    """
+    log_z, se, df, prior = (
+        evidence[name].to_numpy(dtype=np.float64) for name in ("log_z", "se", "df", "prior")
+    )
+    unknown = evidence.index[~np.isfinite(log_z)].tolist()
+    if unknown:
+        raise DataError(
+            f"log Z of {unknown} is not finite, so no model has a probability. Look at their "
+            "warnings, and leave them out or sample them again."
+        )
+    probability = weight = model_probabilities(log_z, prior)
+    if carry_error:
+        without = evidence.index[~np.isfinite(se)].tolist()
+        if without:
+            raise OptionError(
+                f"log Z of {without} has no error, so none can be carried. Sample for longer, or "
+                "pass carry_error=False to take the estimates for exact."
+            )
+        weight = model_probabilities(simulate_log_z(log_z, se, df), prior).mean(axis=0)
+    return pd.DataFrame(
+        {
+            "weight": weight,
+            "probability": probability,
+            "prior_probability": prior,
+            "log_marginal_likelihood": log_z,
+            "se": se,
+        },
+        index=evidence.index,
+    )
