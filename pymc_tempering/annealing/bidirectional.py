@@ -33,9 +33,6 @@ ANNEALING_METHODS = {
 }
 """Methods that bound log Z from both sides, and the transitions they use."""
 
-# what the check settles itself
-_SETTLED = {"model", "direction", "draws", "transitions"}
-
 type Method = str | Callable[..., float]
 
 
@@ -159,7 +156,8 @@ def bidirectional_check(
     named = _check_methods(methods)
     _check_options(kwargs)
     check_generative(model)
-    rows, all_simulated = [], []
+    rows: list[dict[str, Any]] = []
+    all_simulated = []
     with phases(progressbar) as work:
         phase = work.add("Repeats x methods", n_repeats * len(named))
         for repeat, rng in enumerate(np.random.default_rng(random_seed).spawn(n_repeats)):
@@ -177,11 +175,7 @@ def bidirectional_check(
                         draws=draws, transitions=ANNEALING_METHODS[method], progressbar=False,
                         random_seed=method_rng, **kwargs,
                     ).estimate  # fmt: skip
-                    row |= {
-                        "log_z": estimate.log_z,
-                        "lower": estimate.lower,
-                        "upper": estimate.upper,
-                    }
+                    row |= {n: getattr(estimate, n) for n in ("log_z", "lower", "upper")}
                     row["gap"] = row["upper"] - row["lower"]
                 else:
                     row["log_z"] = _other_estimate(method, conditioned, method_rng)
@@ -195,13 +189,7 @@ def bidirectional_check(
 
 
 def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
-    """Draw parameters and data from the prior predictive and condition the model on the data.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        Not changed.
-    rng : numpy.random.Generator
+    """Draw parameters and data from the prior predictive; a copy of the model has the data.
 
     Raises
     ------
@@ -235,12 +223,7 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
 
 
 def check_generative(model: pm.Model) -> None:
-    """Refuse a model that cannot generate data.
-
-    Raises
-    ------
-    ModelError
-    """
+    """Refuse a model that cannot generate data."""
     flat = [rv.name for rv in model.free_RVs if is_improper(rv)]
     problems = {
         "no observed variables": not model.observed_RVs,
@@ -281,7 +264,8 @@ def _check_methods(methods: Any) -> dict[str, Method]:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    known = anneal_options() - _SETTLED
+    # the rest the check settles itself
+    known = anneal_options() - {"model", "direction", "draws", "transitions"}
     unknown = sorted(set(options) - known)
     if unknown:
         own = sorted(set(inspect.signature(bidirectional_check).parameters) - {"kwargs"})

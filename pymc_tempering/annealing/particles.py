@@ -1,7 +1,7 @@
 """Annealed importance sampling with an ensemble of independent particles."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
@@ -21,7 +21,6 @@ from pymc_tempering.annealing.setup import (
 )
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
 from pymc_tempering.options import (
@@ -33,17 +32,14 @@ from pymc_tempering.options import (
     check_whole,
     resolve_model,
 )
-from pymc_tempering.progress.phases import Phases, compiling, phases
-from pymc_tempering.progress.plan import plan_of_particles, say
+from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.schedule.grid import check_n_levels
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.progress import format_log_z
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
 
-DIRECTIONS = ("forward", "reverse", "both")
+# transitions between copies of a draw, which stay draws of the target and part from one another
 _MOVES_BETWEEN_DRAWS = 10
 
 
@@ -146,8 +142,7 @@ def anneal(
         a fixed schedule and a `step_size` are then used as they are.
     random_seed : int or numpy.random.Generator, optional
     progressbar : bool
-        Show how far pilot run and particles are, with log Z from the particles so far: the mean
-        forward weight, and the inverse of the mean of inverse reverse weights. Default True.
+        Show how far pilot run and particles are. Default True.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
     schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
@@ -192,7 +187,7 @@ def anneal(
     >>> bool(abs(result.log_z - exact) < 0.1)
     True
     """
-    check_choice("direction", direction, DIRECTIONS)
+    check_choice("direction", direction, ("forward", "reverse", "both"))
     check_positive("n_particles", n_particles, integer=True)
     check_whole("tune", tune, 0)
     check_random_seed(random_seed)
@@ -217,14 +212,6 @@ def anneal(
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
-    if progressbar:
-        n_gradients = n * step._tuner_options.moves.n_leapfrog
-        say(
-            plan_of_particles(
-                step.density, n_gradients=n_gradients, n_particles=n_particles,
-                direction=direction, pilot_scans=PILOT_SCANS * tune,
-            )
-        )  # fmt: skip
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
@@ -234,7 +221,7 @@ def anneal(
         if direction != "reverse":
             forward, ends, rate, n = run_particles(
                 annealer, n_particles, None, executor, forward_rng,
-                _follow(work, "Forward particles", n_particles, sign=1.0),
+                work.add("Forward particles", n_particles).advance,
             )  # fmt: skip
             ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
             rates.append(rate)
@@ -242,7 +229,7 @@ def anneal(
         if direction != "forward":
             reverse, _, rate, n = run_particles(
                 annealer, n_particles, starts, executor, reverse_rng,
-                _follow(work, "Reverse particles", n_particles, sign=-1.0),
+                work.add("Reverse particles", n_particles).advance,
             )  # fmt: skip
             rates.append(rate)
             n_gradients += n
@@ -273,18 +260,3 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
     rows = np.arange(n) % n_draws if n_draws < n else np.arange(n) * n_draws // n
     _, first, index = np.unique(draws[rows], axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[index.ravel()]
-
-
-def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[[FloatArray], None]:
-    """Callback that shows log Z from the particles so far, with its error."""
-    phase, seen = work.add(name, n_particles), np.empty(0)
-
-    def on_portion(log_weights: FloatArray) -> None:
-        nonlocal seen
-        seen = np.append(seen, sign * log_weights)
-        estimate = annealed_forward(seen)
-        with np.errstate(invalid="ignore"):
-            se = float(np.std(estimate.influence) / np.sqrt(max(seen.size - 1, 1)))
-        phase.advance(log_weights.size, f"log Z {format_log_z(sign * estimate.log_z, se)}")
-
-    return on_portion

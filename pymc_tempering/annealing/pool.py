@@ -33,21 +33,13 @@ def run_particles(
     starts: FloatArray | None,
     executor: Executor | None,
     rng: np.random.Generator,
-    on_portion: Callable[[FloatArray], None] | None = None,
+    on_portion: Callable[[int], None] | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Anneal particles that do not depend on one another.
 
-    Parameters
-    ----------
-    annealer : Annealer
-    n_particles : int
-    starts : ndarray of shape (n_particles, D), optional
-        Draws of the target; the particles then run in reverse.
-    executor : concurrent.futures.Executor, optional
-        Threads share the compiled density; workers of any other kind compile the model, once each.
-    rng : numpy.random.Generator
-    on_portion : callable, optional
-        Is given the log weights of each portion, in order.
+    With `starts` (n_particles, D), draws of the target, they run in reverse. Threads share the
+    compiled density; workers of any other kind of executor compile the model, once each.
+    `on_portion` is given the size of each portion that is done.
 
     Returns
     -------
@@ -80,7 +72,7 @@ def run_particles(
         for portion_done in pending:
             done.append(portion_done)
             if on_portion is not None:
-                on_portion(portion_done.log_weights)
+                on_portion(portion_done.log_weights.size)
     except BaseException:
         running = [future for future in futures if not future.cancel()]
         if threads:

@@ -83,8 +83,7 @@ class ModelCalibration:
     true : ndarray of int of shape (n,)
         Index of the model that made each data set.
     log_z, se : ndarray of shape (n, K)
-        Estimates for each data set and their errors, in nats; errors are 0 for exact values and nan
-        where none was given.
+        Estimates and errors in nats; errors are 0 for exact values and nan where none was given.
     warned : ndarray of bool of shape (n,)
         Whether an estimate for the data set carried a warning.
     """
@@ -131,18 +130,14 @@ class ModelCalibration:
             n = len(probability)
             se = float(probability.std(ddof=1) / n**0.5) if n > 1 else np.nan
             mean = float(probability.mean())
-            rows.append(
-                {
-                    "prior": float(self.prior[k]),
-                    "mean_posterior": mean,
-                    "mean_posterior_se": se,
-                    "share": float(is_true.mean()),
-                    "z_prior": (mean - float(self.prior[k])) / se if se > 0.0 else np.nan,
-                    "z_shift": shift(probability, is_true),
-                    "z_extreme": over_dispersion(probability, is_true),
-                }
-            )
-        return pd.DataFrame(rows, index=pd.Index(self.names, name="model"))
+            prior, z_prior = float(self.prior[k]), np.nan
+            if se > 0.0:
+                z_prior = (mean - prior) / se
+            tests = (z_prior, shift(probability, is_true), over_dispersion(probability, is_true))
+            rows.append((prior, mean, se, float(is_true.mean()), *tests))
+        columns = ["prior", "mean_posterior", "mean_posterior_se", "share", "z_prior", "z_shift",
+                   "z_extreme"]  # fmt: skip
+        return pd.DataFrame(rows, index=pd.Index(self.names, name="model"), columns=columns)
 
     @property
     def p_value(self) -> float:
@@ -161,20 +156,11 @@ class ModelCalibration:
         return self.p_value >= 1e-3
 
     def curve(self, n_bins: int = 10) -> pd.DataFrame:
-        """How often what was said to be probable was true.
+        """How often what was said to be probable was true, in bins of equal width.
 
-        All models together; of two models the second is left out, as it repeats the first.
-
-        Parameters
-        ----------
-        n_bins : int
-            Of equal width in the stated probability.
-
-        Returns
-        -------
-        DataFrame
-            One row for each bin that is not empty: ``said``, the mean stated probability; ``true``,
-            the share that was true, with its exact 95 % interval ``low`` to ``high``; ``n``.
+        All models together; of two models the second is left out, as it repeats the first. One row
+        for each bin that is not empty: ``said``, the mean stated probability; ``true``, the share
+        that was true, with its exact 95 % interval ``low`` to ``high``; and ``n``.
         """
         used = slice(0, 1) if len(self.names) == 2 else slice(None)
         said = self.probabilities[:, used]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.comparison.calibrated import ModelCalibration
+from pymc_tempering.comparison.calibration import ModelCalibration
 from pymc_tempering.errors import DataError
 from pymc_tempering.options import check_positive
 from pymc_tempering.plots.common import BLUE, GREY, get_axes, legend_below, tidy

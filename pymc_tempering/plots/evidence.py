@@ -59,18 +59,18 @@ def plot_evidence(
     table = evidence_intervals(models, prob)
     ax = get_axes(ax, figsize, (7.0, 1.3 + 0.42 * len(table)))
     rows = np.arange(len(table))
-    for diagnosticful, colour, label in (
+    for doubtful, colour, label in (
         (False, BLUE, f"estimate, {100 * prob:g} % interval"),
         (True, ORANGE, "the same, with warnings"),
     ):
-        chosen = table["warning"].to_numpy(dtype=bool) == diagnosticful
+        chosen = table["warning"].to_numpy(dtype=bool) == doubtful
         if not chosen.any():
             continue
         part, y = table[chosen], rows[chosen]
         ax.hlines(y, part["low"], part["high"], color=colour, linewidth=2.5)
         ax.plot(
             part["log_z"], y, "o", color=colour, markersize=7, label=label,
-            markerfacecolor="white" if diagnosticful else colour, markeredgewidth=1.8,
+            markerfacecolor="white" if doubtful else colour, markeredgewidth=1.8,
         )  # fmt: skip
     ax.axvline(table["log_z"].iloc[0], color=GREY, linewidth=0.8, zorder=0)
     ax.set_yticks(rows, [str(name) for name in table.index])
@@ -80,10 +80,7 @@ def plot_evidence(
     ax.set_xlabel("log marginal likelihood (nats)")
     ax.set_ylabel("model")
     values = ax.secondary_yaxis("right")
-    values.set_yticks(
-        rows,
-        [_value(z, se) for z, se in zip(table["log_z"], table["se"], strict=True)],
-    )
+    values.set_yticks(rows, list(map(_value, table["log_z"], table["se"])))
     values.tick_params(length=0, labelsize="small")
     values.spines["right"].set_visible(False)
     tidy(ax)
