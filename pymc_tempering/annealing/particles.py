@@ -1,16 +1,17 @@
 """Annealed importance sampling with an ensemble of independent particles."""
 
+import functools
 import inspect
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
+import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.annealing.pool import run_particles
 from pymc_tempering.annealing.setup import (
     N_SUPPORT_DRAWS,
     check_draws,
@@ -19,10 +20,14 @@ from pymc_tempering.annealing.setup import (
     set_up,
     support_mass,
 )
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -38,6 +43,9 @@ from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
+
+# fixed, so that the generators of the particles do not depend on the number of workers
+_N_PORTIONS = 16
 
 # transitions between copies of a draw, which stay draws of the target and part from one another
 _MOVES_BETWEEN_DRAWS = 10
@@ -117,10 +125,10 @@ def anneal(
 ) -> AnnealingResult:
     r"""Anneal independent particles and estimate log Z from their weights.
 
-    Forward particles run from the base to the target; the mean of their weights is Z, so that
-    the estimate is below log Z in expectation. Reverse particles run from draws of the target by
-    the exact reversal; ``-log mean(1 / W)`` is above log Z in expectation, given that the draws are
-    from the target. Both together sandwich log Z and are combined by Bennett's ratio.
+    Forward particles run from the base to the target. The mean of their weights is Z, so that the
+    estimate is below log Z in expectation. Reverse particles run from draws of the target by the
+    exact reversal: ``-log mean(1 / W)`` is above log Z in expectation. Both together bound log Z
+    from both sides and are combined by Bennett's ratio.
 
     Parameters
     ----------
@@ -133,10 +141,9 @@ def anneal(
     direction : {"forward", "reverse", "both"}
     draws : DataTree or ndarray of shape (n, D), optional
         Draws of the posterior that reverse particles start from: those of an earlier run, or flat
-        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions,
-        which leave exact draws exact, but not independent: the error is that of means by draw, and
-        fewer than 20 are warned of. Of more, evenly spaced ones are taken. Default: from a pilot
-        run of parallel tempering.
+        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions;
+        the error then is that of means by draw, and fewer than 20 are warned of. Of more, evenly
+        spaced ones are taken. Default: from a pilot run of parallel tempering.
     tune : int
         Blocks of 16 scans of the pilot run, default 200. 0 leaves it away: `base` (or local fits),
         a fixed schedule and a `step_size` are then used as they are.
@@ -219,7 +226,7 @@ def anneal(
             origins = _origins(starts, n_particles)
             starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
         if direction != "reverse":
-            forward, ends, rate, n = run_particles(
+            forward, ends, rate, n = _run_particles(
                 annealer, n_particles, None, executor, forward_rng,
                 work.add("Forward particles", n_particles).advance,
             )  # fmt: skip
@@ -227,7 +234,7 @@ def anneal(
             rates.append(rate)
             n_gradients += n
         if direction != "forward":
-            reverse, _, rate, n = run_particles(
+            reverse, _, rate, n = _run_particles(
                 annealer, n_particles, starts, executor, reverse_rng,
                 work.add("Reverse particles", n_particles).advance,
             )  # fmt: skip
@@ -260,3 +267,99 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
     rows = np.arange(n) % n_draws if n_draws < n else np.arange(n) * n_draws // n
     _, first, index = np.unique(draws[rows], axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[index.ravel()]
+
+
+class _Portion(NamedTuple):
+    log_weights: FloatArray
+    positions: FloatArray
+    acceptance_rate: FloatArray
+    n_gradients: int
+
+
+def _run_particles(
+    annealer: Annealer,
+    n_particles: int,
+    starts: FloatArray | None,
+    executor: Executor | None,
+    rng: np.random.Generator,
+    on_portion: Callable[[int], None],
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Anneal independent particles in portions, here, on threads or any executor: all the same.
+
+    With `starts` (n_particles, D), draws of the target, they run in reverse. Threads share the
+    compiled density; workers of any other kind of executor compile the model, once each.
+    `on_portion` is given the size of each portion that is done.
+
+    Returns
+    -------
+    log_weights : ndarray of shape (n_particles,)
+    positions : ndarray of shape (n_particles, D)
+    acceptance_rate : ndarray of shape (n_levels,)
+    n_gradients : int
+    """
+    portions = [p for p in np.array_split(np.arange(n_particles), _N_PORTIONS) if p.size]
+    rngs = rng.spawn(len(portions))
+    tasks = [
+        (len(portion), None if starts is None else starts[portion], child)
+        for portion, child in zip(portions, rngs, strict=True)
+    ]
+    state, settings, target = annealer.state(), annealer.settings, annealer.path.target
+    pending: Iterable[_Portion]
+    futures: list[Future[_Portion]] = []
+    threads = isinstance(executor, ThreadPoolExecutor)
+    if executor is None:
+        pending = (_run(target, state, settings, *task) for task in tasks)
+    elif threads or not isinstance(target, CompiledDensity):
+        futures = [executor.submit(_run, target, state, settings, *task) for task in tasks]
+        pending = (future.result() for future in futures)
+    else:
+        packed = cloudpickle.dumps(target)
+        futures = [executor.submit(_run_packed, packed, state, settings, *t) for t in tasks]
+        pending = (future.result() for future in futures)
+    done = []
+    try:
+        for portion_done in pending:
+            done.append(portion_done)
+            on_portion(portion_done.log_weights.size)
+    except BaseException:
+        running = [future for future in futures if not future.cancel()]
+        if threads:
+            # they end at once, while the guard around is still there
+            wait(running)
+        raise
+    sizes = np.array([p.size for p in portions])
+    rates = np.stack([portion.acceptance_rate for portion in done])
+    return (
+        np.concatenate([portion.log_weights for portion in done]),
+        np.concatenate([portion.positions for portion in done]),
+        np.average(rates, axis=0, weights=sizes),
+        sum(portion.n_gradients for portion in done),
+    )
+
+
+def _run(
+    target: Density,
+    state: dict[str, Any],
+    settings: AnnealingSettings,
+    n_particles: int,
+    starts: FloatArray | None,
+    rng: np.random.Generator,
+) -> _Portion:
+    coordinates = from_plain(state["coordinates"])
+    annealer = Annealer.restored(state, path=TemperedPath(target, coordinates), settings=settings)
+    record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
+    log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
+    return _Portion(
+        log_weights, record.positions, record.acceptance_rate, record.counts["n_gradients"]
+    )
+
+
+def _run_packed(target: bytes, *task: Any) -> _Portion:
+    return _run(_unpacked(target), *task)
+
+
+@functools.lru_cache(maxsize=4)
+def _unpacked(target: bytes) -> CompiledDensity:
+    """Compile once in each worker."""
+    density: CompiledDensity = cloudpickle.loads(target)
+    return density

@@ -52,9 +52,9 @@ def average(
     models : mapping of str to DataTree or LogZEstimate
         At least two runs that have the group; of an estimate, its ``idata``.
     comparison : DataFrame or mapping, optional
-        Table of :func:`pymc_tempering.compare`, which knows its prior probabilities, or estimates
-        (or runs) by name. Default: the evidence that `models` carry. A table has no degrees of
-        freedom, so its errors count as normal; those of estimates are Student's.
+        Table of :func:`pymc_tempering.compare`, or estimates (or runs) by name. Default: the
+        evidence that `models` carry. Errors of a table count as normal, those of estimates as
+        Student's.
     prior_probs : mapping of str to float, optional
         Prior probability of each model; equal by default. Not together with a table.
     group : str, default "posterior_predictive"
@@ -66,10 +66,8 @@ def average(
         Draws of the mixture; by default as many as the model with fewest has, so that no draw is
         repeated.
     carry_error : bool, default True
-        Average the probabilities over the errors of log Z. What is unknown for lack of computation
-        is unknown: where errors are small it makes no difference, and where they are not, the
-        mixture is wider instead of trusting the model that happens to be ahead. With False the
-        weights are the column ``probability`` of the table.
+        Average the probabilities over the errors of log Z, so that the mixture is wider where
+        these are large. With False the weights are the column ``probability`` of the table.
     random_seed : int or numpy.random.Generator, optional
         Of the choice of draws and of their order.
 
@@ -79,8 +77,8 @@ def average(
         The group, with one chain and a coordinate ``model`` that names the model of each draw;
         ``model_weights`` with ``weight``, ``probability``, ``n_draws``, ``prior_probability``,
         ``log_marginal_likelihood`` and ``se`` of each model; and ``observed_data``. Each model has
-        its share of draws to within one (systematic sampling), evenly spaced over its chains; the
-        order of all is random, so that a part of the mixture is a mixture too.
+        its share of draws to within one (systematic sampling), evenly spaced over its chains. The
+        draws are in random order, so that any part of them is a mixture too.
 
     Raises
     ------
@@ -125,8 +123,9 @@ def average(
     evidence = _evidence(models if comparison is None else comparison, names, prior_probs)
     table = model_weights(evidence, carry_error)
     variables = _common_variables(runs, group, var_names)
-    available = [_n_draws(run, group) for run in runs.values()]
-    n = min(available) if num_samples is None else check_whole("num_samples", num_samples, 1)
+    sizes = [run[group].dataset.sizes for run in runs.values()]
+    available = min(size["chain"] * size["draw"] for size in sizes)
+    n = available if num_samples is None else check_whole("num_samples", num_samples, 1)
     rng = np.random.default_rng(random_seed)
     chosen = systematic_indices(table["weight"].to_numpy(), n, rng)
     table["n_draws"] = np.bincount(chosen, minlength=len(names))
@@ -197,9 +196,8 @@ def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
 def _check_estimates(runs: dict[str, xr.DataTree], comparison: Mapping[str, Any]) -> None:
     """Refuse evidences that were stored with other models than the draws that they are to weigh."""
     for name in set(runs) & set(comparison):
-        pair = {f"the run {name!r}": runs[name], f"the evidence {name!r}": comparison[name]}
         check_one_model(
-            pair,
+            {f"the run {name!r}": runs[name], f"the evidence {name!r}": comparison[name]},
             "Draws and evidence are of different models",
             "Pass the evidence of the model that the draws are of.",
         )
@@ -232,37 +230,22 @@ def _common_variables(
                     f"{sorted(map(str, dataset.data_vars))}."
                 )
     for variable in chosen:
-        expected = _layout(first[variable])
+        expected = first[variable].isel(chain=0, draw=0)
         for name, dataset in datasets.items():
-            found = _layout(dataset[variable])
-            if found != expected:
+            found = dataset[variable].isel(chain=0, draw=0)
+            if dict(found.sizes) != dict(expected.sizes):
                 raise DataError(
-                    f"{variable!r} has dimensions {found} in {name!r} and {expected} in "
-                    f"{first_name!r}; an average needs the same quantity in all models. Rename or "
-                    "select with `var_names`."
+                    f"{variable!r} has dimensions {dict(found.sizes)} in {name!r} and "
+                    f"{dict(expected.sizes)} in {first_name!r}; an average needs the same quantity "
+                    "in all models. Rename or select with `var_names`."
                 )
-            for dim in expected:
-                if not _same_labels(first[variable], dataset[variable], dim):
+            for dim in set(expected.indexes) & set(found.indexes):
+                if not np.array_equal(expected[dim].values, found[dim].values):
                     raise DataError(
                         f"{variable!r} has other coordinates along {dim!r} in {name!r} than in "
                         f"{first_name!r}. Give the models the same coordinates, in the same order."
                     )
     return chosen
-
-
-def _layout(variable: xr.DataArray) -> dict[str, int]:
-    return {str(d): n for d, n in variable.sizes.items() if d not in ("chain", "draw")}
-
-
-def _same_labels(one: xr.DataArray, two: xr.DataArray, dim: str) -> bool:
-    if dim in one.coords and dim in two.coords:
-        return bool(np.array_equal(one[dim].values, two[dim].values))
-    return True
-
-
-def _n_draws(run: xr.DataTree, group: str) -> int:
-    sizes = run[group].dataset.sizes
-    return int(sizes["chain"] * sizes["draw"])
 
 
 def _evenly(dataset: xr.Dataset, n: int, rng: np.random.Generator) -> xr.Dataset:

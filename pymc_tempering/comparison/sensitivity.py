@@ -83,8 +83,8 @@ def prior_sensitivity(
     .. math:: \log Z' - \log Z = \log \mathrm{E}\left[\frac{p'(x)}{p(x)}\right], \qquad
               \log Z_a - \log Z = \log \mathrm{E}\left[L(x)^{a - 1}\right]
 
-    for a prior p' instead of p, and for the likelihood L raised to the power a. How far this goes
-    is what the weights say: columns ``weight_ess_share`` and ``pareto_k``.
+    for a prior p' instead of p, and for the likelihood L raised to the power a. The weights tell
+    how large a change the draws support: columns ``weight_ess_share`` and ``pareto_k``.
 
     Parameters
     ----------
@@ -94,19 +94,17 @@ def prior_sensitivity(
     model : pymc.Model, optional
         The model that was sampled. Default: that of the context.
     prior_scale : mapping or sequence of float, optional
-        Factors by variable, as in ``{"tau": (0.5, 2)}``. Several variables are scaled together
-        where the name is a tuple: ``{("alpha", "beta"): (0.5, 2)}``. A sequence alone scales, each
-        by itself, all variables whose prior depends on no other variable and can be scaled. The
-        scaled prior of n entries about its location m (zero for positive variables) is
-        :math:`p_s(x) = s^{-n} p(m + (x - m) / s)`: the same family with its scale parameter times
-        s. Priors on a bounded range have none; use `alternatives`.
+        Factors by variable, as in ``{"tau": (0.5, 2)}``; a tuple of names is scaled together:
+        ``{("alpha", "beta"): (0.5, 2)}``. A sequence alone scales, each by itself, all variables
+        whose prior depends on no other variable. The scaled prior of n entries about its location m
+        (zero for positive variables) is :math:`p_s(x) = s^{-n} p(m + (x - m) / s)`: the same family
+        with its scale parameter times s. For priors on a bounded range use `alternatives`.
     likelihood_power : sequence of float, optional
         Positive powers a of the likelihood, which is all observed terms and potentials, as in
         ``pm.sample_smc``. :math:`Z_a` is the normaliser of prior times :math:`L^a`; it is no
         probability of data unless a is 1.
     alternatives : mapping of str to pymc.Model, optional
-        Models with the same free variables and the same data; priors, and also likelihoods, may
-        differ. The general form of the above.
+        Models with the same free variables and data; priors and likelihoods may differ.
 
     Without any of the last three: scales 0.5 and 2, and powers 0.8 and 1.25.
 

@@ -119,15 +119,13 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        Best first, one row per model. ``log_marginal_likelihood`` and ``se``; ``log_bayes_factor``
-        against the best (0 for itself, negative for the others) with ``log_bayes_factor_se``;
-        ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors
-        of log Z and are nan where one of these is; ``rank_stability``, the probability over those
-        errors that the row would keep its rank; ``warning``, whether the estimate has any, and
-        ``warning_codes``, which (separated by commas; explained on the page of diagnostics).
-        All in nats.
-
-        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
+        Best first, one row per model, in nats. ``log_marginal_likelihood`` and ``se``;
+        ``log_bayes_factor`` against the best (0 for itself) with ``log_bayes_factor_se``;
+        ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors of
+        log Z and are nan where one of these is; ``rank_stability``, the probability that the row
+        keeps its rank under these errors; ``warning``, whether the estimate has any, and
+        ``warning_codes``, separated by commas. Its print shows the most important columns in 80
+        characters; ``.T`` prints all.
 
     Raises
     ------

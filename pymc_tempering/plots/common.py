@@ -1,4 +1,4 @@
-"""What all pictures share: colours, axes, and places of legends."""
+"""What all pictures share: colours, axes, lines of chains, and places of legends."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_tempering.estimators.result import decimals_of_error
+from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.reading import evidence_intervals
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, get_axes, legend_below, tidy
 
@@ -80,16 +80,13 @@ def plot_evidence(
     ax.set_xlabel("log marginal likelihood (nats)")
     ax.set_ylabel("model")
     values = ax.secondary_yaxis("right")
-    values.set_yticks(rows, list(map(_value, table["log_z"], table["se"])))
+    values.set_yticks(
+        rows,
+        [v.replace("-", "\N{MINUS SIGN}") for v in map(with_error, table["log_z"], table["se"])],
+    )
     values.tick_params(length=0, labelsize="small")
     values.spines["right"].set_visible(False)
     tidy(ax)
     ax.margins(x=0.06)
     legend_below(ax)
     return ax
-
-
-def _value(log_z: float, se: float) -> str:
-    digits = min(decimals_of_error(se), 6)
-    error = f" ± {se:.{digits}f}" if np.isfinite(se) and se > 0.0 else ""
-    return f"{log_z:.{digits}f}{error}".replace("-", "\N{MINUS SIGN}")
