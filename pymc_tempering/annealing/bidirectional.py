@@ -67,7 +67,7 @@ def bidirectional_check(
 ) -> pd.DataFrame | tuple[pd.DataFrame, list[Simulated]]:
     r"""Measure the accuracy of a sampler on this model by bidirectional Monte Carlo.
 
-    For each repeat
+    For each repeat (Grosse, Ghahramani & Adams 2015)
 
     1. parameters and data are drawn from the prior predictive, and the model is conditioned on the
        data. The parameters are then an exact draw from its posterior;
@@ -119,11 +119,6 @@ def bidirectional_check(
     OptionError
         For unknown methods or arguments, before any sampling.
 
-    References
-    ----------
-    R. Grosse, Z. Ghahramani, R. Adams (2015). Sandwiching the marginal likelihood using
-    bidirectional Monte Carlo. arXiv:1511.02543.
-
     Examples
     --------
     >>> import pymc as pm
@@ -133,17 +128,6 @@ def bidirectional_check(
     >>> table = bidirectional_check(model, n_repeats=1, n_particles=50, n_levels=50, random_seed=1,
     ...                             progressbar=False)
     >>> bool(table["gap"].iloc[0] < 0.5)
-    True
-
-    With the data, and the answer for these by hand:
-
-    >>> table, simulated = bidirectional_check(model, n_repeats=1, n_particles=50, n_levels=50,
-    ...                                        random_seed=1, progressbar=False,
-    ...                                        return_simulated=True)
-    >>> y = simulated[0].data["y"]
-    >>> exact = -0.5 * (y @ np.linalg.solve([[1.25, 1.0], [1.0, 1.25]], y) + np.log(0.5625))
-    >>> exact -= np.log(2 * np.pi)
-    >>> bool(abs(table["log_z"].iloc[0] - exact) < 0.2)
     True
     """
     check_positive("n_repeats", n_repeats, integer=True)

@@ -135,7 +135,7 @@ def anneal(
     model : pymc.Model, optional
         Default: the model of the context.
     n_particles : int
-        In each direction, default 200 as in [1]_.
+        In each direction, default 200 as in Sohl-Dickstein & Culpepper (2012).
     n_levels : int
         Levels of the schedule, base and target included, default 1000.
     direction : {"forward", "reverse", "both"}
@@ -174,13 +174,6 @@ def anneal(
         Before any sampling.
     DensityError
         If Python code that the model calls raises.
-
-    References
-    ----------
-    .. [1] J. Sohl-Dickstein, B. J. Culpepper (2012). Hamiltonian annealed importance sampling for
-       partition function estimation. Redwood technical report.
-    .. [2] R. Grosse, Z. Ghahramani, R. Adams (2015). Sandwiching the marginal likelihood using
-       bidirectional Monte Carlo. arXiv:1511.02543.
 
     Examples
     --------

@@ -40,7 +40,8 @@ def average(
 ) -> xr.DataTree:
     r"""Mix the draws of several models by posterior model probability.
 
-    The averaged density of a quantity x that all models have is (Hoeting et al. 1999, eq. 1)
+    The averaged density of a quantity x that all models have is (Hoeting et al. 1999,
+    Statistical Science 14, 382, eq. 1)
 
     .. math:: p(x \mid y) = \sum_k p(M_k \mid y)\, p(x \mid y, M_k),
               \quad p(M_k \mid y) \propto p(M_k) Z_k .
@@ -93,11 +94,6 @@ def average(
     -----
     TemperingWarning
         If an estimate that decides the weights has warnings, or likelihoods are potentials.
-
-    References
-    ----------
-    Hoeting, J. A., Madigan, D., Raftery, A. E. & Volinsky, C. T. (1999). Bayesian model averaging:
-    a tutorial. Statistical Science 14(4), 382-417.
 
     Examples
     --------

@@ -250,11 +250,6 @@ def check_calibration(
     OptionError
         For fewer than two models, or options that do not fit, before any sampling.
 
-    References
-    ----------
-    D. J. Schad, M. Modrák, S. Vasishth (2024). How accurate are Bayes factor-based null hypothesis
-    tests? A simulation study. arXiv:2406.08022.
-
     Examples
     --------
     >>> import pymc as pm

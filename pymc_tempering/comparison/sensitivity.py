@@ -78,7 +78,7 @@ def prior_sensitivity(
 ) -> pd.DataFrame:
     r"""Evidence under other priors or likelihood powers, from the draws of one run.
 
-    Nothing is sampled. With draws x of the posterior (Geyer & Thompson 1992)
+    Nothing is sampled. With draws x of the posterior (Geyer & Thompson 1992, JRSS B 54, 657)
 
     .. math:: \log Z' - \log Z = \log \mathrm{E}\left[\frac{p'(x)}{p(x)}\right], \qquad
               \log Z_a - \log Z = \log \mathrm{E}\left[L(x)^{a - 1}\right]
@@ -140,11 +140,6 @@ def prior_sensitivity(
     :math:`\delta = \log L`. This is recognised by comparing its last delta with the log likelihood
     of every draw. Powers then use all tempered states (source "ladder"), and those between 0 and
     1 are as good as log Z itself.
-
-    References
-    ----------
-    Geyer, C. J. & Thompson, E. A. (1992). Constrained Monte Carlo maximum likelihood for dependent
-    data. Journal of the Royal Statistical Society B 54(3), 657-699.
 
     Examples
     --------

@@ -47,14 +47,6 @@ def plot_evidence(
         If `models` is neither.
     OptionError
         If `prob` is not between 0 and 1.
-
-    Examples
-    --------
-    >>> from pymc_tempering import LogZEstimate
-    >>> one = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
-    >>> ax = plot_evidence({"one": one, "two": one})
-    >>> ax.get_xlabel()
-    'log marginal likelihood (nats)'
     """
     table = evidence_intervals(models, prob)
     ax = get_axes(ax, figsize, (7.0, 1.3 + 0.42 * len(table)))

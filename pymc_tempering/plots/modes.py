@@ -60,15 +60,6 @@ def plot_modes(
         If a run has no posterior draws.
     OptionError
         If `var_names` are not one or two scalars of the posterior.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> x = np.random.default_rng(1).normal([[-5.0], [5.0]], 1.0, (2, 300)).T.reshape(2, 300)
-    >>> run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), x)})})
-    >>> shares, places = plot_modes(run)
-    >>> places.get_xlabel()
-    'x of the draws'
     """
     result = found if isinstance(found, Modes) else modes(found)
     names = _names(result, var_names)

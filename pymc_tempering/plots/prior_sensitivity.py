@@ -57,14 +57,6 @@ def plot_prior_sensitivity(
         If the table is another one, has nothing to draw, or not the name.
     OptionError
         If `prob` is not between 0 and 1, or there are not as many axes as names.
-
-    Examples
-    --------
-    >>> columns = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
-    >>> rows = [("prior scale", "tau", s, -0.5 * np.log(s), 0.02, "") for s in (0.5, 2.0)]
-    >>> [ax] = plot_prior_sensitivity(pd.DataFrame(rows, columns=columns))
-    >>> ax.get_xlabel()
-    'factor on the prior scale of tau'
     """
     check_probability("prob", prob)
     names = _names(table, name)

@@ -94,18 +94,13 @@ def temper(
     Raises
     ------
     ModelError
-        What :func:`pymc_tempering.model.compile.compile_density` refuses; a model that is already
-        tempered; a pilot run without overlap.
+        If the model cannot be compiled, is tempered already, or has a pilot run without overlap.
     BaseError
         If the base is of another type or dimension.
     OptionError
         If ``log_zeta`` is no finite number, ``bias`` no bias, or both are given.
     ScheduleError
         If the knots of the bias are no schedule.
-
-    References
-    ----------
-    M. M. Graham, A. J. Storkey (2017). Continuously tempered Hamiltonian Monte Carlo. UAI.
 
     Examples
     --------
