@@ -17,7 +17,7 @@ from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.identity import check_one_model, recorded_identity, with_identity
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
-from pymc_tempering.results.statistics import LABELS
+from pymc_tempering.results.statistics import LABELS, unpacked
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -127,11 +127,12 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
             "number before putting them together, as in `idata.isel(draw=slice(100))`."
         )
-    return {
+    stored = {
         str(name): variable.transpose("chain", "draw", ...).values
         for name, variable in dataset.data_vars.items()
         if {"chain", "draw"} <= set(variable.dims)
     }
+    return unpacked(stored)
 
 
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
