@@ -19,7 +19,7 @@ from pymc_tempering.cli.model_file import (
 )
 from pymc_tempering.cli.tables import comparison_table, estimate_table, posterior_table
 from pymc_tempering.errors import OptionError, OutputError, TemperingError, TemperingWarning
-from pymc_tempering.results.stored_runs import RUN_SUFFIXES, check_run_output, write_run
+from pymc_tempering.results.files import RUN_SUFFIXES, check_run_output, write_run
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -119,7 +119,7 @@ def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
     """One seed for each model; several models have to be of the same data."""
     if len(models) == 1:
         return [seed]
-    from pymc_tempering.comparison.table import check_same_data
+    from pymc_tempering.comparison.estimates import check_same_data
 
     check_same_data(models)
     # as `compare` does, so that both give the same numbers

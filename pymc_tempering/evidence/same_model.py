@@ -13,8 +13,12 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.rounding import differing, size_of_terms
 from pymc_tempering.model.unconstrain import unconstrained_draws
-from pymc_tempering.results.digest import describe_observed, observed_digest, observed_values
-from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.results.identity import (
+    describe_observed,
+    observed_digest,
+    observed_values,
+    recorded_identity,
+)
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
