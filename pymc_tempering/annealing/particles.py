@@ -23,7 +23,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.estimators.annealed import annealed_forward
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.evidence.hais import ensemble_estimate
 from pymc_tempering.options import (
     check_betas,
     check_choice,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
+from pymc_tempering.estimators.diagnostic import Diagnostic, kinds
 from pymc_tempering.estimators.result import LogZEstimate
 
 __all__ = ["diagnostics_of_comparison", "mass_missing"]
@@ -23,7 +23,7 @@ def mass_missing(table: pd.DataFrame) -> "pd.Series[bool]":
         From :func:`pymc_tempering.compare`.
     """
     return table["warning_codes"].map(
-        lambda codes: any(c in CODES and CODES[c].mass_missing for c in codes.split(", "))
+        lambda codes: any(c in kinds() and kinds()[c].mass_missing for c in codes.split(", "))
     )
 
 

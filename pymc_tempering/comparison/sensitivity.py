@@ -11,19 +11,17 @@ import xarray as xr
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import with_error
-from pymc_tempering.evidence.changes import (
-    Alternative,
-    Change,
-    LikelihoodPower,
-    PriorScale,
-    evaluate_changes,
-)
-from pymc_tempering.evidence.common import MIN_ESS
+from pymc_tempering.evidence.checks.few_draws import MIN_ESS
 from pymc_tempering.evidence.reweighted import (
     HEAVY_PARETO_K,
     MIN_WEIGHTS,
+    Alternative,
+    Change,
+    LikelihoodPower,
     Original,
+    PriorScale,
     Row,
+    evaluate_changes,
     from_draws,
     from_ladder,
     original_of,

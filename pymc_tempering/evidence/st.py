@@ -1,20 +1,15 @@
 """The evidence of a run of simulated tempering, from its recorded statistics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
-from pymc_tempering.evidence.arrivals import restart_diagnostics
-from pymc_tempering.evidence.common import MethodEstimate, support_diagnostics
-from pymc_tempering.evidence.pair import one_setting, pair_arrays
+from pymc_tempering.evidence.common import MethodEstimate, one_setting, pair_arrays
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
-
-MIN_OCCUPANCY = 0.05
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -61,28 +56,4 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     per_method = {"rts": float(log_z.mean())}
     if np.isfinite(ti_rb).all():
         per_method["ti-rb"] = float(ti_rb.mean())
-    return MethodEstimate(
-        log_z,
-        influences,
-        per_method,
-        warnings=[*restart_diagnostics(arrays["n_tempered_restarts"]), *_diagnostics(arrays)],
-        arrays=arrays,
-    )
-
-
-def _diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
-    share = arrays["level_probability"]
-    relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)
-    low = np.flatnonzero(relative < MIN_OCCUPANCY).tolist()
-    if low:
-        yield Diagnostic(
-            "levels_hardly_visited",
-            f"in chains {low} one level has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
-            "Raise `tune`, or leave `log_level_weights` at 'adapt'.",
-            {"lowest level_probability, relative": relative[low].tolist(), "chain": low},
-        )
-    yield from support_diagnostics(
-        arrays["support_mass"].min(),
-        "the base's draws have no density under the model. RTS accounts for it; thermodynamic "
-        "integration has no value here and was left out.",
-    )
+    return MethodEstimate(log_z, influences, per_method, arrays=arrays)

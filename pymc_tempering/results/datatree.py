@@ -153,7 +153,7 @@ def attach_estimate(
         Not changed.
     estimate : LogZEstimate
     arrays : dict of ndarray
-        See :class:`pymc_tempering.evidence.common.MethodEstimate`.
+        See :class:`pymc_tempering.evidence.run.MethodEstimate`.
 
     Returns
     -------

@@ -1,16 +1,14 @@
 """What the draws of a tempered model say: weights at beta = 1, log Z, and what is doubtful."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
-from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
-from pymc_tempering.evidence.common import FULL_SUPPORT, MethodEstimate
+from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.numerics import weight_ess
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.bridge import bridged_log_z
@@ -20,10 +18,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["TemperedRun", "analyse", "analyse_record", "bridge_chains"]
 
 _COLD, _HOT = 0.9, 0.1
-_MIN_WEIGHT_ESS = 100.0
 _MIN_BASE_ESS = 30.0
-_MAX_BASE_Z = 6.0
-_MAX_DIVERGING = 0.1
 _MIN_SUPPORT = 0.05
 
 
@@ -43,7 +38,6 @@ class TemperedRun:
         First-order contribution of each draw to the error of its chain's log Z.
     arrays : dict of ndarray
         For the group ``tempering``: per chain, and all that the estimate was made from.
-    warnings : list of Diagnostic
     """
 
     log_weights: FloatArray
@@ -51,7 +45,6 @@ class TemperedRun:
     log_z_continuous: FloatArray
     influences: list[FloatArray]
     arrays: dict[str, FloatArray]
-    warnings: list[Diagnostic] = field(default_factory=list)
 
     @property
     def parts(self) -> MethodEstimate:
@@ -63,7 +56,7 @@ class TemperedRun:
                 "bridge": float(self.log_z.mean()),
                 "continuous tempering": float(self.log_z_continuous.mean()),
             },
-            warnings=self.warnings,
+            least_support=_MIN_SUPPORT,
             arrays=self.arrays,
         )
 
@@ -136,7 +129,6 @@ def analyse_record(record: JointRecord) -> TemperedRun:
         log_z_continuous=continuous[:, -1],
         influences=influences,
         arrays=arrays,
-        warnings=[*_diagnostics(arrays, mass, beta.shape[1])],
     )
 
 
@@ -181,55 +173,3 @@ def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
     influences = (weights[:, None] * (u - means)).T
     errors = np.abs(means) / np.maximum(chain_standard_errors(influences), 1e-12)
     return float(errors.max())
-
-
-def _diagnostics(
-    arrays: dict[str, FloatArray], log_mass: float, n_draws: int
-) -> Iterator[Diagnostic]:
-    stuck = np.flatnonzero(arrays["n_round_trips"] < 1).tolist()
-    if stuck:
-        yield Diagnostic(
-            "no_round_trips",
-            f"in chains {stuck} beta never went from the posterior to the base and back, so "
-            "modes may be missing.",
-            "Raise `tune` and `draws`, or pass a wider `base`, or no `log_zeta`.",
-            {"n_round_trips": arrays["n_round_trips"][stuck].tolist(), "chain": stuck},
-        )
-    ess = float(arrays["weight_ess"].sum())
-    if ess < _MIN_WEIGHT_ESS:
-        yield Diagnostic(
-            "few_weights",
-            f"posterior draws rest on {ess:.0f} effective weights, fewer than "
-            f"{_MIN_WEIGHT_ESS:.0f}.",
-            "Raise `draws`, or give a bias that lets beta spend more time near 1.",
-            {"weight_ess": ess},
-        )
-    diverging = arrays["n_divergences"]
-    # running into an edge of the target counts as a divergence too, and is harmless
-    full = log_mass > np.log(FULL_SUPPORT)
-    n_diverging, n_transitions = int(np.nansum(diverging)), n_draws * len(diverging)
-    if full and n_diverging > _MAX_DIVERGING * n_transitions:
-        yield Diagnostic(
-            "divergences",
-            f"{n_diverging} of {n_transitions} transitions diverged.",
-            "Raise `target_accept`, or use a method whose moves do not need gradients.",
-            {"n_divergences": n_diverging, "transitions": n_transitions},
-        )
-    if log_mass < np.log(_MIN_SUPPORT):
-        yield Diagnostic(
-            "small_support",
-            f"the target has density on only {np.exp(log_mass):.2g} of the base.",
-            "Pass a `base` inside the support.",
-            {"support_mass": float(np.exp(log_mass))},
-        )
-    worst = np.nan_to_num(arrays["base_mean_error"])
-    # beyond an edge the base is cut off, and its moments are no longer known
-    if full and worst.max(initial=0.0) > _MAX_BASE_Z:
-        yield Diagnostic(
-            "base_not_recovered",
-            "draws weighted to beta = 0 miss the base's known mean by "
-            f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so "
-            "the chain has not converged.",
-            "Raise `tune` and `draws`.",
-            {"base_mean_error": float(worst.max()), "chain": [int(worst.argmax())]},
-        )
