@@ -13,8 +13,8 @@ from pymc_tempering.evidence.checks import diagnose
 from pymc_tempering.evidence.checks.overlap import bounded
 from pymc_tempering.evidence.common import run_of, with_warnings
 from pymc_tempering.evidence.run import Request, Run, Unconstrained
-from pymc_tempering.evidence.search import search_arrays, search_line
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
+from pymc_tempering.references.planted import MASSES, WIDTHS
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.datatree import (
     attach_estimate,
@@ -25,6 +25,7 @@ from pymc_tempering.results.datatree import (
 from pymc_tempering.results.diagnostics import read_diagnostics
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.names import DELTA
+from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "method_of",
     "read_run",
     "recorded_statistics",
+    "search_line",
 ]
 
 LOG_DENSITY = "the log density"
@@ -78,7 +80,8 @@ def read_run(idata: xr.DataTree) -> Run:
     method, statistics = recorded_statistics(idata)
     check_distinct_chains(statistics)
     parts = load(method.collect)(statistics)
-    searched, spent = search_arrays(statistics), _spent(statistics)
+    searched = read_search(statistics)
+    spent = _spent(statistics, searched)
     # the last draw of each chain says which modes have none
     last = {
         name: statistics[name][:, -1].astype(float)
@@ -217,13 +220,15 @@ def _foreign(found: list[str]) -> str:
     )
 
 
-def _spent(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+def _spent(
+    statistics: Mapping[str, FloatArray], searched: Mapping[str, FloatArray]
+) -> dict[str, FloatArray]:
     """Gradients of search, tuning and draws of each chain, where they were recorded."""
-    if not {"search_gradients", "gradients_so_far", "n_gradients"} <= set(statistics):
+    if not searched or not {"gradients_so_far", "n_gradients"} <= set(statistics):
         return {}
     so_far, of_draw = statistics["gradients_so_far"], statistics["n_gradients"]
     return {
-        "search_gradients": statistics["search_gradients"][:, 0],
+        "search_gradients": searched["search_gradients"],
         "tuning_gradients": so_far[:, 0] - of_draw[:, 0],
         "draws_gradients": of_draw.sum(axis=1),
     }
@@ -237,3 +242,38 @@ def _totals(spent: Mapping[str, FloatArray]) -> dict[str, int]:
     # chains of one run share a search; where runs were put together, each had its own
     totals = np.unique(search).sum(), tuning.sum(), draws.sum()
     return dict(zip(_PARTS, map(int, totals), strict=True))
+
+
+def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
+    r"""Say in one line what was searched; None where that is not known, or nothing was.
+
+    The whole is in the group ``tempering``, as ``search_start_counts`` and ``search_planted``.
+
+    Examples
+    --------
+    >>> planted = np.array([[1.0, 1.0, 1.0, 0.5, 0.6, 0.7, 0.0, 0.0, 0.0]])
+    >>> found = {"search_starts": 41_615, "search_modes": 2, "search_left_out": 1}
+    >>> found |= {"search_images": 1}
+    >>> found = {name: np.array([value]) for name, value in found.items()}
+    >>> line = search_line(found | {"search_planted": planted})
+    >>> print(line.replace("; ", ";\n").replace(" would", "\nwould"))
+    2 modes from 41,615 starts;
+    a further mode with 5 % of the mass and half their width
+    would have been found with probability 0.6
+    """
+    if "search_starts" not in arrays or not arrays["search_starts"].any():
+        return None
+    # where chains of several runs were put together, the search that went furthest
+    chain = int(np.argmax(arrays["search_starts"]))
+    get = {name.removeprefix("search_"): values[chain] for name, values in arrays.items()}
+    n_modes = int(get["modes"] + max(get["images"], 0) - get["left_out"])
+    n_starts = int(get["starts"])
+    line = f"{n_modes} mode{'s' * (n_modes != 1)} from {n_starts:,} start{'s' * (n_starts != 1)}"
+    planted = get["planted"]
+    if not np.isfinite(planted).all():
+        return line
+    half = planted.reshape(len(WIDTHS), len(MASSES))[WIDTHS.index(0.5), MASSES.index(0.05)]
+    return (
+        f"{line}; a further mode with 5 % of the mass and half their width would have been found "
+        f"with probability {half:.1f}"
+    )

@@ -6,20 +6,26 @@ a method has no value yet, the labels of results and their reference page are ma
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
+from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "LABELS",
     "N_COMPONENTS",
     "N_PLANTED",
     "N_START_COUNTS",
     "N_WELL_FITTED",
+    "SEARCH",
     "STATISTICS",
     "STEP_METHODS",
+    "SearchEntry",
     "Statistic",
+    "pack_search",
+    "read_search",
     "statistics_of",
 ]
 
@@ -202,50 +208,12 @@ STATISTICS: dict[str, Statistic] = {
         dict.fromkeys(STEP_METHODS, ("well_fitted_mode",)),
         "nats",
     ),
-    "search_gradients": _count(
-        "evaluations of the search for modes and its fits, once for all chains"
-    ),
     "scans_requested": _count(
         "scans of each draw that the error asked for takes, or that were asked for", _scalar("pt")
     ),
-    "search_starts": _count("starts of the search for modes; the same for all draws"),
-    "search_modes": _count("distinct places that these starts led to"),
-    "search_left_out": _count("of these, places without mass, or without a fit"),
-    "search_images": _count("places more, that images or surroundings of these led to"),
-    "search_mass_once": Statistic(
-        "share of the fits' mass in modes that one of four searches alone found", _ALL
-    ),
-    "search_funnel_depth": Statistic(
-        "log of the typical local scale over that of a twentieth of the draws of short runs",
-        _ALL,
-        "nats",
-    ),
-    "search_rise_along": Statistic(
-        "unconstrained value along which the mass rises without end; -1 for none",
-        _ALL,
-        dtype=np.int64,
-        fill=-1,
-    ),
-    "search_rise": Statistic(
-        "by how much, from 10 to 20 of its standard deviations away", _ALL, "nats"
-    ),
-    "search_rise_beyond": Statistic("by how much more within as many", _ALL, "nats"),
-    "search_log_mass": Statistic(
-        "log of the mass of the well fitted modes together, by draws of their fits", _ALL, "nats"
-    ),
-    "search_log_mass_se": Statistic("its error", _ALL, "nats"),
-    "search_start_counts": _count(
-        "starts that led to each of the modes with the best fits",
-        dict.fromkeys(STEP_METHODS, ("found_mode",)),
-    ),
-    "search_found_by": _count(
-        "of four searches those that found each of these modes",
-        dict.fromkeys(STEP_METHODS, ("found_mode",)),
-    ),
-    "search_planted": Statistic(
-        "probability that one mode more would have been found: of 1, 5 and 25 % of the mass, as "
-        "wide as a known one, half, and a quarter as wide",
-        dict.fromkeys(STEP_METHODS, ("planted_mode",)),
+    "search": Statistic(
+        "what the search for modes did, once for all chains; the entries of SEARCH",
+        dict.fromkeys(STEP_METHODS, ("search_entry",)),
     ),
     "diverging": Statistic(
         "whether over a tenth of the trajectories at beta = 1 diverged",
@@ -267,6 +235,120 @@ STATISTICS: dict[str, Statistic] = {
     "perf_counter_diff": Statistic("wall time of the draw", _ALL, "s"),
 }
 """Statistics by the names that steps give them; leading dimensions chain and draw."""
+
+
+class SearchEntry(NamedTuple):
+    """One entry of the statistic ``search``; -1 stands for a count that is not known."""
+
+    meaning: str
+    unit: str = ""
+    size: int = 1
+    dim: str = ""
+    is_count: bool = True
+
+
+SEARCH: dict[str, SearchEntry] = {
+    "gradients": SearchEntry("evaluations of the search for modes, once for all chains"),
+    "starts": SearchEntry("starts of the search for modes"),
+    "modes": SearchEntry("distinct places that these starts led to"),
+    "left_out": SearchEntry("of these, places without mass, or without a fit"),
+    "images": SearchEntry("further places, from images or surroundings of these"),
+    "mass_once": SearchEntry(
+        "share of the fits' mass in modes that one of four searches alone found", is_count=False
+    ),
+    "funnel_depth": SearchEntry(
+        "log of the typical local scale over that of a twentieth of the draws of short runs",
+        "nats",
+        is_count=False,
+    ),
+    "rise_along": SearchEntry(
+        "unconstrained value along which the mass rises without end; -1 for none"
+    ),
+    "rise": SearchEntry(
+        "by how much, from 10 to 20 of its standard deviations away", "nats", is_count=False
+    ),
+    "rise_beyond": SearchEntry("by how much more within as many", "nats", is_count=False),
+    "log_mass": SearchEntry(
+        "log of the mass of the well fitted modes together, by draws of their fits",
+        "nats",
+        is_count=False,
+    ),
+    "log_mass_se": SearchEntry("its error", "nats", is_count=False),
+    "start_counts": SearchEntry(
+        "starts that led to each of the modes with the best fits",
+        size=N_START_COUNTS,
+        dim="found_mode",
+    ),
+    "found_by": SearchEntry(
+        "of four searches those that found each of these modes",
+        size=N_START_COUNTS,
+        dim="found_mode",
+    ),
+    "planted": SearchEntry(
+        "probability that one more mode would have been found: of 1, 5 and 25 % of the mass, as "
+        "wide as a known one, half, and a quarter as wide",
+        size=N_PLANTED,
+        dim="planted_mode",
+        is_count=False,
+    ),
+}
+"""Entries of the statistic ``search``, in the order in which it holds them."""
+
+_PLACES: dict[str, slice] = {}
+for _name, _entry in SEARCH.items():
+    _start = max((place.stop for place in _PLACES.values()), default=0)
+    _PLACES[_name] = slice(_start, _start + _entry.size)
+
+LABELS: dict[str, list[str]] = {
+    "search_entry": [
+        name if entry.size == 1 else f"{name}_{i}"
+        for name, entry in SEARCH.items()
+        for i in range(entry.size)
+    ],
+}
+"""Coordinate labels of dimensions whose entries have names."""
+
+
+def pack_search(values: Mapping[str, Any]) -> FloatArray:
+    """Make the statistic ``search`` from a number or short array for each entry that is known.
+
+    Examples
+    --------
+    >>> packed = pack_search({"starts": 40, "start_counts": [30, 10]})
+    >>> read_search({"search": packed[None, None]})["search_start_counts"].tolist()
+    [[30, 10, -1, -1, -1, -1, -1, -1]]
+    """
+    packed = np.full(len(LABELS["search_entry"]), np.nan)
+    for name, value in values.items():
+        entry = np.atleast_1d(value)
+        packed[_PLACES[name]][: entry.size] = entry
+    return packed
+
+
+def read_search(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Read the statistic ``search`` back; empty where it was not recorded.
+
+    Parameters
+    ----------
+    statistics : mapping of str to ndarray
+        ``search`` of shape (chain, draw, entry), where it was recorded.
+
+    Returns
+    -------
+    dict of str to ndarray
+        For each entry of :data:`SEARCH` ``search_<name>``, shape (chain,) or (chain, size); counts
+        as whole numbers, -1 where they are not known.
+    """
+    if "search" not in statistics:
+        return {}
+    packed = statistics["search"][:, 0]
+    arrays = {}
+    for name, entry in SEARCH.items():
+        values = packed[:, _PLACES[name]]
+        if entry.is_count:
+            values = np.where(np.isnan(values), -1, values).astype(np.int64)
+        arrays[f"search_{name}"] = values[:, 0] if entry.size == 1 else values
+    return arrays
 
 
 def statistics_of(method: str) -> dict[str, Statistic]:

@@ -38,6 +38,7 @@ from pymc_tempering.references.given import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
+from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import all_value_vars, given_base
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
@@ -330,7 +331,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._fits is None or self._prepared_for not in (None, identity):
             self._fits = self._prepare_from(self._density, self.rng, report)
             self._prepared_for = identity
-        self.searched = self._fits.search.statistics()
+        self.searched = {"search": pack_search(self._fits.search.statistics())}
         poorly_fitted = () if self._looks_in_tuning else self._fits.poorly_fitted
         self._visits = Visits(self._fits.well_fitted, poorly_fitted)
         return self._given_base or self._fits.pooled, self._fits.pooled, self._fits.modes

@@ -7,9 +7,8 @@ import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.statistics import (
+    LABELS,
     N_COMPONENTS,
-    N_PLANTED,
-    N_START_COUNTS,
     N_WELL_FITTED,
     statistics_of,
 )
@@ -44,8 +43,10 @@ class Recorder:
     def __init__(self, method: str, sizes: Mapping[str, int]) -> None:
         self._code = METHODS[method].code
         self._declared = statistics_of(method)
-        sizes = {"found_mode": N_START_COUNTS, "well_fitted_mode": N_WELL_FITTED,
-                 "planted_mode": N_PLANTED, "component": N_COMPONENTS, **sizes}  # fmt: skip
+        named = {dim: len(labels) for dim, labels in LABELS.items()}
+        sizes = {
+            "well_fitted_mode": N_WELL_FITTED, "component": N_COMPONENTS, **named, **sizes,
+        }  # fmt: skip
         self._shapes = {
             name: tuple(sizes[dim] for dim in entry.methods[method])
             for name, entry in self._declared.items()

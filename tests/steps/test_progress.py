@@ -102,7 +102,7 @@ def test_nothing_is_counted_in_tuning(target, seed):
     assert in_draws < spent["tuning"] < in_draws + 1000
     assert spent["tuning"] == (so_far[:, 0] - of_draw[:, 0]).sum()
     assert spent["draws"] == after["n_gradients"].values.sum()
-    assert spent["search"] == after["search_gradients"].values[0, 0] > 0
+    assert spent["search"] == after["search"].sel(search_entry="gradients").values[0, 0] > 0
 
 
 def test_draws_of_tuning_after_its_last_round_take_nothing(target, seed):

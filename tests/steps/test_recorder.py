@@ -10,9 +10,8 @@ from pymc_tempering.results.statistics import STEP_METHODS, statistics_of
 from pymc_tempering.steps.recorder import Recorder
 
 SIZES = {
-    "scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8,
-    "well_fitted_mode": 8, "component": 16,
-    "planted_mode": 9,
+    "scan": 3, "level": 4, "pair": 3, "knot": 5, "well_fitted_mode": 8, "component": 16,
+    "search_entry": 37,
 }  # fmt: skip
 
 

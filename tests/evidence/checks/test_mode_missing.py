@@ -13,8 +13,8 @@ from pymc_tempering.evidence.checks.mode_missing import (
     mode_without_draws,
     modes_unseen,
 )
-from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.references.search import Effort, find_modes
+from pymc_tempering.results.statistics import pack_search, read_search
 from tests.evidence.test_search import statistics as searched_statistics
 from tests.references.test_search import waves
 
@@ -83,15 +83,15 @@ def test_the_chain_that_knows_most_counts():
 def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_statistics, make_tree):
     statistics = make_statistics(target, base, rng)
     known = {"starts": 9, "modes": 2, "left_out": 0, "mass_once": 0.0,
-             "log_mass": target.log_z, "log_mass_se": 0.01}  # fmt: skip
-    statistics |= {f"search_{name}": np.full((4, 40), value) for name, value in known.items()}
-    statistics["search_start_counts"] = np.tile([5, 4], (4, 40, 1))
+             "log_mass": target.log_z, "log_mass_se": 0.01, "start_counts": [5, 4]}  # fmt: skip
+    statistics["search"] = np.tile(pack_search(known), (4, 40, 1))
     good = pm_temper.estimate_logz(make_tree(statistics))
     assert good.warnings == ()
     stored = good.idata["tempering"].dataset["search_log_mass"]
     assert stored.values.tolist() == [target.log_z] * 4
     assert stored.attrs["units"] == "nats"
-    statistics["search_log_mass"] = np.full((4, 40), target.log_z + 1.0)
+    known["log_mass"] += 1.0
+    statistics["search"] = np.tile(pack_search(known), (4, 40, 1))
     with pytest.warns(TemperingWarning, match="^a mode may be missing: "):
         low = pm_temper.estimate_logz(make_tree(statistics))
     [diagnostic] = low.warnings
@@ -164,26 +164,26 @@ def test_modes_of_the_last_draw_count(target, base, rng, make_statistics, make_t
 
 
 def test_modes_seen_once_are_named_where_they_hold_mass():
-    [diagnostic] = modes_unseen(search_arrays(searched_statistics(mass_once=0.6)))
+    [diagnostic] = modes_unseen(read_search(searched_statistics(mass_once=0.6)))
     assert diagnostic.measured["search_mass_once"] == 0.6
-    assert modes_unseen(search_arrays(searched_statistics(mass_once=0.5))) == []
+    assert modes_unseen(read_search(searched_statistics(mass_once=0.5))) == []
     [diagnostic] = modes_unseen(
-        search_arrays(searched_statistics(modes=9, start_counts=np.array([2, 1, -1])))
+        read_search(searched_statistics(modes=9, start_counts=np.array([2, 1, -1])))
     )
     assert "At most 2 of 1000 starts" in diagnostic.text
     assert (
-        modes_unseen(search_arrays(searched_statistics(modes=9, start_counts=np.array([3, 1, -1]))))
+        modes_unseen(read_search(searched_statistics(modes=9, start_counts=np.array([3, 1, -1]))))
         == []
     )
     # a hundred replicas from a wide Gaussian have found what is not much narrower
-    assert modes_unseen(search_arrays(searched_statistics(mass_once=0.6)), 100) == []
-    assert len(modes_unseen(search_arrays(searched_statistics(mass_once=0.6)), 99)) == 1
+    assert modes_unseen(read_search(searched_statistics(mass_once=0.6)), 100) == []
+    assert len(modes_unseen(read_search(searched_statistics(mass_once=0.6)), 99)) == 1
     # those from fits hardly find what these left out
-    [diagnostic] = modes_unseen(search_arrays(searched_statistics(mass_once=0.06)), None)
+    [diagnostic] = modes_unseen(read_search(searched_statistics(mass_once=0.06)), None)
     assert "Replicas come from the fits" in diagnostic.text
-    assert modes_unseen(search_arrays(searched_statistics(mass_once=0.05)), None) == []
+    assert modes_unseen(read_search(searched_statistics(mass_once=0.05)), None) == []
     alone = searched_statistics(starts=1, modes=1, mass_once=1.0)
-    assert modes_unseen(search_arrays(alone)) == []
+    assert modes_unseen(read_search(alone)) == []
     assert modes_unseen({}) == []
 
 
@@ -196,15 +196,15 @@ def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
     target = SimpleNamespace(address=waves.address, dim=2)
     searches = [find_modes(target, np.zeros(2), rng, effort=Effort(40, 40_000)).search
                 for _ in range(12)]  # fmt: skip
-    diagnostics = [modes_unseen(search_arrays(as_recorded(few))) for few in searches]
+    diagnostics = [modes_unseen(read_search(as_recorded(few))) for few in searches]
     said = [diagnostic for [diagnostic] in filter(None, diagnostics)]
     assert len(said) >= 4
-    assert all(modes_unseen(search_arrays(as_recorded(few)), None) for few in searches)
+    assert all(modes_unseen(read_search(as_recorded(few)), None) for few in searches)
     assert np.median([diagnostic.measured["search_mass_once"] for diagnostic in said]) > 0.2
     many = find_modes(target, np.zeros(2), rng).search
     assert len(many.start_count) > 2 * max(len(few.start_count) for few in searches)
-    assert modes_unseen(search_arrays(as_recorded(many))) == []
+    assert modes_unseen(read_search(as_recorded(many))) == []
 
 
 def as_recorded(search):
-    return {name: np.array([[value]]) for name, value in search.statistics().items()}
+    return {"search": pack_search(search.statistics())[None, None]}

@@ -20,13 +20,13 @@ from pymc_tempering.evidence.checks.tails import (
     rising_mass,
 )
 from pymc_tempering.evidence.run import Run, Unconstrained
-from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.stored import estimate_run
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.results.datatree import read_statistics
+from pymc_tempering.results.statistics import pack_search, read_search
 from pymc_tempering.testing import (
     TARGETS,
     asymmetric_bimodal,
@@ -134,8 +134,7 @@ def test_the_search_sees_the_rise(rng):
     first, second = found.search.rise.nats
     assert first > 1.0
     assert second == pytest.approx(first, rel=0.2)
-    arrays = search_arrays({name: np.array([[value]]) for name, value in
-                            found.search.statistics().items()})  # fmt: skip
+    arrays = read_search({"search": pack_search(found.search.statistics())[None, None]})
     [diagnostic] = rise_of_search(arrays, NAMES)
     assert diagnostic.measured == {"rise along v": [first, second]}
 
@@ -143,8 +142,7 @@ def test_the_search_sees_the_rise(rng):
 def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
     found = find_modes(Neck(0.7), np.full(7, 0.5), rng)
     assert found.search.rise.coordinate == -1
-    arrays = search_arrays({name: np.array([[value]]) for name, value in
-                            found.search.statistics().items()})  # fmt: skip
+    arrays = read_search({"search": pack_search(found.search.statistics())[None, None]})
     assert rise_of_search(arrays, NAMES) == []
 
 
@@ -286,11 +284,12 @@ def test_identical_data_have_evidence_without_end(monkeypatch):
     monkeypatch.setattr(tails, "rising_mass", lambda *arguments: [])
     statistics = estimate.idata["sample_stats"].to_dataset()
     along = compile_density(model).points.names.index("sigma_log__")
-    seen = {"search_rise_along": along, "search_rise": 4.0, "search_rise_beyond": 5.0}
-    of_search = {name: xr.full_like(statistics["lp"], value) for name, value in seen.items()}
+    seen = {"rise_along": along, "rise": 4.0, "rise_beyond": 5.0}
+    for entry, value in seen.items():
+        statistics["search"].loc[{"search_entry": entry}] = value
     idata = xr.DataTree.from_dict(
         {"posterior": estimate.idata["posterior"].to_dataset(),
-         "sample_stats": statistics.assign(of_search)}
+         "sample_stats": statistics}
     )  # fmt: skip
     found = estimate_run(idata, model=model).warnings
     [diagnostic] = [d for d in found if d.code == "divergent_integral"]
