@@ -29,7 +29,7 @@ class Kind(Protocol):
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Every kind by its code: the list of checks, which is above this module and found when used."""
+    """Every kind by its code: the list of checks, which is above this module."""
     known: Mapping[str, Kind] = resolve_name("pymc_tempering.evidence.checks:CODES")
     return known
 

@@ -267,8 +267,8 @@ def from_ladder(
 ) -> list[Row] | None:
     """Evidence under likelihood powers from all levels.
 
-    `log_likelihood` (chain, draw) is that of the recorded draws. None where the run is not one of parallel tempering, or its base is not the prior, so that delta
-    is no log likelihood.
+    `log_likelihood` (chain, draw) is that of the recorded draws. None where the run is not one of
+    parallel tempering, or its base is not the prior, so that delta is no log likelihood.
     """
     try:
         method, statistics = recorded_statistics(idata)
