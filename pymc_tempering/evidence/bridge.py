@@ -47,14 +47,8 @@ def bridge_from_idata(
 ) -> LogZEstimate:
     """Estimate log Z of a model from posterior draws of any sampler; nothing is sampled.
 
-    The run has the estimate attached, unless it is a tempered one, which keeps its own.
-
-    Raises
-    ------
-    DataError
-        If the draws are not of the model: other variables, data or densities; or too few.
-    ModelError
-        If the model cannot be compiled.
+    The run has the estimate attached, unless it is a tempered one, which keeps its own. Refused
+    with a DataError are draws that are not of the model, or too few.
     """
     check_identity(model, idata, "The run")
     density = compile_density(model)

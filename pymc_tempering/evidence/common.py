@@ -33,10 +33,7 @@ def scans_of_ladder(delta: FloatArray, n_levels: int) -> FloatArray:
 def one_setting(values: FloatArray, name: str) -> FloatArray:
     """Value of an adapted statistic in each chain, shape (chain, ...).
 
-    Raises
-    ------
-    DataError
-        If it changed during a chain, as it does in tuning.
+    Refused with a DataError where it changed during a chain, as it does in tuning.
     """
     for chain, own in enumerate(values):
         if not np.array_equal(own.min(axis=0), own.max(axis=0), equal_nan=True):

@@ -16,23 +16,11 @@ _N_BINS = 8  # of beta, where the bias has fewer knots
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    r"""Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
+    """Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
 
     Where the target is zero on part of the base, the tempered replica never goes there, and the log
-    of the base's mass on the support is added; it comes from the draws from the base that every
-    scan makes.
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``delta``, ``target_delta`` and ``beta`` (chain, draw, scan), ``knots`` and ``bias``
-        (chain, draw, knot), ``n_base_draws``, ``n_base_support``, ``n_round_trips``,
-        ``n_tempered_restarts`` and ``exchange_rate`` (chain, draw).
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one bias, as those of tuning are.
+    of the base's mass on the support is added; it comes from the draws from the base of every scan.
+    Refused with a DataError are draws from more than one bias, as those of tuning are.
     """
     knots, bias = (one_setting(statistics[name], name) for name in ("knots", "bias"))
     delta = statistics["delta"]

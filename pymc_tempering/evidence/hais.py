@@ -28,23 +28,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     its mass there is the share of forward particles of weight zero: no later move leaves the
     support.
 
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``log_weight_forward``, ``log_weight_reverse``, ``accepted`` (chain, draw, scan), ``betas``
-        (chain, draw, knot), ``n_levels`` (chain, draw).
-
-    Returns
-    -------
-    MethodEstimate
-        ``lower`` and ``upper`` are those of all chains together, stochastic bounds each: in
-        expectation, and by more than a nats on the wrong side with probability at most
-        ``exp(-a)``.
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one schedule, as those of tuning are.
+    ``lower`` and ``upper`` are stochastic bounds of all chains together: they hold in expectation,
+    and are wrong by more than a nats with probability at most ``exp(-a)``. Refused with a DataError
+    are draws from more than one schedule, as those of tuning are.
     """
     forward_all = statistics["log_weight_forward"]
     reverse_all = statistics["log_weight_reverse"]

@@ -45,11 +45,11 @@ def estimate_draws(
     options: dict[str, Any],
     **run: Any,
 ) -> LogZEstimate:
-    """Estimate log Z from stored draws and their model; see `estimate_logz` for the arguments.
+    """Estimate log Z from stored draws and their model; arguments as of `estimate_logz`.
 
-    A tempered run, to which chains are added where `target_se` asks for it, or draws of any other
-    sampler, for bridge sampling. Refused before any sampling are draws that are not of the model,
-    and chains that would not fit those that are there.
+    Of a tempered run, to which chains are added for a `target_se`, or of any other draws, by bridge
+    sampling. Refused before any sampling are draws that are not of the model, and chains that would
+    not fit those that are there.
     """
     bridging = method == "bridge" or not has_statistics(idata)
     if not bridging and target_se is not None:

@@ -34,21 +34,10 @@ were right, 2026-11-22)."""
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by MBAR, and others beside it.
 
-    Chains from a mixture have controls, see :mod:`pymc_tempering.estimators.controls`.
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``delta`` (chain, draw, scan, level), ``betas`` (chain, draw, level), ``base_id``,
-        ``swap_acceptance_rate``, ``n_round_trips``, ``n_tempered_restarts``; unused levels are nan.
-        Where they are there ``component_excess`` (chain, draw, component), for controls,
-        ``component_arrivals``, ``component_scans``, ``n_components``, ``log_z_before`` and
-        ``log_z_se_before`` are used as well.
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one schedule or base, as those of tuning are.
+    Of ``delta`` (chain, draw, scan, level), ``betas`` (chain, draw, level) and others; unused
+    levels are nan. Chains from a mixture have controls, of ``component_excess`` (chain, draw,
+    component), see :mod:`pymc_tempering.estimators.controls`. Refused with a DataError are draws
+    from more than one schedule or base, as those of tuning are.
     """
     betas_all = statistics["betas"]
     n_chains, _, n_most = betas_all.shape

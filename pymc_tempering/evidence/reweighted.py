@@ -92,12 +92,9 @@ type Change = PriorScale | LikelihoodPower | Alternative
 class EvaluatedChanges(NamedTuple):
     """What the draws say about the changes.
 
-    Attributes
-    ----------
-    weights : list of (Change, ndarray of shape (n_chains, n_draws), str)
-        Log weight of each draw in nats, and the code of what is doubtful beside the weights.
-    log_likelihood : ndarray of shape (n_chains, n_draws)
-        Observed terms and potentials, in nats.
+    For each change the log weight of each draw (chain, draw) in nats, and the code of what is
+    doubtful beside the weights; and the log likelihood (chain, draw): observed terms and
+    potentials, in nats.
     """
 
     weights: list[tuple[Change, FloatArray, str]]
@@ -109,12 +106,8 @@ def evaluate_changes(
 ) -> EvaluatedChanges:
     """Evaluate each change at every posterior draw.
 
-    Raises
-    ------
-    DataError
-        If the run is not one of the model, or an alternative has other data or variables.
-    ModelError, OptionError
-        If a prior cannot be scaled.
+    Refused are runs that are not of the model, alternatives with other data or variables
+    (DataError), and priors that cannot be scaled (ModelError, OptionError).
     """
     check_identity(model, idata, "The run")
     if any(isinstance(change, LikelihoodPower) for change in changes) and not (
@@ -182,15 +175,9 @@ def _share_out_of_reach(other: pm.Model, model: pm.Model) -> float:
 
 
 class Original(NamedTuple):
-    """The evidence of the run itself.
+    """The evidence of the run itself in nats, nan where it has none.
 
-    Attributes
-    ----------
-    log_z, se : float
-        In nats; nan where the run has none.
-    per_chain : ndarray of shape (n_chains,), or None
-    influence : ndarray of shape (n_chains, n_draws), or None
-        Of every recorded draw; None where only the result was kept.
+    `influence` (chain, draw) is of every recorded draw; None where only the result was kept.
     """
 
     log_z: float

@@ -15,19 +15,8 @@ __all__ = ["collect"]
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by Rao-Blackwellised tempered sampling, others beside it.
 
-    Eq. 12, 15, 16 and 21 of Carlson et al. (2016).
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``delta`` (chain, draw, scan), ``betas`` and ``log_level_weights`` (chain, draw, level),
-        ``n_base_draws``, ``n_base_support``, ``n_round_trips``, ``n_tempered_restarts`` and
-        ``exchange_rate`` (chain, draw); unused levels are nan.
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one schedule, as those of tuning are.
+    Eq. 12, 15, 16 and 21 of Carlson et al. (2016). Refused with a DataError are draws from more
+    than one schedule, as those of tuning are.
     """
     betas, weights = (one_setting(statistics[n], n) for n in ("betas", "log_level_weights"))
     delta = statistics["delta"]

@@ -52,11 +52,6 @@ def estimate_run(
 
     Its ``idata`` is a copy of the run with the estimate attached. Without `model` and `request`
     checks of these are left out, and what an earlier estimate found out about them is repeated.
-
-    Raises
-    ------
-    DataError
-        If the statistics are not there.
     """
     return checked(read_run(idata), model=model, request=request)
 
@@ -69,10 +64,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
 def read_run(idata: xr.DataTree) -> Run:
     """Read a run and make its numbers; nothing is checked yet.
 
-    Raises
-    ------
-    DataError
-        If the statistics are not there, or were recorded by another version.
+    Refused with a DataError where statistics are missing, or another version recorded them.
     """
     before = idata["tempering"].dataset if "tempering" in idata.children else None
     _readable(idata)  # a damaged run is refused by what was given
@@ -130,11 +122,6 @@ def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArra
 
     Of shape (n_chains, n_draws, ...), from ``sample_stats``; for joint continuous tempering from
     the group ``tempering``, as its draws at all temperatures are not those of the result.
-
-    Raises
-    ------
-    DataError
-        If the statistics are not there.
     """
     method = _readable(idata)
     return method, bounded(load(method.read)(idata))
@@ -177,11 +164,8 @@ def has_statistics(idata: xr.DataTree) -> bool:
 def method_of(idata: xr.DataTree) -> Method:
     """Return the method that a run says it was sampled with.
 
-    Raises
-    ------
-    DataError
-        For a run of another sampler, NUTS by name; for chains of several methods; for a run of
-        another version, of which the method is not known.
+    Refused with a DataError are runs of another sampler, NUTS by name, chains of several methods,
+    and runs of a version of which the method is not known.
     """
     if _is_older(idata):
         raise DataError(

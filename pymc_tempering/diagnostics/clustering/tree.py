@@ -150,15 +150,9 @@ def _parted(draws: _Draws, node: np.ndarray, part: np.ndarray) -> bool:
 
 
 def _find_cut(draws: _Draws, node: np.ndarray, part: np.ndarray | None = None) -> Cut | None:
-    """Find the clearest valley of the draws in a node.
+    """Find the clearest valley of the draws in a node (bool by draw).
 
-    Parameters
-    ----------
-    draws : _Draws
-    node : ndarray of bool
-        Which of them.
-    part : ndarray of bool, optional
-        Draws that may lie beyond a valley, to be looked at from there.
+    `part` are draws that may lie across a valley, to be looked at from there.
     """
     if node.sum() < _MIN_DRAWS:
         return None

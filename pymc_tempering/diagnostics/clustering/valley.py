@@ -61,18 +61,11 @@ _OUTERMOST = 3
 
 
 class Valley(NamedTuple):
-    """The clearest valley of a set of draws.
+    """The clearest valley of a set of draws, on their scale.
 
-    Attributes
-    ----------
-    cut : float
-        Where to cut, on the scale of the draws.
-    low, high : float
-        The window around the cut that was counted.
-    ratio : float
-        Draws in it, over those in the fullest window of the same width on the emptier side.
-    evidence : float
-        Twice the log likelihood ratio of these two counts being different; 0 without valley.
+    `cut` is where to cut; the window from `low` to `high` around it was counted. `ratio` is the
+    draws in it over those in the fullest window of the same width on the emptier side, `evidence`
+    twice the log likelihood ratio of these two counts being different, 0 without valley.
     """
 
     cut: float
