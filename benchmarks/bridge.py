@@ -17,8 +17,8 @@ from figures import ROOT, console, rmse, table
 from scipy import stats
 from scipy.special import gammaln
 
-from pymc_tempering.evidence.agreement import rhat_limit
-from pymc_tempering.evidence.bridge import bridge_draws, diagnostics, largest_r_hat
+from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
+from pymc_tempering.evidence.checks.chains import rhat_limit
 from pymc_tempering.testing import autoregressive_chains
 
 N_CHAINS = 4
@@ -121,7 +121,7 @@ def study(name, n_seeds):
         chains = autoregressive_chains(rng, (N_CHAINS, n_draws, n_coordinates), correlation)
         draws = transform(chains)
         parts = bridge_draws(log_density, draws, rng)
-        found = diagnostics(parts, largest_r_hat(draws), rhat_limit(*draws.shape))
+        found = findings(parts, largest_r_hat(draws), rhat_limit(*draws.shape))
         named.update(diagnostic.code for diagnostic in found)
         half = parts.se * stats.t.ppf(0.975, parts.df)
         rows.append((parts.log_z, parts.se, abs(parts.log_z) <= half, parts.ess, bool(found)))

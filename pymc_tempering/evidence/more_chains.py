@@ -18,7 +18,7 @@ from pymc_tempering.evidence.run import Request, Run
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model
 from pymc_tempering.evidence.stored import (
     checked,
-    estimate_run,
+    estimate_from_idata,
     has_statistics,
     read_run,
     recorded_statistics,
@@ -72,7 +72,7 @@ def estimate_draws(
         return bridge_from_idata(idata, model, random_seed=random_seed)
     _stored_method(idata, method)
     _check_model(idata, model)
-    return estimate_run(idata)
+    return estimate_from_idata(idata, model=model)
 
 
 def reach_target_se(

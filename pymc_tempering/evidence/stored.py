@@ -31,7 +31,6 @@ from pymc_tempering.types import FloatArray
 __all__ = [
     "checked",
     "estimate_from_idata",
-    "estimate_run",
     "has_statistics",
     "method_of",
     "read_run",
@@ -44,8 +43,11 @@ LOG_DENSITY = "the log density"
 
 _PARTS = ("search", "tuning", "draws")
 
+_OLDER = ("renewed", "scans_asked", "search_")
+"""Beginnings of names of statistics that are recorded under others now."""
 
-def estimate_run(
+
+def estimate_from_idata(
     idata: xr.DataTree, *, model: pm.Model | None = None, request: Request | None = None
 ) -> LogZEstimate:
     """Estimate log Z of a run from what it recorded, with every check that can be made.
@@ -54,11 +56,6 @@ def estimate_run(
     checks of these are left out, and what an earlier estimate found out about them is repeated.
     """
     return checked(read_run(idata), model=model, request=request)
-
-
-def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
-    """Estimate log Z from the statistics of a run alone."""
-    return estimate_run(idata)
 
 
 def read_run(idata: xr.DataTree) -> Run:
@@ -133,8 +130,14 @@ def _readable(idata: xr.DataTree) -> Method:
             "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
             "its result has the posterior draws, and log Z in the group `tempering`."
         )
-    read_statistics(idata)  # refuses a damaged run by what is missing
+    recorded = read_statistics(idata)  # refuses a damaged run by what is missing
     method = method_of(idata)
+    if older := sorted(name for name in recorded if name.startswith(_OLDER)):
+        raise DataError(
+            f"The run has the statistics {older}, which another version of pymc_tempering recorded "
+            "under these names. Sample again with this version, or read it with the version that "
+            "wrote it."
+        )
     statistics = load(method.read)(idata)
     missing = [name for name in method.needs if name not in statistics]
     if missing:

@@ -226,6 +226,15 @@ def test_a_run_that_lacks_what_its_method_needs_is_refused(needed, labelled_run)
         pm_temper.estimate_logz(run)
 
 
+@pytest.mark.parametrize("name", ["renewed", "scans_asked", "search_hits"])
+def test_statistics_of_another_version_are_refused_by_name(name, labelled_run):
+    run = labelled_run.copy()
+    statistics = run["sample_stats"].to_dataset()
+    run["sample_stats"] = statistics.assign({name: statistics["n_round_trips"]})
+    with pytest.raises(DataError, match=rf"\['{name}'\], which another version .*Sample again"):
+        pm_temper.estimate_logz(run)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -23,7 +23,8 @@ def above_likelihood(run: Run) -> list[Finding]:
     assert model is not None
     assert estimate is not None
     assert run.idata is not None
-    if _may_exceed(model) or np.isnan(estimate.log_z):
+    refused = any(warning.refuses for warning in run.warnings or ())
+    if refused or _may_exceed(model) or np.isnan(estimate.log_z):
         return []
     try:
         constrained = constrained_model(model)

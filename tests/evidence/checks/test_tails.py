@@ -20,7 +20,7 @@ from pymc_tempering.evidence.checks.tails import (
     rising_mass,
 )
 from pymc_tempering.evidence.run import Run, Unconstrained
-from pymc_tempering.evidence.stored import estimate_run
+from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.numerics import pareto_k
@@ -291,6 +291,6 @@ def test_identical_data_have_evidence_without_end(monkeypatch):
         {"posterior": estimate.idata["posterior"].to_dataset(),
          "sample_stats": statistics}
     )  # fmt: skip
-    found = estimate_run(idata, model=model).warnings
+    found = estimate_from_idata(idata, model=model).warnings
     [diagnostic] = [d for d in found if d.code == "divergent_integral"]
     assert diagnostic.measured == {"rise along sigma_log__": [4.0, 5.0]}
