@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.stats import t as student_t
 
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.numerics import MAX_PARETO_K
 
 __all__ = ["CHECKS", "MIN_STARTS"]
@@ -19,8 +18,7 @@ MIN_PARTICLES = 25
 """The fewest that :func:`pymc_tempering.numerics.pareto_k` fits a tail to."""
 
 
-def _bounds(run: Run) -> Iterator[Finding]:
-    assert run.annealed is not None
+def _bounds(run: AtHand) -> Iterator[Finding]:
     gap, error = run.annealed.gap, run.annealed.gap_error
     # with few starting draws the error itself is uncertain
     allowed = max(4.0, float(student_t.isf(0.02, error.df)))
@@ -42,8 +40,7 @@ def _bounds(run: Run) -> Iterator[Finding]:
         )
 
 
-def _particles(run: Run) -> Iterator[Finding]:
-    assert run.annealed is not None
+def _particles(run: AtHand) -> Iterator[Finding]:
     annealed = run.annealed
     if annealed.weight_ess < 20.0:
         yield Finding(
@@ -79,8 +76,7 @@ def _particles(run: Run) -> Iterator[Finding]:
         )
 
 
-def _tails(run: Run) -> Iterator[Finding]:
-    assert run.annealed is not None
+def _tails(run: AtHand) -> Iterator[Finding]:
     k = run.annealed.pareto_k
     if k > MAX_PARETO_K:
         yield Finding(

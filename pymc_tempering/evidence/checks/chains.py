@@ -13,8 +13,8 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import MethodEstimate, Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.run import MethodEstimate
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -275,9 +275,7 @@ def _comparable_barriers(arrays: Mapping[str, FloatArray]) -> FloatArray | None:
     return np.where(from_mixture == most, barriers, np.nan)
 
 
-def _look(run: Run) -> Iterator[Finding]:
-    assert run.parts is not None
-    assert run.kept is not None
+def _look(run: AtHand) -> Iterator[Finding]:
     yield from log_z_findings(run.parts, run.kept)
     yield from posterior_findings(run.draws or {}, _comparable_barriers(run.arrays))
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.run import Run
 
-__all__ = ["Check", "Finding"]
+__all__ = ["AtHand", "Check", "Finding"]
+
+
+type AtHand = Any
+"""A `Run` of which all that a check needs is there: types cannot say which parts."""
 
 
 class Finding(NamedTuple):

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pymc_tempering.estimators.controls import LEAST_DRAWS
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 
 __all__ = ["CHECKS", "LEAST_CONTROLLED", "MIN_ESS"]
 
@@ -18,8 +17,7 @@ LEAST_CONTROLLED = 2 * MIN_ESS
 `MIN_ESS` of them; without controls it rests on scans."""
 
 
-def _few(run: Run) -> Iterator[Finding]:
-    assert run.estimate is not None
+def _few(run: AtHand) -> Iterator[Finding]:
     ess = run.estimate.ess
     # without an error there is no overlap, unless chains contradict each other
     known = np.isfinite(run.estimate.se) or (run.kept is not None and not run.kept.size)
@@ -32,7 +30,7 @@ def _few(run: Run) -> Iterator[Finding]:
     yield from _lost_controls(run)
 
 
-def _lost_controls(run: Run) -> Iterator[Finding]:
+def _lost_controls(run: AtHand) -> Iterator[Finding]:
     """Part of a run has too few draws for what made the error of the whole run small."""
     before = run.before
     # one chain without controls makes the error of all as large as its own

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 
 __all__ = ["CHECKS"]
 
@@ -16,7 +15,7 @@ MAX_BASE_Z = 6.0
 """Standard errors of the largest of all coordinates, from autocorrelated draws."""
 
 
-def _weights(run: Run) -> Iterator[Finding]:
+def _weights(run: AtHand) -> Iterator[Finding]:
     if "base_weight_ess" not in run.arrays:
         return
     ess = float(run.arrays["weight_ess"].sum())
@@ -28,12 +27,12 @@ def _weights(run: Run) -> Iterator[Finding]:
         )
 
 
-def _full(run: Run) -> bool:
+def _full(run: AtHand) -> bool:
     """Whether the target has no edge inside the base: there NUTS diverges, and moments are cut."""
     return "base_weight_ess" in run.arrays and run.support_mass > 0.99
 
 
-def _divergences(run: Run) -> Iterator[Finding]:
+def _divergences(run: AtHand) -> Iterator[Finding]:
     if not _full(run):
         return
     diverging = run.arrays["n_divergences"]
@@ -45,7 +44,7 @@ def _divergences(run: Run) -> Iterator[Finding]:
         )
 
 
-def _base(run: Run) -> Iterator[Finding]:
+def _base(run: AtHand) -> Iterator[Finding]:
     if not _full(run):
         return
     worst = np.nan_to_num(run.arrays["base_mean_error"])

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from pymc_tempering.evidence.checks.chains import MIN_SPLIT, scalar_series, split_in_two
-from pymc_tempering.evidence.checks.check import Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.evidence.checks.mode_missing import MIN_ARRIVALS
-from pymc_tempering.evidence.run import Run
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS"]
@@ -115,8 +114,7 @@ def group_arrivals(
     ]
 
 
-def _look(run: Run) -> Iterator[Finding]:
-    assert run.draws is not None
+def _look(run: AtHand) -> Iterator[Finding]:
     if "component_arrivals" in run.arrays:
         yield from component_arrivals(
             run.arrays["component_arrivals"], run.arrays["component_share"]

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES
 from pymc_tempering.types import FloatArray
 
@@ -204,9 +203,7 @@ def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int | None:
     return int(by_chain.sum()) if (by_chain >= MIN_ARRIVALS).all() else 0
 
 
-def _look(run: Run) -> Iterator[Finding]:
-    assert run.parts is not None
-    assert run.estimate is not None
+def _look(run: AtHand) -> Iterator[Finding]:
     arrays, parts, estimate = run.arrays, run.parts, run.estimate
     without = []
     if "log_mass_unvisited" in arrays:

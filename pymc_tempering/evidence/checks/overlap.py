@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "MIN_SWAP_RATE", "base_reaches", "bounded"]
@@ -75,7 +74,7 @@ def infinite_deltas(recorded: Mapping[Any, Any]) -> list[Finding]:
     ]
 
 
-def _support(run: Run) -> Iterator[Finding]:
+def _support(run: AtHand) -> Iterator[Finding]:
     if run.idata is not None and "sample_stats" in run.idata.children:
         yield from infinite_deltas(run.idata["sample_stats"].dataset)
     if run.support_mass < run.least_support:
@@ -89,9 +88,7 @@ def _support(run: Run) -> Iterator[Finding]:
         )
 
 
-def _no_overlap(run: Run) -> Iterator[Finding]:
-    assert run.parts is not None
-    assert run.estimate is not None
+def _no_overlap(run: AtHand) -> Iterator[Finding]:
     if run.kept is not None and not run.kept.size:
         return  # chains contradict each other, each with an estimate
     if not np.isfinite(np.mean(run.parts.log_z)) or not np.isfinite(run.estimate.se):
@@ -101,7 +98,7 @@ def _no_overlap(run: Run) -> Iterator[Finding]:
         )
 
 
-def _swap_rates(run: Run) -> Iterator[Finding]:
+def _swap_rates(run: AtHand) -> Iterator[Finding]:
     rates = run.arrays.get("swap_acceptance_rate")
     if rates is None:
         return
@@ -118,7 +115,7 @@ def _swap_rates(run: Run) -> Iterator[Finding]:
         )
 
 
-def _visits(run: Run) -> Iterator[Finding]:
+def _visits(run: AtHand) -> Iterator[Finding]:
     if (share := run.arrays.get("level_probability")) is not None:
         name, remedy = "level", "Raise `tune`, or leave `log_level_weights` at 'adapt'."
         relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)

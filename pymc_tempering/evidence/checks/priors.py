@@ -7,8 +7,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.identity import recipe
 from pymc_tempering.model.interpreted import interpreted
@@ -49,10 +48,8 @@ def improper_priors(model: pm.Model) -> list[Finding]:
     ]
 
 
-def runaway_flat_variables(run: Run) -> list[Finding]:
+def runaway_flat_variables(run: AtHand) -> list[Finding]:
     """Draws of flat variables that spread as where the posterior has no finite integral."""
-    assert run.model is not None
-    assert run.idata is not None
     posterior = run.idata["posterior"].dataset
     spread = {}
     for name in _improper(run.model):
@@ -147,9 +144,7 @@ def _draw_at(draw: Any, sampled: list[Any], posterior: xr.Dataset) -> list[Float
     return [np.array(column) for column in zip(*draws, strict=True)]
 
 
-def _wide(run: Run) -> list[Finding]:
-    assert run.model is not None
-    assert run.idata is not None
+def _wide(run: AtHand) -> list[Finding]:
     return wide_priors(run.model, run.idata["posterior"].dataset)
 
 
@@ -159,7 +154,7 @@ CHECKS = (
         "improper priors",
         "A variable is `pm.Flat` or `pm.HalfFlat`: log Z is no marginal likelihood.",
         "Give it a proper prior.",
-        lambda run: improper_priors(run.model) if run.model is not None else [],
+        lambda run: improper_priors(run.model),
         ("model",),
         lasting=True,
     ),

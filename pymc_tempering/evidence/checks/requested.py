@@ -5,18 +5,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.run import Run
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_CHAIN_ERROR
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "interrupted"]
 
 
-def interrupted(run: Run) -> list[Finding]:
+def interrupted(run: AtHand) -> list[Finding]:
     """A run with fewer draws or chains than were requested, as PyMC returns it after Ctrl-C."""
-    assert run.idata is not None
-    assert run.request is not None
     draws, chains, budget = run.request.draws, run.request.chains, run.request.budget
     if budget is not None and budget.n_draws is not None:
         draws = min(draws, budget.n_draws)
@@ -33,10 +30,7 @@ def interrupted(run: Run) -> list[Finding]:
     ]
 
 
-def _max_gradients(run: Run) -> Iterator[Finding]:
-    assert run.request is not None
-    assert run.estimate is not None
-    assert run.idata is not None
+def _max_gradients(run: AtHand) -> Iterator[Finding]:
     request, estimate, budget = run.request, run.estimate, run.request.budget
     if budget is None:
         return
@@ -101,14 +95,12 @@ def rounded_up(n: float) -> int:
     return math.ceil(n / unit) * unit
 
 
-def _look(run: Run) -> Iterator[Finding]:
+def _look(run: AtHand) -> Iterator[Finding]:
     yield from interrupted(run)
     yield from _max_gradients(run)
 
 
-def _target_se(run: Run) -> Iterator[Finding]:
-    assert run.request is not None
-    assert run.estimate is not None
+def _target_se(run: AtHand) -> Iterator[Finding]:
     request, estimate = run.request, run.estimate
     target_se, most, budget = request.target_se, request.max_chains, request.budget
     if target_se is None or estimate.se <= target_se or interrupted(run):

@@ -1,4 +1,4 @@
-"""Posteriors of which draws cannot see all: tails like a power, and divergent integrals."""
+"""What the density says around the draws: rounding noise, tails like a power, divergence."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -9,17 +9,16 @@ from scipy.stats import norm
 from pymc_tempering.engine.path.climb import climb
 from pymc_tempering.engine.path.divergent import BEYOND, MAX_DIM, rise_beyond
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.noise import first_noise, jitter, noisiest
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
-from pymc_tempering.evidence.checks.check import Check, Finding
-from pymc_tempering.evidence.checks.noise import noise
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.evidence.checks.overlap import base_reaches
 from pymc_tempering.evidence.checks.priors import runaway_flat_variables
-from pymc_tempering.evidence.run import Run
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["CHECKS", "heavy_tails", "plateau", "rise_of_search", "rising_mass"]
+__all__ = ["CHECKS", "heavy_tails", "noise", "plateau", "rise_of_search", "rising_mass"]
 
 MIN_TAIL_K = 0.45
 """Tail index of draws beyond which it is named. Default runs of ten models without such tails had
@@ -45,6 +44,47 @@ _FAR, MAX_FALL = 6, 700.0
 MAX_LOSS = 1e-3
 """Nats that density times distance may lose with each doubling of the distance: a tail with the
 index of 500 loses more."""
+
+
+def noise(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
+    """Draws `z` (n, D) that lie where the density is noise; `names` are those of the D coordinates.
+
+    Such places have next to no mass in truth; one draw there says that noise was climbed. Looked at
+    are the draws with the largest coordinates, since huge numbers come from these, and a few more.
+    """
+    farthest = np.argsort(-np.abs(z).max(axis=1))[:8]
+    spread = np.linspace(0, len(z) - 1, 8).astype(int)
+    for draw in z[np.concatenate([farthest, spread])]:
+        place = first_noise(density, draw)
+        if place is None:
+            continue
+        i, off = noisiest(density, place), jitter(density, place)
+        return [
+            Finding(
+                f"where {_in_words(names[i], place[i])} the log density jumps by {off:.2g} nats "
+                "when its variables move by their last digits, and draws came to lie there or "
+                "further out: it is the difference of numbers too large to be subtracted, and says "
+                "nothing of the posterior. So there is no estimate.",
+                {str(names[i]): float(place[i]), "jitter": off},
+            )
+        ]
+    return []
+
+
+def _in_words(name: str, value: float) -> str:
+    """Coordinate and value, on the scale of the variable where that is a logarithm.
+
+    Examples
+    --------
+    >>> _in_words("nu_log__", 38.0), _in_words("x[2]", -3e16)
+    ('nu is 3.2e+16', 'x[2] is -3e+16')
+    """
+    variable, log, rest = name.partition("_log__")
+    return f"{variable}{rest} is {np.exp(value) if log else value:.2g}"
+
+
+def _noise(run: AtHand) -> list[Finding]:
+    return noise(*run.unconstrained)
 
 
 def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
@@ -205,14 +245,13 @@ def _lasting(name: str, reach: float) -> Finding:
     )
 
 
-def _heavy(run: Run) -> list[Finding]:
-    assert run.unconstrained is not None
+def _heavy(run: AtHand) -> list[Finding]:
     if noise(*run.unconstrained) or base_reaches(run.statistics):
         return []
     return heavy_tails(*run.unconstrained)
 
 
-def _divergent(run: Run) -> list[Finding]:
+def _divergent(run: AtHand) -> list[Finding]:
     if run.unconstrained is None or noise(*run.unconstrained):
         return []
     density, z, names = run.unconstrained
@@ -224,6 +263,21 @@ def _divergent(run: Run) -> list[Finding]:
 
 
 CHECKS = (
+    Check(
+        "rounding_noise",
+        "rounding noise",
+        "Draws lie where the log density is the difference of numbers above 10^15, as of two "
+        "`gammaln` of a Student t with huge degrees of freedom. It jumps there when a variable "
+        "moves by its last digits, and moves climb the jumps. There is no estimate (`nan`).",
+        "Keep the variable from such values, by a bound or a prior with lighter tails, or write "
+        "the density so that large terms cancel, as a normal in place of a Student t of a million "
+        "degrees of freedom.",
+        _noise,
+        ("model", "unconstrained"),
+        lasting=True,
+        is_cause=True,
+        refuses=True,
+    ),
     Check(
         "heavy_tails",
         "heavy tails",

@@ -7,7 +7,7 @@ import pytest
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.noise import MAX_JITTER, first_noise, is_noise, jitter, noisiest
 from pymc_tempering.evidence.checks import found as diagnosed
-from pymc_tempering.evidence.checks.noise import noise
+from pymc_tempering.evidence.checks.tails import noise
 from pymc_tempering.evidence.common import with_warnings
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.prepare import prepare
