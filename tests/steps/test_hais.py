@@ -175,9 +175,9 @@ def test_hard_edge(seed):
     estimate = combine(parts, "hais")
     assert abs(estimate.log_z - target.log_z) < 6 * estimate.se
     assert abs(parts.upper - target.log_z) < 0.15
-    [diagnostic] = [w for w in parts.warnings if w.code == "target_zero_on_base"]
+    [diagnostic] = [w for w in estimate.warnings if w.code == "no_base_overlap"]
     inside = np.isfinite(statistics(idata)["log_weight_forward"])
-    assert diagnostic.measured == {"support_mass": inside.mean()}
+    assert diagnostic.measured == {"outside_target": {"support_mass": inside.mean()}}
 
 
 def test_without_tuning_it_still_runs(model):

@@ -51,7 +51,7 @@ def test_draws_and_log_z_are_right(name, seed):
     assert tempered_restart.mean() > 0.3
     assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
     if name == "hard_edge_gaussian":
-        assert "target_zero_on_base" in [w.code for w in parts.warnings]
+        assert "no_base_overlap" in [w.code for w in estimate.warnings]
         assert (parts.arrays["support_mass"] < 0.99).all()
 
 
