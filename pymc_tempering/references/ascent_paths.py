@@ -10,8 +10,9 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.local import FAIR, LocalFit, refine
-from pymc_tempering.references.merge import same_mode
+from pymc_tempering.references.local import LocalFit, refine
+from pymc_tempering.references.quality import FAIR
+from pymc_tempering.references.same_mode import which_mode
 from pymc_tempering.types import FloatArray
 
 __all__ = ["N_PATHS", "masses_on_paths"]
@@ -59,7 +60,7 @@ def masses_on_paths(
         if fit is None or fit.variance > FAIR:
             continue
         # what is known stays as it is (benchmarks/README.md)
-        same, n_compared = same_mode(density, fit, fits, rng)
+        same, n_compared = which_mode(density, fit, fits, rng)
         n_gradients += n_compared
         if same is None:
             fits.append(fit)

@@ -8,15 +8,11 @@ from scipy.spatial.distance import cdist
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.ascent import Ascents
-from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.references.same_mode import MAX_DIP, along, dip
 from pymc_tempering.references.starts import evaluated
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MAX_DIP", "Basin", "Basins"]
-
-MAX_DIP = 1.0
-"""nats by which the log density may fall on the line between two ends of one mode: ascents stop at
-different points of a ridge, many of its widths apart."""
+__all__ = ["Basin", "Basins"]
 
 LEAST_RISE = 1 / 8
 """Share of the way up from one end to a higher one by which the log density has risen midway, where
@@ -260,4 +256,4 @@ class Basins:
 
     def _dip(self, end: FloatArray, i: int, n_points: int) -> float:
         self.n_gradients += n_points + 2
-        return dip_between(self._density, end, self.known[i].end, n_points)
+        return dip(along(self._density, end, self.known[i].end, n_points))

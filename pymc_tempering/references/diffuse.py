@@ -17,15 +17,16 @@ are drawn, and it has an ELBO.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.elbo import delta_at, evaluate_elbo
+from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess
+from pymc_tempering.references.local import N_DRAWS, LocalFit, assess
+from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.same_mode import LEAST_DIM, MAX_DIP, unexplained
 
-__all__ = ["LEAST_DIM", "NEARBY", "WIDTHS", "find_diffuse", "hides_one", "one_place"]
+__all__ = ["NEARBY", "WIDTHS", "find_diffuse"]
 
 WIDTHS = 2.0 ** np.arange(9)
 """Multiples of the fit's scale that are looked at."""
@@ -33,15 +34,8 @@ WIDTHS = 2.0 ** np.arange(9)
 MOST_FITS = 4
 """Fits that are looked around, those of most mass."""
 
-LEAST_DIM = 25
-"""Below it nothing is hidden three of its scales away: at the worst ratio of scales that takes 2.7
-dimensions (``e``) for each squared one."""
-
 NEARBY = 2.0 ** np.arange(-3, 3)
 """Multiples of the scales of starts at which hidden mass is looked for."""
-
-UNEXPLAINED = 1.0
-"""nats by which the log density exceeds that of all fits, in the middle of the new fit's draws."""
 
 _N_DRAWS_EACH = 16
 _N_LOOKED_AT = 64
@@ -91,7 +85,7 @@ def find_diffuse(
     best = max(fit.mass for fit in fits)
     looks = [(fit.base, WIDTHS, False) for fit in fits[:MOST_FITS]]
     # what a poor fit leaves unexplained is of its own mode, as a funnel's
-    are_good = all(fit.variance <= GAUSSIAN for fit in fits[:MOST_FITS])
+    are_good = all(fit.variance <= GOOD for fit in fits[:MOST_FITS])
     if starts is not None and starts.dim >= LEAST_DIM and are_good:
         looks.append((starts, NEARBY, True))
     for around, widths, of_starts in looks:
@@ -106,7 +100,7 @@ def find_diffuse(
         first = _widened(around, widths[top])
         if of_starts:
             n_gradients += _N_LOOKED_AT
-            if _unexplained(density, first, [*fits, *diffuse], rng) <= UNEXPLAINED:
+            if _excess(density, first, [*fits, *diffuse], rng) <= MAX_DIP:
                 continue
         base, n_fit = fit_gaussian(density, first, rng, left)
         diffuse_fit = assess(density, base, 0, rng)
@@ -114,43 +108,9 @@ def find_diffuse(
         if diffuse_fit is None or diffuse_fit.mass < best - negligible:
             continue
         n_gradients += _N_LOOKED_AT
-        if _unexplained(density, diffuse_fit.base, [*fits, *diffuse], rng) > UNEXPLAINED:
+        if _excess(density, diffuse_fit.base, [*fits, *diffuse], rng) > MAX_DIP:
             diffuse.append(diffuse_fit)
     return diffuse, n_gradients
-
-
-def one_place(fits: Sequence[GaussianBase]) -> bool:
-    """Tell whether all fits are of one place: within a standard deviation of the widest, each way.
-
-    Examples
-    --------
-    >>> slab, spike = GaussianBase([0.0], [1.0]), GaussianBase([0.3], [0.01])
-    >>> one_place([spike, slab]), one_place([spike, GaussianBase([0.9], [0.01])])
-    (True, False)
-    """
-    widest = max(fits, key=lambda fit: fit.log_det_scale)
-    means = np.array([fit.mean for fit in fits])
-    return bool((np.abs(means - widest.mean) <= widest.standard_deviation).all())
-
-
-def hides_one(fits: Sequence[GaussianBase]) -> bool:
-    """Tell whether a fit has no maximum of its own, as another is higher at its centre.
-
-    Only in many dimensions, where a place says nothing of a mass. Bends are not looked at.
-
-    Examples
-    --------
-    >>> wide = GaussianBase(np.zeros(300), np.ones(300), -0.7)
-    >>> beside = [GaussianBase(3.5 * np.eye(300)[0], np.full(300, sd), -0.7) for sd in (0.9, 1.0)]
-    >>> hides_one([wide, beside[0]]), hides_one([wide, beside[1]])
-    (True, False)
-    """
-    if fits[0].dim < LEAST_DIM:
-        return False
-    means = np.array([fit.mean for fit in fits])
-    # one row for each centre
-    log_density = np.stack([(fit.log_zeta or 0.0) + fit.log_density(means) for fit in fits], axis=1)
-    return bool((log_density.argmax(axis=1) != np.arange(len(fits))).any())
 
 
 def _widened(base: GaussianBase, width: float) -> GaussianBase:
@@ -172,9 +132,9 @@ def _second_maximum(elbos: Sequence[float]) -> int | None:
     return fall + int(rises.argmax()) if rises.max() > 1.0 else None
 
 
-def _unexplained(
+def _excess(
     density: Density, base: GaussianBase, fits: Sequence[LocalFit], rng: np.random.Generator
 ) -> float:
+    """Nats by which the log density exceeds all fits, in the middle of a Gaussian's draws."""
     z = base.draw(rng, _N_LOOKED_AT)
-    known = logsumexp([fit.mass + fit.base.log_density(z) for fit in fits], axis=0)
-    return float(np.median(delta_at(density, z, known)))
+    return float(np.median(unexplained(density, [fit.weighted for fit in fits], z)))

@@ -1,6 +1,5 @@
 """The ELBO of a base: a lower bound on log Z from its draws."""
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_WEIGHTS", "Elbo", "delta_at", "dip_between", "evaluate_elbo", "log_weights",
+__all__ = ["N_WEIGHTS", "Elbo", "delta_at", "evaluate_elbo", "log_weights",
            "trimmed_variance"]  # fmt: skip
 
 N_WEIGHTS = 200
@@ -120,47 +119,3 @@ def trimmed_variance(delta: FloatArray) -> float:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return float(np.sort(delta)[int(_TRIMMED * delta.size) :].var())
-
-
-def dip_between(density: Density, a: FloatArray, b: FloatArray, n_points: int = 17) -> float:
-    """Measure how far the log density dips on the straight line between two points.
-
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    a, b : arrays of shape (D,)
-        Ends of the line.
-
-    Returns
-    -------
-    float
-        Lower end minus the lowest point between, in nats, at least 0; ``inf`` outside the support.
-    """
-    dip: float = _dip_along(density.address, np.array([a, b], dtype=np.float64), _shares(n_points))
-    return dip
-
-
-@functools.cache
-def _shares(n_points: int) -> FloatArray:
-    return np.linspace(0.0, 1.0, n_points + 2)
-
-
-@compiled
-def _dip_along(address: int, ends: FloatArray, shares: FloatArray) -> float:
-    """Lower end of a line minus the lowest point between, at these shares of its length."""
-    z, grad = np.empty(ends.shape[1]), np.empty(ends.shape[1])
-    lower_end, lowest = np.inf, np.inf
-    last = shares.shape[0] - 1
-    for n in range(last + 1):
-        t = shares[n]
-        for i in range(z.shape[0]):
-            z[i] = (1.0 - t) * ends[0, i] + t * ends[1, i]
-        value = call_density(address, z, grad)
-        if np.isnan(value):
-            value = -np.inf
-        if n in (0, last):
-            lower_end = min(lower_end, value)
-        else:
-            lowest = min(lowest, value)
-    return max(0.0, lower_end - lowest) if np.isfinite(lower_end) else np.inf

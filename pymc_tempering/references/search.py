@@ -31,9 +31,9 @@ from pymc_tempering.references.local import (
     poorly_fitted_modes,
     well_fitted_modes,
 )
-from pymc_tempering.references.merge import merge
 from pymc_tempering.references.planted import N_PLACES, Looked, found_if_there
 from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.same_mode import merge
 from pymc_tempering.references.shapes import Shapes
 from pymc_tempering.references.starts import (
     Surroundings,

@@ -13,15 +13,14 @@ from pymc_tempering.references.ascent_paths import N_PATHS, masses_on_paths
 from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.curvature import Curvature, curvature_at
 from pymc_tempering.references.local import (
-    FAIR,
-    GAUSSIAN,
     N_DRAWS,
     LocalFit,
     assess,
     laplace_at,
     refine,
 )
-from pymc_tempering.references.merge import n_places
+from pymc_tempering.references.quality import FAIR, GOOD
+from pymc_tempering.references.same_mode import n_places
 from pymc_tempering.references.starts import Surroundings, pulled_inside
 from pymc_tempering.references.watch import Report, Tally
 from pymc_tempering.types import FloatArray
@@ -107,7 +106,7 @@ class Shapes:
         if fit is not None and not self._covers_noise(found.base):
             self.fits[i] = fit
             self.curvatures[i] = found.base, fit.variance
-            basin.is_gaussian = fit.variance <= GAUSSIAN
+            basin.is_gaussian = fit.variance <= GOOD
         return found
 
     def _refuse(self, basin: Basin) -> bool:
@@ -143,7 +142,7 @@ class Shapes:
         n_elsewhere = sum(basins[i].start_count for i in modes if i not in held)
         if n_elsewhere > _FEW_STARTS * sum(basins[i].start_count for i in modes):
             return len(modes)
-        return n_places([self.fits[i] for i in held])
+        return n_places([self.fits[i].base for i in held])
 
     def _mass(self, i: int, basin: Basin) -> float:
         """Log of what the mass may be, in nats: by the fit, or by the curvature at the end."""
@@ -175,7 +174,7 @@ class Shapes:
         others: put together with one of these, it would leave its own without a fit.
         """
         fit = self.fits.get(i)
-        if fit is not None and fit.variance <= GAUSSIAN:
+        if fit is not None and fit.variance <= GOOD:
             return
         shape, _ = self.curvatures.get(i, (None, 0.0))
         left = self._most - self._n_refined
@@ -209,7 +208,7 @@ class Shapes:
         # what a curvature has under it says nothing of the mass where it fits as poorly as most do
         best = sorted(self.fits, key=lambda i: self._mass(i, basins[i]), reverse=True)
         runaways = [i for i in rest if not basins[i].converged]
-        poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GAUSSIAN]
+        poor = runaways + [i for i in best if i > 0 and self.fits[i].variance > GOOD]
         if best:
             least = self._lowest(max(self.fits.values(), key=lambda fit: fit.mass), negligible)
             poor = [i for i in poor if basins[i].value >= least]
@@ -221,8 +220,10 @@ class Shapes:
             tally.add(self.n_gradients)
         for i, fit in self.fits.items():
             laplace = None
-            if fit.variance > GAUSSIAN:
-                laplace, n_gradients = laplace_at(self._density, basins[i], units)
+            if fit.variance > GOOD and basins[i].converged:
+                laplace, n_gradients = laplace_at(
+                    self._density, basins[i].end, basins[i].value, units
+                )
                 self._n_refined += n_gradients
             self.fits[i] = fit._replace(
                 start_count=basins[i].start_count, searches=basins[i].searches, laplace=laplace

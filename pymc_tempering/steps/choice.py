@@ -18,7 +18,6 @@ from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.references.diffuse import hides_one, one_place
 from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.local_runs import MAX_MAP_VARIANCE
 from pymc_tempering.references.mixture import (
@@ -27,6 +26,7 @@ from pymc_tempering.references.mixture import (
     refined_mixture,
     with_fit_of_uncovered,
 )
+from pymc_tempering.references.same_mode import hides_one, one_place
 from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, map_candidate
 from pymc_tempering.steps.overlap import (

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.diffuse import one_place
 from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN
+from pymc_tempering.references.same_mode import one_place
 
 __all__ = ["settled_rule"]
 
