@@ -18,9 +18,8 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS
-from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.funnels import DEEP
-from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN, Prepared
+from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.choice import ReferenceChoice
