@@ -117,7 +117,7 @@ def main():
     parser.add_argument("--maps", action="store_true", help="fit transport maps too")
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "sources.jsonl")
     args = parser.parse_args()
-    without = ["", *args.without.split(",")]
+    without = ["", *[w for w in args.without.split(",") if w]]
     names = args.names.split(",")
     rows = study(names, without, args.seeds, args.record, maps=args.maps)
     lines = [

@@ -1,17 +1,15 @@
-"""Mass that is far wider than a mode's fit, and has no maximum of its own.
+"""Diffuse components: mass far wider than a mode's fit, without a maximum of its own.
 
-A slab about a spike is at the same place.
+Of a slab about a spike, ascents end at the spike from wherever they start, and its Gaussian fits it
+perfectly. But under Gaussians of the same shape and growing width the mean log density falls by
+half the dimension for each unit of the squared width where that is all there is, and far less where
+there is more: there the ELBO has a second maximum. Being a mean of logs, it has none of the
+variance that importance weights have in many dimensions.
 
-Ascents end at the spike from wherever they start, and its Gaussian fits it perfectly. But under
-Gaussians of the same shape and growing width the mean log density falls by half the dimension for
-each unit of the squared width where that is all there is, and far less where there is more: there
-the ELBO has a second maximum. Being a mean of logs, it has none of the variance that importance
-weights of such draws have in many dimensions.
-
-In many dimensions a wide mode may be hidden at a distance, too: a narrower one, of `r` times its
-scale and `d` of its scales away, has the higher density at its centre where ``D log(1 / r)``
-exceeds ``d^2 / (2 r^2)``, and then all ascents leave it. What no fit explains is seen where starts
-are drawn, and it has an ELBO.
+In many dimensions a wide mode may be hidden at a distance, too. A narrower one of ``r`` times its
+scale, ``d`` of its scales away, has the higher density at its centre where ``D log(1 / r)`` exceeds
+``d^2 / (2 r^2)``, and then all ascents leave it. What no fit explains is seen where starts are
+drawn, and it has an ELBO.
 """
 
 from collections.abc import Sequence
@@ -51,25 +49,10 @@ def find_diffuse(
 ) -> tuple[list[LocalFit], int]:
     """Look for wide mass around the best fits, and where starts are drawn.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    fits : sequence of LocalFit
-        The best ELBO first.
-    negligible : float
-        nats below the best of their masses at which a halo does not matter.
-    rng : numpy.random.Generator
-    most : float
-        Gradients; with too few it is not looked any further.
-    starts : GaussianBase, optional
-        Starts that depend on nothing, around the first; looked at where the best fits are good.
-
-    Returns
-    -------
-    halos : list of LocalFit
-        No start led to them: they have no hits.
-    n_gradients : int
+    ``negligible`` are nats below the best mass at which a component does not matter. ``starts`` is
+    a Gaussian of starts that depend on nothing; it is looked at where the best fits are good. With
+    too few gradients left of ``most`` it is not looked any further. Returns the components, to
+    which no start led, and the gradients.
 
     Examples
     --------

@@ -62,18 +62,9 @@ def is_reference(base: Any) -> bool:
 class OwnReference:
     """A :class:`GivenReference`, checked, and as compiled code calls it.
 
-    Parameters
-    ----------
-    given : GivenReference
-    density : CompiledDensity
-        Of the model.
-
-    Raises
-    ------
-    BaseError
-        If a method is missing, or what they return does not go together: shapes, finite values at
-        its own draws, slopes of the log density and its gradient, and an integral of one where
-        that can be seen.
+    Raises BaseError if a method is missing, or what they return does not go together: shapes,
+    finite values at its own draws, slopes of the log density and its gradient, and an integral of
+    one where that can be seen.
     """
 
     def __init__(self, given: Any, density: CompiledDensity) -> None:

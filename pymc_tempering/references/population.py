@@ -3,8 +3,7 @@
 From draws of the prior on, each round draws from the present Gaussian, weighs the draws by a power
 of the density ratio that leaves a quarter of them effective, and takes the moments of what the
 weights select (tempered population Monte Carlo; the cross-entropy method of Rubinstein & Kroese).
-Nothing but values of the density is asked for, so that jumps and plateaus do no harm, and all modes
-that draws fall into count.
+Jumps and plateaus do no harm, and all modes that draws fall into count.
 """
 
 import numpy as np

@@ -17,7 +17,7 @@ from pymc_tempering.options import check_choice, check_random_seed, resolve_mode
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.search import SEARCHES, find_modes
-from pymc_tempering.references.sources import Images, no_images
+from pymc_tempering.references.sources import SOURCES, Images, no_images
 from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
@@ -65,7 +65,7 @@ def prepare(
                 images = Symmetries.of(density.points, density.model).images
             found = find_modes(
                 density, start, rng,
-                prior_points=points, images=images, effort=effort, report=report,
+                prior_points=points, images=images, effort=effort, report=report, sources=SOURCES,
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients

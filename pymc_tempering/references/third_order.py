@@ -23,14 +23,7 @@ from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.engine.path.transport import (
-    MEAN,
-    NOTHING,
-    SCALE,
-    SKEW,
-    Terms,
-    TransportMap,
-)
+from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, Terms, TransportMap
 from pymc_tempering.references.elbo import trimmed_variance
 from pymc_tempering.references.local import Shape
 from pymc_tempering.references.quality import EXACT, GAIN
