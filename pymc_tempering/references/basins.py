@@ -37,15 +37,11 @@ class Basin:
     Attributes
     ----------
     start, end : ndarray of shape (D,)
-        Of the first of them, ``z``.
-    value : float
-        Log density at the end, in nats.
+        Of the first ascent, ``z``; ``value`` is the log density at the end, in nats.
     converged : bool
         Whether the end is a maximum; otherwise the density rises on.
-    start_count : int
-        Starts that led here, or to images of this mode.
-    searches : int
-        One bit for each search of which a start did.
+    start_count, searches : int
+        Starts that led here, or to images of this mode, and one bit for each search they are of.
     image_of : int, optional
         Number of the mode whose image this is, as far as starts are counted.
     curvature, fit : LocalFit, optional
@@ -81,17 +77,9 @@ class Basin:
 
 
 class Basins:
-    """What ascents have found so far.
+    """What ascents have found so far: ``known`` places, and ``n_lost`` starts that led to none.
 
-    Attributes
-    ----------
-    known : list of Basin
-    n_gradients : int
-        That telling them apart took.
-    n_lost : int
-        Starts that led to no known place.
-    search : int
-        Number of the search under way, for which starts are counted.
+    Starts are counted for the ``search`` under way. Telling places apart took ``n_gradients``.
     """
 
     def __init__(self, density: Density) -> None:

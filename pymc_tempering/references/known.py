@@ -48,16 +48,10 @@ _MOST_LINES = 8
 class Owners(NamedTuple):
     """Which starts belong to known modes; all of shape (n,).
 
-    Attributes
-    ----------
-    number : ndarray of int
-        Of the basin that a start belongs to, or -1.
-    residual : ndarray
-        ``log(target / known modes)`` in nats, at starts that belong to a mode which is Gaussian
-        itself and where it is more than rounding; nan elsewhere.
-    least : ndarray
-        Log density in nats that an unknown mode needs at each start to be found from there: as much
-        as the target, or more than rounding where that is known so well.
+    ``number`` is that of the basin, or -1. ``residual`` is ``log(target / known modes)`` in nats
+    where it is more than rounding, at starts of a mode which is Gaussian itself; nan elsewhere.
+    ``least`` is the log density that an unknown mode needs at each start to be found from there: as
+    much as the target, or more than rounding where that is known so well.
     """
 
     number: IntArray
@@ -105,12 +99,7 @@ def _fall_like(falls: FloatArray, squares: FloatArray, dim: int) -> _Fall:
 class KnownModes:
     """Gaussians at the ends of ascents, and how the log density falls from there.
 
-    Attributes
-    ----------
-    numbers : list of int
-        Of the basins, in the order in which they became known.
-    n_gradients : int
-        That this took.
+    ``numbers`` are those of the basins, in the order in which they became known.
     """
 
     def __init__(self, density: Density) -> None:

@@ -39,9 +39,8 @@ _MOST_HALF_VARIANCE = 10.0
 """nats that an ELBO is taken to miss at most: of a variance beyond it nothing is known."""
 
 _MUCH = 1 / 3
-"""Share of the mass that a poorly fitted mode has to have to be looked for. Laplace's approximation
-is wrong by factors: of 80 modes of two sinusoids two or three were given a tenth and hold nothing.
-"""
+"""Share of the mass from which a poorly fitted mode is looked for. Laplace's approximation is wrong
+by factors: of 80 modes of two sinusoids two or three were given a tenth and hold nothing."""
 
 _LITTLE = 0.02
 """Share of the largest mass below which a mode matters to no log Z."""
@@ -52,20 +51,11 @@ that is too wide costs less than one that leaves a mode out."""
 
 
 class LocalFit(NamedTuple):
-    """A Gaussian near a mode.
+    """A Gaussian near a mode, with its ELBO as ``log_zeta``, in nats.
 
-    Attributes
-    ----------
-    base : GaussianBase
-        With its ELBO as ``log_zeta``, in nats.
-    variance : float
-        V, see :mod:`.quality`.
-    start_count : int
-        Starts that led to the mode.
-    laplace : GaussianBase, optional
-        Laplace approximation at the maximum of a poorly fitted mode; see :func:`laplace_at`.
-    searches : int
-        One bit for each search that found the mode.
+    ``variance`` is V (see :mod:`.quality`); ``start_count`` the starts that led to the mode, and
+    ``searches`` one bit for each search of which one did. A poorly fitted mode has a Laplace
+    approximation at its maximum, too.
     """
 
     base: GaussianBase
@@ -99,19 +89,10 @@ class LocalFit(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a fit of a better shape comes to.
+    """What a fit of a better shape comes to: None where the old one stays, and V of what stays.
 
-    Attributes
-    ----------
-    shape : LocalDensity or None
-        None where the fit stays as it is.
-    variance : float
-        V of the shape, or of the fit that stays.
-    n_gradients : int
-    funnel_depth : float
-        In nats, where a run has seen it.
-    needs_levels : bool
-        Whether it is too poor for a path without levels, as far as a run has shown.
+    ``needs_levels`` is whether that is too poor for a path without levels, and ``funnel_depth`` is
+    in nats, both as far as a run has shown.
     """
 
     shape: LocalDensity | None

@@ -35,22 +35,13 @@ _SIGMAS = 4.0
 """Standard errors of a correlation, for a term to enter: of 7000 correlations with nothing, one is
 that large every second time."""
 
-_MOST_DRAWS = 1000
-_ROUNDS = 3
-_TOGETHER = 4
-_DRAWS_PER_TERM = 10.0
-_NEWTON_STEPS = 12
-_HALVINGS = 8
-_CONVERGED = 1e-6
-_MOST_LOG_RATIO = 12.0
-_TINY = 1e-12
-
-# mean of log|y| for a standard normal y
-_LOG_OF_NORMAL = -0.6351814227307392
-
-_DOFS = (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-_ITERATIONS = 20
-_MAD_OF_NORMAL = 0.6744897501960817
+_MOST_DRAWS, _DRAWS_PER_TERM = 1000, 10.0
+_ROUNDS, _TOGETHER = 3, 4  # of regressions of a coordinate; terms that enter one together
+_NEWTON_STEPS, _HALVINGS, _CONVERGED = 12, 8, 1e-6  # of log scales
+_MOST_LOG_RATIO, _TINY = 12.0, 1e-12  # bounds that keep weights and logarithms finite
+_LOG_OF_NORMAL = -0.6351814227307392  # mean of log|y| for a standard normal y
+_MAD_OF_NORMAL = 0.6744897501960817  # its median absolute deviation
+_DOFS, _ITERATIONS = (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0), 20  # tried, and EM steps of each
 
 
 def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:

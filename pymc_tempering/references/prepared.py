@@ -47,11 +47,10 @@ class Search:
 
     Attributes
     ----------
-    start_count : tuple of int
-        For each distinct mode that starts led to how many, those of its images included; first the
-        modes that were fitted, as in :attr:`Prepared.fits`, then those left out.
-    found_by : tuple of int
-        How many of the :data:`N_SEARCHES` searches found each of them.
+    start_count, found_by : tuple of int
+        Starts that led to each distinct mode, those of its images included, and how many of the
+        :data:`N_SEARCHES` searches found it; first the modes of :attr:`Prepared.fits`, then those
+        left out.
     n_left_out : int
         Modes that the reference leaves out: their fits have negligible mass.
     n_unfinished : int
@@ -61,20 +60,17 @@ class Search:
     mass_once : float
         Share of the modes' mass, as their fits have it, in modes that one search alone found.
     planted : tuple of float
-        Probability that one mode more would have been found, by width and mass; see
-        :func:`.planted.found_if_there`.
+        Probability that one mode more would have been found, by width and mass (:mod:`.planted`).
     n_images : int
-        Modes more that no counted start led to: images of others under a symmetry of the target,
-        or around others.
+        Modes more that no counted start led to: images of others, or around others.
     funnel_depth : float
-        In nats, of the modes that short runs were made in; see :func:`.funnels.depth_of_funnels`.
-    rise_along : int
-        Coordinate along which the mass rises without end (a divergent integral); -1 for none.
-    rise, rise_beyond : float
-        Over two stretches far outside, in nats; see :mod:`pymc_tempering.engine.path.divergent`.
+        In nats, of the modes that short runs were made in; see :mod:`.funnels`.
+    rise_along, rise, rise_beyond
+        Coordinate along which the mass rises without end, -1 for none, and by how many nats over
+        two stretches far outside; see :mod:`pymc_tempering.engine.path.divergent`.
     log_mass, log_mass_se : float
-        Importance-sampled evidence of the well fitted modes together, in nats, and its error; -inf
-        where it is not known. See :func:`.elbo.importance_evidence`.
+        Importance-sampled evidence of the well fitted modes and its error, in nats; -inf where it
+        is not known.
     """
 
     start_count: tuple[int, ...] = ()

@@ -36,8 +36,7 @@ MAX_FALL = 3.0
 """nats by which the mass may fall between two fits of one mode: 16 draws of a poor fit are off by
 one."""
 
-N_ON_LINE = 17
-"""Points of a line, without its ends."""
+N_ON_LINE = 17  # points of a line, without its ends
 
 LEAST_DIM = 25
 """Below it no fit hides another three of its scales away: at the worst ratio of scales that takes
@@ -76,14 +75,7 @@ def unexplained(density: Density, fits: Sequence[LocalDensity], z: FloatArray) -
 
 
 def one_place(fits: Sequence[GaussianBase]) -> bool:
-    """Whether all fits are of the widest one's place: within its standard deviation, each way.
-
-    Examples
-    --------
-    >>> slab, spike = GaussianBase([0.0], [1.0]), GaussianBase([0.3], [0.01])
-    >>> one_place([spike, slab]), one_place([spike, GaussianBase([0.9], [0.01])])
-    (True, False)
-    """
+    """Whether all fits are of the widest one's place: within its standard deviation, each way."""
     widest = max(fits, key=lambda fit: fit.log_det_scale)
     means = np.array([fit.mean for fit in fits])
     return bool((np.abs(means - widest.mean) <= widest.standard_deviation).all())
@@ -93,13 +85,6 @@ def hides_one(fits: Sequence[GaussianBase]) -> bool:
     """Whether a fit has no maximum of its own, as another explains its centre.
 
     Only in many dimensions, where a place says nothing of a mass.
-
-    Examples
-    --------
-    >>> wide = GaussianBase(np.zeros(300), np.ones(300), -0.7)
-    >>> beside = [GaussianBase(3.5 * np.eye(300)[0], np.full(300, sd), -0.7) for sd in (0.9, 1.0)]
-    >>> hides_one([wide, beside[0]]), hides_one([wide, beside[1]])
-    (True, False)
     """
     if fits[0].dim < LEAST_DIM:
         return False
@@ -218,13 +203,7 @@ def merge(
 
 
 def n_places(fits: Sequence[GaussianBase]) -> int:
-    """Count fits of distinct places, a pooled standard deviation apart in some coordinate.
-
-    Examples
-    --------
-    >>> n_places([GaussianBase([x], [1.0]) for x in (0.0, 0.7, 3.0)])
-    2
-    """
+    """Count fits of distinct places, a pooled standard deviation apart in some coordinate."""
     kept: list[GaussianBase] = []
     for fit in fits:
         if all(distance(fit, other) > 1.0 for other in kept):

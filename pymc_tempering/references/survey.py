@@ -54,16 +54,10 @@ _N_LOOKED_AT = 3  # draws of a fit at which the density has to be more than roun
 
 
 class Proposal(NamedTuple):
-    """Starts that a source gives.
+    """Starts that a source gives: centres and offsets (n, D), of which they are the sums.
 
-    Attributes
-    ----------
-    centres, offsets : ndarray of shape (n, D)
-        Starts are their sums; outside of the support they come nearer to the centres.
-    counted : bool
-        Whether they depend on nothing that was found, so that they say how seldom a mode is.
-    image_of : int, optional
-        Number of the basin that they are images of.
+    Outside of the support they come nearer to the centres. ``counted`` are those that depend on
+    nothing that was found, so that they say how seldom a mode is. Images are those of one basin.
     """
 
     centres: FloatArray
@@ -84,14 +78,11 @@ class Survey:
     Attributes
     ----------
     coordinates : Coordinates
-        In which ascents begin: those of the first mode's fit, which saves a fifth of the steps.
+        In which ascents begin: those of the first mode's fit, which saves most of the steps.
     units : ndarray of shape (D,)
         Rough standard deviations.
-    basins : Basins
-    known : KnownModes
     flanks : Starts
         The latest starts at which the deflated residual shows, those of the largest last.
-    flanks_are_counted : bool
     looked : Looked
         Where the search has been.
     spent : Counter

@@ -40,11 +40,9 @@ in seven times is that large."""
 
 _LEAST_DRAWS, _DRAWS_PER_DIM = 500, 60
 _GAUSSIAN_ROUNDS, _ROUNDS_TO_GAIN, _MOST_ROUNDS, _IN_VAIN = 2, 5, 10, 3
-_TRIMMED = 0.02
-_LEAST_SHARE = 0.8
-_MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5
-_LARGEST = 1e150
-_EXPONENT, _SERIES = 40.0, 1e-3
+_TRIMMED, _LEAST_SHARE = 0.02, 0.8  # of the draws: left out, and inside of the support
+_MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5  # of one round
+_LARGEST, _EXPONENT, _SERIES = 1e150, 40.0, 1e-3  # where products and series stay numbers
 _STRONGEST = 0.7 * MOST_SKEW
 
 THE_TARGET = EXACT / 10.0
