@@ -21,7 +21,7 @@ from pymc_tempering.references.prepared import MOST_ONCE, mass_once
 from pymc_tempering.references.quality import FAIR, GOOD
 from pymc_tempering.references.same_mode import n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
-from pymc_tempering.references.watch import Report, Tally
+from pymc_tempering.references.watch import Report
 from pymc_tempering.types import FloatArray
 
 __all__ = ["NEGLIGIBLE", "Proposal", "Survey"]
@@ -316,11 +316,11 @@ class Survey:
         rest = [basin for basin in self.basins.known[1:] if not basin.is_saddle]
         rest.sort(key=lambda basin: basin.value, reverse=True)
         most = self.spent["curvatures"] + self._share
-        tally = Tally(self.report, "shapes of modes", len(rest[:MOST_FITS]))
-        for basin in rest[:MOST_FITS]:
+        highest = rest[:MOST_FITS]
+        for i, basin in enumerate(highest):
+            self.report("shapes of modes", i, len(highest), self.spent["curvatures"])
             if self.spent["curvatures"] < most and not basin.measured:
                 self.measure(basin)
-            tally.add(self.spent["curvatures"] + self.spent["fits"])
         poor = [basin for basin in rest if not basin.converged]
         # what a curvature has under it says nothing of the mass where it fits as poorly as most do
         poor += sorted(
@@ -331,12 +331,12 @@ class Survey:
         if self.fits:
             least = self._lowest()
             poor = [basin for basin in poor if basin.value >= least]
-        tally = Tally(self.report, "local fits", len(poor[:MOST_REFINED]))
-        for basin in poor[:MOST_REFINED]:
+        poor = poor[:MOST_REFINED]
+        for i, basin in enumerate(poor):
+            self.report("local fits", i, len(poor), self.spent["fits"])
             is_noise_free = basin.converged or not self._is_noise(basin)
             if is_noise_free and self.spent["fits"] < self._share:
                 self.improve(basin)
-            tally.add(self.spent["curvatures"] + self.spent["fits"])
         for basin in self.basins.known:
             if basin.fit is not None and basin.fit.variance > GOOD and basin.converged:
                 laplace, n = laplace_at(self.density, basin.end, basin.value, self.units)
