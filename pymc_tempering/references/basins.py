@@ -16,8 +16,8 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["LEAST_RISE", "MOST_RUNAWAYS", "Basin", "Basins"]
 
 LEAST_RISE = 1 / 8
-"""Share of the way up from one end to a higher one by which the log density has risen midway, where
-both are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""
+"""Share of the rise from one end to a higher one that lies before the middle of the line, where both
+are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""
 
 MOST_RUNAWAYS = 4
 """Ridges and poles, where the density rises on, that are told apart."""
@@ -209,7 +209,7 @@ class Basins:
         return close or dip(self._line(new, known, N_ON_LINE)) <= MAX_DIP
 
     def _is_passed(self, known: Basin, new: Basin) -> bool:
-        """Whether a known place is no mode: from there all the way is up to another end.
+        """Whether a known place is no mode: from there the line only rises to another end.
 
         From a maximum, in the flank of which a higher one may stand, it goes down at first. A place
         where an ascent ran out of gradients is no maximum, and a higher one nearby is.

@@ -110,7 +110,7 @@ def _second_maximum(elbos: Sequence[float]) -> int | None:
     if fall is None:
         return None
     after = np.array(elbos[fall:])
-    # above the lowest on the way: it may fall on before it rises
+    # above the lowest before it: the ELBO may fall on before it rises
     rises = after - np.minimum.accumulate(after)
     return fall + int(rises.argmax()) if rises.max() > 1.0 else None
 

@@ -21,7 +21,7 @@ __all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
 
 MAX_FULL_RANK_DIM = 200
 """Above this dimension a dense map may cost more than the density it serves, and so many draws as a
-regression takes are dear."""
+regression takes cost too much."""
 
 MOST_ITERATIONS = 60
 """Of the first phase, which ends when the ELBO no longer rises."""

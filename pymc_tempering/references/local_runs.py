@@ -38,7 +38,7 @@ posteriors, 0.65 to 1 of a centred hierarchy whose funnel a short run had not me
 
 DRAWS_PER_INDEPENDENT = 40.0
 """Draws that count as one independent one at most. A chain creeps along a valley and jumps across
-it; what bends shows in the jumps, and whether it does the swaps say."""
+it; the jumps show what bends, and swaps show whether a map helps."""
 
 MOST_GRADIENTS = 150_000
 """Of one fit, before a round begins. Bananas in 24 dimensions take 65,000 to 150,000."""
@@ -79,11 +79,11 @@ def map_by_run(
     n_uneven = n_gradients = 0
     funnel_depth, wanted, n_fitted = 0.0, N_PLACES, 0.0
     for n_scans in _ROUNDS:
-        dear = n_gradients + n_scans * most_of_scan > left
+        too_dear = n_gradients + n_scans * most_of_scan > left
         in_use = None if ladder.mixture is None else ladder.mixture.fits[0]
         # swaps succeed without a tail that few draws are in
         seen = max(gaussian, COARSE) if is_heavy else gaussian
-        if dear or n_gradients > _most(seen, lowest_seen, in_use is not None):
+        if too_dear or n_gradients > _most(seen, lowest_seen, in_use is not None):
             break
         record = ladder.run(n_scans, rng, adapt=True, keep_positions=True)
         n_gradients += record.counts["n_gradients"]
@@ -142,7 +142,7 @@ def _map_again(ladder: Ladder, positions: FloatArray, n_fitted: float) -> float:
 
 
 def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:
-    """Draws without the first, which are of the way from a fit's mean."""
+    """Draws without the first half, which begins at the fit's mean."""
     positions = np.concatenate(blocks)
     return positions[len(positions) // 2 :]
 

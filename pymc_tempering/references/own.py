@@ -1,7 +1,7 @@
 """A base that a user gave: a Gaussian, or any normalised density that can be drawn from."""
 
 import ctypes
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import logsumexp
@@ -19,16 +19,13 @@ __all__ = ["GivenReference", "OwnReference", "check_cover", "check_gaussian", "i
            "not_covered"]  # fmt: skip
 
 _METHODS = ("draw", "log_density", "gradient")
-_N_DRAWS = 2000
-_N_COMPARED = 5
+_N_DRAWS, _N_COMPARED = 2000, 5
 
 # of a slope by differences: far above their rounding, far below another density's
-_TOLERANCE = 1e-3
-_STEP = 1e-5
+_TOLERANCE, _STEP = 1e-3, 1e-5
 
 # neighbours of the highest draw, among which the integral is looked at
-_N_NEAR = 500
-_MIN_ESS = 100.0
+_N_NEAR, _MIN_ESS = 500, 100.0
 _MAX_ERRORS, _MAX_NATS = 6.0, 0.1
 
 
@@ -72,14 +69,20 @@ class OwnReference:
         self.dim = density.dim
         missing = [name for name in _METHODS if not callable(getattr(given, name, None))]
         if missing:
-            raise _refusal(
-                given,
+            self._refuse(
                 f"has no method {' and no '.join(missing)}; expected `draw(rng, n)`, "
-                "`log_density(z)` and `gradient(z)`.",
+                "`log_density(z)` and `gradient(z)`."
             )
         draws = self.draw(_N_DRAWS, np.random.default_rng(0))
         self._check(draws)
         self._function = python_density(self._value_and_grad, density.points)
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise BaseError(
+            f"`base` is {self._given!r:.80}, which {reason} See `pymc_tempering.references.own."
+            "GivenReference` for what a base of your own has to be; leave `base` away for "
+            "Gaussians that are fitted to the posterior."
+        )
 
     # a C function cannot be pickled
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,11 +97,10 @@ class OwnReference:
         """Independent draws ``z``, shape (n, D)."""
         draws = np.asarray(self._given.draw(rng, n), dtype=np.float64)
         if draws.shape != (n, self.dim):
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"returned draws of shape {draws.shape} for draw(rng, {n}); expected "
                 f"({n}, {self.dim}), one column for each unconstrained value of "
-                f"{dict(zip(self._target.points.names, self._target.points.shapes, strict=True))}.",
+                f"{dict(zip(self._target.points.names, self._target.points.shapes, strict=True))}."
             )
         return draws
 
@@ -110,50 +112,45 @@ class OwnReference:
     def _log_density(self, z: FloatArray) -> float:
         value = np.asarray(self._given.log_density(z.copy()), dtype=np.float64)
         if value.size != 1:
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"returned an array of shape {value.shape} for log_density of one point of shape "
-                f"{z.shape}; expected a number.",
+                f"{z.shape}; expected a number."
             )
         return float(value.item())
 
     def _check(self, draws: FloatArray) -> None:
         if not np.isfinite(draws).all():
-            raise _refusal(self._given, "has draws that are not finite.")
+            self._refuse("has draws that are not finite.")
         heights = np.array([self._log_density(z) for z in draws])
         if not np.isfinite(heights).all():
             place = draws[~np.isfinite(heights)][0]
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"has log_density {heights[~np.isfinite(heights)][0]} at its own draw "
-                f"{place.round(4).tolist()}; expected finite numbers there.",
+                f"{place.round(4).tolist()}; expected finite numbers there."
             )
         scale = np.maximum(draws.std(axis=0), 1e-300)
         rng = np.random.default_rng(1)
         for z in draws[:_N_COMPARED]:
             gradient = np.asarray(self._given.gradient(z.copy()), dtype=np.float64)
             if gradient.shape != (self.dim,):
-                raise _refusal(
-                    self._given,
-                    f"returned a gradient of shape {gradient.shape}; expected ({self.dim},).",
+                self._refuse(
+                    f"returned a gradient of shape {gradient.shape}; expected ({self.dim},)."
                 )
             direction = scale * rng.standard_normal(self.dim)
             ends = [self._log_density(z + sign * _STEP * direction) for sign in (1.0, -1.0)]
             slope, stated = (ends[0] - ends[1]) / (2.0 * _STEP), float(gradient @ direction)
             if not abs(slope - stated) <= _TOLERANCE * (1.0 + np.abs(gradient * direction).sum()):
-                raise _refusal(
-                    self._given,
+                self._refuse(
                     f"has a gradient that is not that of its log_density: along a direction at "
                     f"{z.round(4).tolist()} the log density rises by {slope:.4g}, and by the "
-                    f"gradient by {stated:.4g}.",
+                    f"gradient by {stated:.4g}."
                 )
         log_mass, error = _log_mass(draws, heights)
         if abs(log_mass) > _MAX_ERRORS * error + _MAX_NATS:
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"has a log_density that its draws do not follow, or that is not normalised: by "
                 f"these its integral is exp({log_mass:.2f}), and log Z would be wrong by as much. "
-                "Subtract the log of the integral, or mend the draws.",
+                "Subtract the log of the integral, or mend the draws."
             )
 
 
@@ -174,14 +171,6 @@ def _log_mass(draws: FloatArray, heights: FloatArray) -> tuple[float, float]:
     if weights.sum() ** 2 / (weights**2).sum() < _MIN_ESS:
         return 0.0, np.inf
     return -float(log_mean), float(weights.std() / np.sqrt(len(draws)))
-
-
-def _refusal(given: Any, reason: str) -> BaseError:
-    return BaseError(
-        f"`base` is {given!r:.80}, which {reason} See `pymc_tempering.references.own."
-        "GivenReference` for what a base of your own has to be; leave `base` away for Gaussians "
-        "that are fitted to the posterior."
-    )
 
 
 def check_gaussian(

@@ -131,8 +131,8 @@ def images_of_modes(images: Images) -> StartSource:
             basin.imaged = True
             points = images(basin.end)
             too_many = sum(mode.value >= least for mode in basins.modes) > MOST_IMAGED
-            dear = survey.spent["images"] + len(points) > survey.effort.most / 8
-            if len(points) and not too_many and not dear:
+            too_dear = survey.spent["images"] + len(points) > survey.effort.most / 8
+            if len(points) and not too_many and not too_dear:
                 yield Proposal.at(points, image_of=i)
 
     return starts

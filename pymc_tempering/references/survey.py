@@ -42,8 +42,8 @@ _FEW_STARTS = 1 / 3
 is rugged, so that what holds most may have been missed."""
 
 _WIDER = 1000.0
-"""A place that held nothing even if it were so much wider, each way, than the fit with most mass is
-not worth a variational fit."""
+"""A variational fit is made of places that would hold mass if they were so much wider, in every
+direction, than the fit with most mass."""
 
 _FIRST_GRADIENTS, _MOST_REPEATS, _MOST_DECREMENT = 1000, 4, 0.1
 """The first ascent, which knows no scales, and how often it goes on from the curvature at its end

@@ -83,14 +83,14 @@ class _Map:
         return TransportMap(self.mean, self.root, Terms(what, np.array([row[4] for row in rows])))
 
     def gaussian(self) -> GaussianBase:
-        """Return it as a Gaussian, which a straight one is."""
+        """The Gaussian that a map without terms of third order is."""
         inverse = np.linalg.inv(self.root)
         scaled = inverse * np.exp(self.log_scale)
         cov = scaled @ scaled.T
         return GaussianBase(self.mean + inverse @ self.constant, np.linalg.cholesky(cov))
 
 
-def _straight(fit: GaussianBase, order: IntArray) -> _Map:
+def _of_gaussian(fit: GaussianBase, order: IntArray) -> _Map:
     """Return the map of a Gaussian, with the Cholesky factor of its coordinates in this order."""
     dim = fit.dim
     factor = np.diag(fit.scale) if fit.is_diagonal else np.asarray(fit.scale)
@@ -125,7 +125,7 @@ def third_order_fit(
     True
     """
     search = _Rounds(density, rng, most)
-    present = _straight(fit, np.arange(fit.dim))
+    present = _of_gaussian(fit, np.arange(fit.dim))
     entered = np.zeros((fit.dim,) * 3, dtype=bool)
     for n_done in range(_MOST_ROUNDS):
         seen = search.look(present)
@@ -134,7 +134,7 @@ def third_order_fit(
         if n_done < _GAUSSIAN_ROUNDS:
             present = _stepped(present, seen, entered)
         if n_done == _GAUSSIAN_ROUNDS - 1:
-            present = _straight(present.gaussian(), _drivers_first(seen.third))
+            present = _of_gaussian(present.gaussian(), _drivers_first(seen.third))
         elif n_done >= _GAUSSIAN_ROUNDS:
             entered |= np.abs(seen.third) > _SIGMAS * seen.error
             present = _stepped(present, seen, entered)

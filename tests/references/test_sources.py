@@ -72,7 +72,7 @@ def prior_draws(rng, n):
 
 @pytest.mark.statistical
 def test_a_mode_that_every_ascent_goes_by_has_a_fit_of_its_own(rng):
-    """Two in a hundred searches look at six ways in the same half: of twelve three do in 1e-3."""
+    """Two in a hundred searches look at six paths in the same half: of twelve three do in 1e-3."""
     n_found = 0
     for _ in range(12):
         draws = prior_draws(rng, 128)
