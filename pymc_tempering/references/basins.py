@@ -16,8 +16,8 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["LEAST_RISE", "MOST_RUNAWAYS", "Basin", "Basins"]
 
 LEAST_RISE = 1 / 8
-"""Share of the rise from one end to a higher one that lies before the middle of the line, where both
-are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""
+"""Share of the rise from one end to a higher one that lies before the middle of the line, where
+both are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""
 
 MOST_RUNAWAYS = 4
 """Ridges and poles, where the density rises on, that are told apart."""

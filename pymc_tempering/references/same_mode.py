@@ -75,7 +75,7 @@ def unexplained(density: Density, fits: Sequence[LocalDensity], z: FloatArray) -
 
 
 def one_place(fits: Sequence[GaussianBase]) -> bool:
-    """Whether all fits are of the widest one's place: within its standard deviation in every coordinate."""
+    """Whether all fits are within a standard deviation of the widest one, in every coordinate."""
     widest = max(fits, key=lambda fit: fit.log_det_scale)
     means = np.array([fit.mean for fit in fits])
     return bool((np.abs(means - widest.mean) <= widest.standard_deviation).all())
