@@ -38,8 +38,8 @@ FORESEEN = 0.5
 next is to be believed: elsewhere it may be the curvature of another place, or only the coordinates.
 """
 
-_SUFFICIENT, _FLATTER = 1e-4, 0.9
-_MOST_TRIALS = 20
+_SUFFICIENT, _FLATTER = 1e-4, 0.9  # of the weak Wolfe conditions (Nocedal & Wright, section 3.1)
+_MOST_TRIALS = 20  # along a line: a millionth of the first step
 
 
 @compiled(borrows=True, inside=True)

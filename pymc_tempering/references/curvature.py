@@ -17,15 +17,13 @@ __all__ = ["MOST_DIM", "WORTH_ALL", "Curvature", "curvature_at"]
 
 # nats by which the density falls over a step: far above rounding, and no further than the mode
 _FALL = 0.05
-_LEAST_SHARE, _MOST_SHARE = 0.02, 10.0
-_MOST_TRIES = 12
+_LEAST_SHARE, _MOST_SHARE = 0.02, 10.0  # of it that will do: the curvature is that of the mode
+_MOST_TRIES = 12  # a thousandfold each
 
-# steps in units of the given scales
-_LONGEST = 100.0
+_LONGEST = 100.0  # step, in units of the given scales
 
-# least curvature in units of the steps, of which it is about 0.1 where nothing is flat
-_LEAST_CURVATURE = 1e-4
-_SADDLE = 1e-2
+# in units of the steps, where a curvature is about 0.1: what counts as flat, and as down
+_LEAST_CURVATURE, _SADDLE = 1e-4, 1e-2
 
 MOST_DIM = 1000
 """Beyond it a fit is diagonal: a dense one takes 8 MB, and an evaluation a millisecond."""

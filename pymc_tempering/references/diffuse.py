@@ -35,8 +35,7 @@ MOST_FITS = 4
 NEARBY = 2.0 ** np.arange(-3, 3)
 """Multiples of the scales of starts at which hidden mass is looked for."""
 
-_N_DRAWS_EACH = 16
-_N_LOOKED_AT = 64
+_N_DRAWS_EACH, _N_LOOKED_AT = 16, 64  # for an ELBO, and for the median of what is unexplained
 
 
 def find_diffuse(

@@ -26,10 +26,10 @@ regression takes cost too much."""
 MOST_ITERATIONS = 60
 """Of the first phase, which ends when the ELBO no longer rises."""
 
-_WINDOW, _RISE = 4, 0.2
-_N_AVERAGED = 10
-_TRIMMED = 0.02
-_N_PAIRS_DIAGONAL = 100
+_WINDOW, _RISE = 4, 0.2  # the phase ends where so many ELBOs rise by no more nats than that
+_N_AVERAGED = 10  # iterations of the second phase
+_TRIMMED = 0.02  # share of the draws, the lowest, that a regression leaves out
+_N_PAIRS_DIAGONAL = 100  # of draws, whatever the dimension
 
 # largest change of a precision in one iteration, in the coordinates of the present Gaussian
 _MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0

@@ -19,8 +19,8 @@ DEEP = 0.8
 """Depth from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred, funnels and
 horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors (benchmarks/funnels.py)."""
 
-N_PLACES = 200
-N_EVALUATIONS = 2 * N_PLACES
+N_PLACES = 200  # draws that are looked at: ten of them are in the narrowest twentieth
+N_EVALUATIONS = 2 * N_PLACES  # one beside each
 
 _NARROW = 0.05
 """Share of the draws that count as those of the narrow end."""

@@ -42,7 +42,7 @@ _WEIGHTS = np.concatenate([np.geomspace(1.0, 1e4, 81), [np.inf]])
 """Tail weights tried, beyond the dimensions; the last is the Gaussian."""
 
 _DISTANCES = np.geomspace(0.02, 3.0, 24)  # looked at along a line, in lengths of the coordinates
-_MOST_LINES = 8
+_MOST_LINES = 8  # that are followed from one start
 
 
 class Owners(NamedTuple):

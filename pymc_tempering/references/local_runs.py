@@ -54,9 +54,7 @@ ENOUGH_DRAWS = 400
 """Independent draws from which more of them say nothing new: what they do not map stays."""
 
 _MOST_UNEVEN = 3  # maps with succeeding swaps and uneven weights before a run ends
-_BETAS = np.array([0.0, 1.0])
-_ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)
-_WIDENING = 1.2
+_ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)  # scans of each
 
 
 def map_by_run(
@@ -69,9 +67,9 @@ def map_by_run(
     weights is fair: of a hierarchy whose funnel ends in a plateau swaps alone say little.
     ``left`` gradients may be spent; ``is_heavy`` is whether the density has heavy tails.
     """
-    path = TemperedPath.from_base(density, GaussianBase(fit.mean, _WIDENING * fit.scale))
+    path = TemperedPath.from_base(density, GaussianBase(fit.mean, 1.2 * fit.scale))
     settings = Hamiltonian()
-    ladder = Ladder(path, _BETAS, fit.mean[None], rng, settings=settings)
+    ladder = Ladder(path, np.array([0.0, 1.0]), fit.mean[None], rng, settings=settings)
     # of the longest trajectory, and of a draw of the reference
     most_of_scan = settings.most_evaluations(density.dim) + 1
     best, lowest, lowest_seen, gaussian = None, COARSE, np.inf, np.inf

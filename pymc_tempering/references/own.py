@@ -19,14 +19,14 @@ __all__ = ["GivenReference", "OwnReference", "check_cover", "check_gaussian", "i
            "not_covered"]  # fmt: skip
 
 _METHODS = ("draw", "log_density", "gradient")
-_N_DRAWS, _N_COMPARED = 2000, 5
+_N_DRAWS, _N_COMPARED = 2000, 5  # for the integral, and for slopes
 
 # of a slope by differences: far above their rounding, far below another density's
 _TOLERANCE, _STEP = 1e-3, 1e-5
 
 # neighbours of the highest draw, among which the integral is looked at
 _N_NEAR, _MIN_ESS = 500, 100.0
-_MAX_ERRORS, _MAX_NATS = 6.0, 0.1
+_MAX_ERRORS, _MAX_NATS = 6.0, 0.1  # by which the log of the integral may differ from 0
 
 
 @runtime_checkable

@@ -37,8 +37,6 @@ between two Gaussians of equal widths the log density then dips by :data:`.basin
 N_PLACES = 200
 """Places of each; the probability is known to 0.035 at most."""
 
-_MOST_NUMBERS = 1_000_000
-
 
 class Looked(NamedTuple):
     """Where a search has been: points (n, D), and what it takes to be found from each of them.
@@ -56,7 +54,7 @@ class Looked(NamedTuple):
 
     def and_at(self, points: FloatArray, least: FloatArray) -> "Looked":
         """Add starts, until there are a million numbers: those beyond have found nothing."""
-        if self.points.size >= _MOST_NUMBERS:
+        if self.points.size >= 1_000_000:
             return self
         return Looked(np.concatenate([self.points, points]), np.concatenate([self.least, least]))
 

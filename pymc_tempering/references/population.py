@@ -21,17 +21,16 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["fit_by_draws"]
 
-MOST_ROUNDS = 40
+MOST_ROUNDS = 40  # a tenth of the power each, with room for a narrow support
 
-_N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000
-_EFFECTIVE = 0.25
-_N_SETTLED = 2
-"""Rounds with the weights in full after which the Gaussian is taken for the best one."""
+_N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000  # of a round, by dimensions
+_EFFECTIVE = 0.25  # share of the draws that the power of the weights leaves effective
+_N_SETTLED = 2  # rounds with the weights in full, after which the Gaussian is the best one
 
 _WIDENING = 1.1
 """Of the Gaussian that is drawn from: one narrower than the target has weights without a bound."""
 
-_FEW = 32
+_FEW = 32  # draws of the prior, below which points around the start help
 _N_ELBO = 400
 
 

@@ -30,8 +30,6 @@ __all__ = ["fit_base", "prepare", "shared_generator"]
 N_PRIOR_STARTS = 512
 """Starts of the search that are drawn from the prior, where it can be drawn from."""
 
-_SHARED_KEY = 2**32 - 1
-
 
 @density_guard()
 def prepare(
@@ -90,7 +88,7 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
     if not isinstance(sequence, np.random.SeedSequence):
         # it cannot be spawned, so that it is of one chain; a copy leaves the chain's own alone
         return np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
-    key = (*sequence.spawn_key[:-1], _SHARED_KEY)
+    key = (*sequence.spawn_key[:-1], 2**32 - 1)
     return np.random.default_rng(
         np.random.SeedSequence(sequence.entropy, spawn_key=key, pool_size=sequence.pool_size)
     )

@@ -25,7 +25,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorDraws", "PriorReference"]
 
-_N_CHECKED = 256
+_N_CHECKED = 256  # draws that are looked at before any sampling
 
 
 class PriorDraws:

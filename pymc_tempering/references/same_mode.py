@@ -43,8 +43,8 @@ LEAST_DIM = 25
 2.7 dimensions (``e``) for each squared one."""
 
 _OUTSIDE = 1e-3  # share of a component's draws that lie outside of it
-_N_NEAREST = 3  # fits that one is compared with: a fourth was never the same mode
-_N_BETWEEN, _N_DRAWS = 3, 16
+_N_NEAREST = 3  # fits that one is compared with, each of which may cost a hundred evaluations
+_N_BETWEEN, _N_DRAWS = 3, 16  # Gaussians on the geodesic, and draws of each
 
 
 def owner(fits: Sequence[LocalDensity], z: FloatArray) -> IntArray:

@@ -21,7 +21,7 @@ SMALLEST, LARGEST = 0.5, 15.0
 """Standard deviations of the jitter, log uniform: modes nearby need a small one, modes far away a
 large one."""
 
-_MOST_HALVINGS = 20
+_MOST_HALVINGS = 20  # to a millionth of an offset
 
 
 class Starts(NamedTuple):

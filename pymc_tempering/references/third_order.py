@@ -38,12 +38,13 @@ _SIGMAS = 4.5
 """Standard errors of a third derivative, for its term to enter: of 20,000 that are nothing, one
 in seven times is that large."""
 
-_LEAST_DRAWS, _DRAWS_PER_DIM = 500, 60
+_LEAST_DRAWS, _DRAWS_PER_DIM = 500, 60  # of a round
+# rounds that mend the Gaussian, within which something is to be gained, and of all; in vain
 _GAUSSIAN_ROUNDS, _ROUNDS_TO_GAIN, _MOST_ROUNDS, _IN_VAIN = 2, 5, 10, 3
 _TRIMMED, _LEAST_SHARE = 0.02, 0.8  # of the draws: left out, and inside of the support
 _MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5  # of one round
 _LARGEST, _EXPONENT, _SERIES = 1e150, 40.0, 1e-3  # where products and series stay numbers
-_STRONGEST = 0.7 * MOST_SKEW
+_STRONGEST = 0.7 * MOST_SKEW  # what a map may have, less what rounds may still add
 
 THE_TARGET = EXACT / 10.0
 """V at which a shape is the target itself, and rounds end."""

@@ -46,9 +46,9 @@ MOST_DROP = 4.0 * np.log(10.0)
 """Nats that a heavy tail may lose between ten and a hundred standard deviations: those of a t of
 three degrees of freedom. An exponential loses ninety times what it loses in the first."""
 
-_N_CHECKED, _N_TAIL, _LEAST = 400, 1000, 10_000
-_MOST_FAILURES, _MOST_OF_SEARCH = 2, 0.5
-_N_MOMENTS = 1000
+_N_CHECKED, _N_TAIL, _N_MOMENTS = 400, 1000, 1000  # draws for V, for Pareto k, for moments
+_LEAST = 10_000  # gradients with which a run may begin
+_MOST_FAILURES, _MOST_OF_SEARCH = 2, 0.5  # runs without a shape; share of what the search took
 
 
 def fit_maps(
