@@ -35,7 +35,7 @@ _SIGMAS = 4.0
 """Standard errors of a correlation, for a term to enter: of 7000 correlations with nothing, one is
 that large every second time."""
 
-_MOST_DRAWS, _DRAWS_PER_TERM = 1000, 10.0  # more draws show no more terms, fewer fit noise
+_MOST_DRAWS, _DRAWS_PER_TERM = 1000, 10.0  # draws that are kept, and that a term needs
 _ROUNDS, _TOGETHER = 3, 4  # of regressions of a coordinate; terms that enter one together
 _NEWTON_STEPS, _HALVINGS, _CONVERGED = 12, 8, 1e-6  # of log scales
 _MOST_LOG_RATIO, _TINY = 12.0, 1e-12  # bounds that keep weights and logarithms finite

@@ -21,7 +21,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["fit_by_draws"]
 
-MOST_ROUNDS = 40  # a tenth of the power each, with room for a narrow support
+MOST_ROUNDS = 40  # a bound: rounds end where the weights have settled
 
 _N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000  # of a round, by dimensions
 _EFFECTIVE = 0.25  # share of the draws that the power of the weights leaves effective
