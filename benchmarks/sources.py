@@ -11,11 +11,13 @@ gradients. No chain is run. Runs are written to ``--record`` one by one, and are
 
 import argparse
 import json
+import math
 import statistics
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 from figures import SHORT_FOLDER, console, table
 
@@ -43,7 +45,26 @@ def beside(dim, distance, width):
     return SimpleNamespace(density=target, start=np.zeros(dim), log_z=0.0)
 
 
+def signs(dim, away):
+    """Unit Gaussians at the points ``away`` from zero with any signs; no prior, log Z = 0."""
+
+    @numba.cfunc("float64(CPointer(float64), CPointer(float64))")
+    def density(z_pointer, grad_pointer):
+        z, grad = numba.carray(z_pointer, dim), numba.carray(grad_pointer, dim)
+        total = -0.5 * dim * math.log(2.0 * math.pi)
+        for i in range(dim):
+            near = abs(z[i]) - away
+            total -= 0.5 * near**2 + math.log(2.0) - math.log1p(math.exp(-2.0 * away * abs(z[i])))
+            grad[i] = away * math.tanh(away * z[i]) - z[i]
+        return total
+
+    target = SimpleNamespace(address=density.address, dim=dim, kept_alive=density)
+    target.images = lambda z: z * (1.0 - 2.0 * np.eye(dim))
+    return SimpleNamespace(density=target, start=np.full(dim, away), log_z=0.0)
+
+
 PLAIN = {
+    "signs_3": lambda: signs(3, 60.0),
     "beside_2": lambda: beside(2, 4.0, 0.02),
     "beside_4": lambda: beside(4, 4.0, 0.15),
     "beside_6": lambda: beside(6, 4.5, 0.3),
@@ -64,6 +85,8 @@ def searched(density, start, seed, sources, maps):
     """What one search found, as a part of a line of the record."""
     rng = np.random.default_rng(seed)
     options = {}
+    if hasattr(density, "images"):
+        options["images"] = density.images
     if hasattr(density, "model"):
         options["prior_points"] = prior_points(density, rng, N_PRIOR)
         options["images"] = Symmetries.of(density.points, density.model).images
