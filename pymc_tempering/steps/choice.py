@@ -18,15 +18,15 @@ from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.references.diffuse import hides_one, one_place
 from pymc_tempering.references.independent import n_independent
-from pymc_tempering.references.local_runs import MAX_MAP_VARIANCE
 from pymc_tempering.references.mixture import (
     barrier_of_rejection,
     first_mixture,
     refined_mixture,
     with_fit_of_uncovered,
 )
+from pymc_tempering.references.quality import FAIR
+from pymc_tempering.references.same_mode import hides_one, one_place
 from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.candidates import MAX_UNCOVERED, Candidate, map_candidate
 from pymc_tempering.steps.overlap import (
@@ -246,7 +246,7 @@ class ReferenceChoice(Stateful):
         if covers:
             found = trial(ladder, candidate.mixture, ended.positions, ended.log_target, rng)
             self.rejection = found.rejection
-            covers = found.variance <= MAX_MAP_VARIANCE
+            covers = found.variance <= FAIR
             self.n_evaluations += TRIAL_DRAWS
         if not covers or not self._promises(candidate, ended):
             self.settled = self.settled or per_fit >= _RESTARTS_TO_SETTLE

@@ -14,6 +14,7 @@ from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.options import (
     check_betas,
@@ -23,7 +24,6 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.references.prepared import MAPPED_ROUGHLY
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice
@@ -226,13 +226,14 @@ class ParallelTempering(TemperedStep):
         choice = ReferenceChoice("gaussian", ())
         if (found := self._fits) is not None:
             self._funnel_depth = found.search.funnel_depth
-            rule = settled_rule(self._rule, found.fits, found.kind)
+            has_map = any(isinstance(shape, TransportMap) for shape in found.shapes)
+            rule = settled_rule(self._rule, found.fits, needs_map=found.needs_levels or has_map)
             choice = ReferenceChoice(
                 rule,
                 found.fits,
                 found.poorly_fitted,
                 found.shapes,
-                rough=found.kind == MAPPED_ROUGHLY,
+                rough=found.needs_levels and has_map,
             )
         path, n_levels = self._path(base), _FIRST_N_LEVELS
         if self._given_base is None and len(modes) == 1:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.diffuse import one_place
-from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN
+from pymc_tempering.references.same_mode import one_place
 
 __all__ = ["settled_rule"]
 
 
-def settled_rule(rule: str, fits: Sequence[GaussianBase], kind: int) -> str:
+def settled_rule(rule: str, fits: Sequence[GaussianBase], *, needs_map: bool) -> str:
     """Rule of a chain, which is another where all fits are of one place and no Gaussian is good.
 
     As they are, the tails would be found by one chain and not by another, with errors that few
@@ -20,16 +19,13 @@ def settled_rule(rule: str, fits: Sequence[GaussianBase], kind: int) -> str:
     ----------
     rule : {"gaussian", "mixture", "measured"}
     fits : sequence of GaussianBase
-    kind : int
-        How good they are, as in :class:`pymc_tempering.references.prepared.Prepared`.
+    needs_map : bool
+        Whether one is a transport map, or should be.
 
     Returns
     -------
     {"gaussian", "mixture", "measured", "map"}
         With the last the reference is a bent one, from the start or when draws have bent it.
     """
-    if rule != "measured" or not fits or kind == GAUSSIAN_FITS or not one_place(fits):
-        return rule
-    if kind == NEARLY_GAUSSIAN:
-        return "gaussian" if len(fits) == 1 else rule
-    return "map"
+    is_map = rule == "measured" and fits and needs_map and one_place(fits)
+    return "map" if is_map else rule

@@ -11,8 +11,7 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.ascent import MOST_GRADIENTS as MOST_OF_ASCENT
 from pymc_tempering.references.ascent import ascend
-from pymc_tempering.references.basins import MAX_DIP
-from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.references.same_mode import joined
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
@@ -180,4 +179,4 @@ def not_visited(
 
 def _joined(density: Density, place: FloatArray, ends: FloatArray, mode: GaussianBase) -> bool:
     distances = np.linalg.norm(mode.to_base(ends) - mode.to_base(place[None]), axis=1)
-    return dip_between(density, ends[np.argmin(distances)], place) <= MAX_DIP
+    return joined(density, ends[np.argmin(distances)], place)

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
-from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES
+from pymc_tempering.references.prepared import MOST_ONCE, N_SEARCHES
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "MIN_ARRIVALS", "arrivals_of_wide_base"]

@@ -7,12 +7,23 @@ import pytest
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references import merge as merging
 from pymc_tempering.references.ascent import ascend
-from pymc_tempering.references.basins import MAX_DIP, MOST_RUNAWAYS, Basins
-from pymc_tempering.references.elbo import dip_between
-from pymc_tempering.references.local import GAUSSIAN, LocalFit, assess
-from pymc_tempering.references.merge import merge, n_places
+from pymc_tempering.references.basins import MOST_RUNAWAYS, Basins
+from pymc_tempering.references.local import LocalFit, assess
+from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.same_mode import (
+    MAX_DIP,
+    along,
+    dip,
+    geodesic,
+    hides_one,
+    joined,
+    merge,
+    n_places,
+    one_place,
+    owner,
+    unexplained,
+)
 from tests.references.conftest import two_gaussians
 
 UNIT = Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
@@ -74,17 +85,17 @@ def test_a_spike_in_a_flank_is_a_basin_of_its_own(rng):
     dim = len(CENTRES[0])
     target = SimpleNamespace(address=flank.address, dim=dim)
     unit = Coordinates.of(GaussianBase(np.zeros(dim), np.ones(dim)))
-    assert dip_between(target, *CENTRES) < MAX_DIP
+    assert dip(along(target, *CENTRES)) < MAX_DIP
     basins = Basins(target)
     basins.add(CENTRES[:1], ascend(target, CENTRES[:1], unit), unit)
-    basins.known[0].is_gaussian = True
+    basins.known[0].curvature = LocalFit(GaussianBase(CENTRES[0], np.ones(dim), 0.0), 0.1, 0)
     basins.add(CENTRES, ascend(target, CENTRES, unit), unit)
     assert [basin.start_count for basin in basins.known] == [2, 1]
     fits = [
         assess(target, GaussianBase(c, np.full(dim, sd)), 1, np.random.default_rng(1))
         for c, sd in zip(CENTRES, (1.0, SPIKE), strict=True)
     ]
-    assert max(fit.variance for fit in fits) < GAUSSIAN
+    assert max(fit.variance for fit in fits) < GOOD
     assert merge(target, fits, rng) == (fits[::-1] if fits[1].elbo > fits[0].elbo else fits, 0)
     # poor fits would be of one mode, did not the mass fall between them
     poor = [fits[0], fits[1]._replace(variance=1.0)]
@@ -128,7 +139,7 @@ def test_two_ridges_side_by_side_are_two_modes(turned, gaussian, rng):
         for side, start_count in ((1.0, 4), (-1.0, 3))
     ]
     assert merge(gaussian, ridges, rng) == (ridges, 0)
-    assert n_places(ridges) == 2
+    assert n_places([ridge.base for ridge in ridges]) == 2
     beside = ridges[0]._replace(base=GaussianBase(ridges[0].base.mean + 2.0 * along, root, -1.1))
     assert merge(gaussian, [ridges[0], beside], rng)[0] == [ridges[0]._replace(start_count=8)]
 
@@ -185,7 +196,7 @@ def test_gaussians_between_two_have_scales_in_between(spread, rng):
         (unlike, dense),
         (unlike, GaussianBase(-unlike.mean, np.ones(5))),
     ):
-        first, *inside, last = merging._between(a, b, np.linspace(0.0, 1.0, 5))
+        first, *inside, last = geodesic(a, b, np.linspace(0.0, 1.0, 5))
         for end, given in ((first, a), (last, b)):
             one = np.linalg.solve(given.matrix, end.matrix)
             np.testing.assert_allclose(one, np.eye(dim), atol=1e-6)
@@ -198,4 +209,56 @@ def test_gaussians_between_two_have_scales_however_narrow():
     root = np.array([[1.0, 0.0], [1.0, 1e-200]])
     thin, other = GaussianBase(np.zeros(2), root), GaussianBase(np.ones(2), np.array([1e-9, 1e9]))
     for a, b in ((thin, other), (other, thin)):
-        assert len(list(merging._between(a, b, np.linspace(0.0, 1.0, 5)))) == 5
+        assert len(list(geodesic(a, b, np.linspace(0.0, 1.0, 5)))) == 5
+
+
+def test_the_dip_between_two_points(bimodal, gaussian, edge):
+    """Seventeen points between modes 7.6 apart meet the dip of 13.5 nats within 2."""
+    t = np.linspace(0, 1, 2001)[:, None]
+    line = (1 - t) * bimodal.modes[0] + t * bimodal.modes[1]
+    logp = [
+        np.log(w) - np.log(s).sum() - 0.5 * (((line - m) / s) ** 2).sum(1)
+        for w, m, s in zip([0.9, 0.1], bimodal.modes, bimodal.sds, strict=True)
+    ]
+    exact = np.logaddexp(*logp)
+    exact_dip = min(exact[0], exact[-1]) - exact.min()
+    assert exact_dip - 2 < dip(along(bimodal, *bimodal.modes)) <= exact_dip
+    assert dip(along(gaussian, gaussian.mean, gaussian.mean + 3.0)) == 0.0
+    outside = np.array([1.0, 0.0]), np.array([-1.0, 0.0])
+    assert dip(along(edge, *outside)) == np.inf
+    assert not joined(edge, *outside)
+    assert joined(gaussian, gaussian.mean, gaussian.mean + 3.0)
+
+
+def test_fits_of_one_place():
+    spike, slab = (GaussianBase(np.zeros(2), np.full(2, width)) for width in (0.1, 2.0))
+    beside = GaussianBase(np.full(2, 2.1), np.full(2, 0.1))
+    assert one_place([spike])
+    assert one_place([spike, slab])
+    assert not one_place([spike, beside])
+    assert not one_place([slab, beside])
+
+
+@pytest.mark.parametrize(
+    ("away", "dim", "hidden"), [(3.0, 60, True), (9.0, 60, False), (3.0, 9, False)]
+)
+def test_a_narrower_mode_hides_a_wide_one_in_many_dimensions(away, dim, hidden):
+    wide = GaussianBase(np.zeros(dim), np.ones(dim), np.log(0.3))
+    narrow = GaussianBase(away * np.eye(1, dim)[0], np.full(dim, 0.6), np.log(0.7))
+    assert hides_one([wide, narrow]) == hides_one([narrow, wide]) == hidden
+    assert not hides_one([wide])
+
+
+def test_what_explains_a_point_and_what_is_left(gaussian, bimodal, rng):
+    """Draws have their component as owner, and exact components leave nothing unexplained."""
+    one = GaussianBase(gaussian.mean, np.linalg.cholesky(gaussian.cov), gaussian.log_z)
+    z = one.draw(rng, 2000)
+    assert 0.0 < (owner([one], z) == -1).mean() < 0.005
+    np.testing.assert_allclose(unexplained(gaussian, [one], z), 0.0, atol=1e-9)
+    shares = np.log([bimodal.weight, 1.0 - bimodal.weight]) + bimodal.log_z
+    fits = [GaussianBase(*of) for of in zip(bimodal.modes, bimodal.sds, shares, strict=True)]
+    for k, fit in enumerate(fits):
+        own = fit.draw(rng, 200)
+        assert (owner(fits, own) == k).mean() > 0.98
+        np.testing.assert_allclose(unexplained(bimodal, fits, own), 0.0, atol=1e-9)
+        assert unexplained(bimodal, [fits[1 - k]], own).min() > 1.0
