@@ -20,7 +20,6 @@ from pymc_tempering.references.elbo import N_WEIGHTS, log_weights, trimmed_varia
 from pymc_tempering.references.funnels import DEEP, N_EVALUATIONS, N_PLACES, depth_of_funnels
 from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
-from pymc_tempering.references.mixture import barrier_of_rejection
 from pymc_tempering.references.prepared import (
     CURVED,
     GAUSSIAN_FITS,
@@ -28,6 +27,7 @@ from pymc_tempering.references.prepared import (
     MAPPED_ROUGHLY,
     NEARLY_GAUSSIAN,
 )
+from pymc_tempering.references.quality import barrier_of, variance_of_rejection
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_GRADIENTS", "Run", "map_by_run"]
@@ -188,7 +188,8 @@ def _verdict(
     if gaussian_fit <= GAUSSIAN_ENOUGH:
         return (GAUSSIAN_FITS if gaussian_fit <= GOOD_AS_IT_IS else NEARLY_GAUSSIAN), None
     helps = lowest < 1.0 and (
-        barrier_of_rejection(lowest) <= ROUGH * barrier_of_rejection(gaussian_fit)
+        barrier_of(variance_of_rejection(lowest))
+        <= ROUGH * barrier_of(variance_of_rejection(gaussian_fit))
     )
     return (MAPPED_ROUGHLY, last) if last is not None and helps else (CURVED, None)
 

@@ -8,7 +8,8 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import ScanRecord
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
 from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.guard import density_guard
@@ -20,16 +21,25 @@ from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
-from pymc_tempering.steps.pilot import MAX_LEVELS, Pilot, PilotResult, PilotStart
+from pymc_tempering.steps.pilot import (
+    MAX_LEVELS,
+    PilotResult,
+    PilotStart,
+    read_pilot,
+    resumed_pilot,
+    start_pilot,
+)
 from pymc_tempering.steps.progress import Totals, is_diverging
 from pymc_tempering.steps.scans import block_within
-from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.steps.tuning import Tuner, overdisperse
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
 
 DEFAULT_SCANS_PER_DRAW = 32
+
 _PILOT_SHARE = 2
+"""One part of tuning in so many is for the pilot."""
 
 
 @dataclass_state
@@ -116,7 +126,7 @@ class CoupledStep(TemperedStep):
     # One chain
 
     def _reset_chain(self) -> None:
-        self._pilot: Pilot | None = None
+        self._pilot: Tuner | None = None
         self._pair: TemperedPair | None = None
         self._adapter: BiasAdapter | None = None
         self._barrier = np.nan
@@ -131,7 +141,7 @@ class CoupledStep(TemperedStep):
         path, places = self._path(base), self._places(modes, point)
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
         if n_pilot > 0:
-            self._pilot = Pilot(
+            self._pilot = start_pilot(
                 PilotStart(path, pooled, modes, places), betas=self._pilot_betas,
                 adapt_base=self.adapt_base, n_steps=n_pilot, settings=self._settings, rng=self.rng,
             )  # fmt: skip
@@ -150,10 +160,7 @@ class CoupledStep(TemperedStep):
         n_blocks: int,
     ) -> None:
         betas, bias, grid = self._ladder(path.base, pilot)
-        if pilot is None:
-            step_sizes = np.full(grid.size, 0.2)
-        else:
-            step_sizes = np.exp(np.interp(grid, pilot.step_betas, np.log(pilot.step_sizes)))
+        step_sizes = np.full(grid.size, 0.2) if pilot is None else pilot.step_sizes_at(grid)
         start = PairStart(Bias(betas, bias, grid), step_sizes, z, y)
         self._pair = self._pair_class(path, start, **self._pair_options)
         self._adapter = None
@@ -162,19 +169,19 @@ class CoupledStep(TemperedStep):
                 bias, self._wanted(betas.size), n_blocks, known=pilot is not None
             )
 
-    def _end_pilot(self, pilot: Pilot) -> None:
-        found = pilot.result()
+    def _end_pilot(self, pilot: Tuner) -> None:
+        found = read_pilot(pilot)
         n_blocks = max(self._n_tune - self._n_tuned, 1)
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
         self._start_pair(found.path, found, middle, top, n_blocks)
         self._pilot = None
-        self._barrier = found.global_barrier
+        self._barrier = float(found.rejection_rates.sum())
 
     @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, bias and step sizes; every later scan is exactly invariant."""
         self.tune = False
-        if self._pilot is not None and self._pilot.deltas:
+        if self._pilot is not None and self._pilot.blocks:
             self._end_pilot(self._pilot)
         if self._pair is not None:
             self._pair.stop_adaptation()
@@ -225,7 +232,7 @@ class CoupledStep(TemperedStep):
         # what the end of a round and the first draw cannot do without
         return account.fitting(n_scans, most, reserve=self._most_of_draw() + BESIDE_SCANS)
 
-    def _step_pilot(self, pilot: Pilot, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
+    def _step_pilot(self, pilot: Tuner, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
         left = self._account.to_tune / _PILOT_SHARE - self._account.n_spent
         record = pilot.run(n_scans, self.rng, left=left)
         self._charge_off_record(pilot.ladder)
@@ -275,7 +282,7 @@ class CoupledStep(TemperedStep):
             }
         )
 
-    def _pilot_statistics(self, ladder: Ladder, record: ScanRecord) -> dict[str, Any]:
+    def _pilot_statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
         return (
             self._recorder.blank()
@@ -284,7 +291,7 @@ class CoupledStep(TemperedStep):
                 "target_delta": record.delta[:, -1],
                 "target_acceptance_rate": float(record.acceptance_rate[-1]),
                 **self._recorder.counted(record.counts),
-                "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
+                "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
                 "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
                 "base_id": ladder.path.base_id,
                 "model_logp": ladder.target_log_density,
@@ -316,7 +323,7 @@ class CoupledStep(TemperedStep):
         self._account.set_state(state["account"])
         self._n_tuned, *self._tuned_pair = state["tuned"]
         if "pilot" in state:
-            self._pilot = Pilot.from_state(
+            self._pilot = resumed_pilot(
                 state["pilot"],
                 self._any_path(),
                 adapt_schedule=self._pilot_betas is None,

@@ -7,43 +7,47 @@ from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.results.compact import round_delta
-from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.progress import Totals, is_diverging
-from pymc_tempering.steps.tuning import RoundTuner
+from pymc_tempering.steps.reference import ReferenceChoice
+from pymc_tempering.steps.tuning import Tuner
 
 __all__ = ["LadderRun"]
-
-_FEW_SCANS = 10
 
 
 @dataclass
 class LadderRun:
-    """One chain: its ladder, what tunes it, totals since tuning ended, and scans of a draw."""
+    """One chain: what tunes its ladder, totals since tuning ended, and scans of a draw.
 
-    ladder: LadderLike
-    tuner: RoundTuner
-    choice: ReferenceChoice
+    ``n_scans`` are those of a draw on average, ``n_scans_requested`` those that the error takes.
+    """
+
+    tuner: Tuner
+    n_unreached_modes: int = 0
     totals: Totals = field(default_factory=Totals)
     barrier_sum: float = 0.0
     n_draws: int = 0
-    n_unreached_modes: int = 0
     n_scans: float = 0
     n_scans_requested: int = -1
 
-    def statistics(self, record: ScanRecord, *, tuning: bool, adapts_scans: bool) -> dict[str, Any]:
+    @property
+    def ladder(self) -> LadderLike:
+        """Replicas of the chain."""
+        return self.tuner.ladder
+
+    @property
+    def choice(self) -> ReferenceChoice:
+        """What chooses the reference."""
+        assert self.tuner.choice is not None
+        return self.tuner.choice
+
+    def statistics(self, record: ScanRecord, *, tuning: bool, few_scans: bool) -> dict[str, Any]:
         """Statistics of a draw, by name, without those that are counted.
 
-        Parameters
-        ----------
-        record : ScanRecord
-        tuning : bool
-            Draws of tuning count for no total.
-        adapts_scans : bool
-            Whether the number of scans follows from tuning.
+        Draws of tuning count for no total. With few scans one divergence in a draw is no tenth of
+        its trajectories.
         """
         ladder, counts = self.ladder, record.counts
-        # one divergence in a draw of few scans is no tenth of its trajectories
-        n_scans = max(len(record.delta), _FEW_SCANS) if adapts_scans else len(record.delta)
+        n_scans = max(len(record.delta), 10 if few_scans else 0)
         diverging = is_diverging(counts["n_target_divergences"], n_scans)
         if not tuning:
             self.totals.count(
@@ -52,8 +56,7 @@ class LadderRun:
                 restarts=counts["n_tempered_restarts"],
             )
             self.totals.add_log_weights(
-                neighbour_log_weights(record.delta, ladder.betas),
-                (1.0, -1.0),
+                neighbour_log_weights(record.delta, ladder.betas), (1.0, -1.0)
             )
         self.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         self.n_draws += 1
@@ -76,16 +79,10 @@ class LadderRun:
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
+        sums = [self.barrier_sum, self.n_draws, self.n_scans, self.n_scans_requested]
         return {
-            "ladder": self.ladder.state(),
             "tuner": self.tuner.state(),
+            "n_unreached_modes": self.n_unreached_modes,
             "totals": self.totals.state(),
-            "sums": [
-                self.barrier_sum,
-                self.n_draws,
-                self.n_unreached_modes,
-                self.n_scans,
-                self.n_scans_requested,
-            ],
-            "choice": self.choice.state(),
+            "sums": sums,
         }

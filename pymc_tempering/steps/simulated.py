@@ -197,7 +197,8 @@ class SimulatedTempering(CoupledStep):
             log_z = betas * (0.0 if base.log_zeta is None else base.log_zeta)
         else:
             least = min(3, self.n_entries)
-            n_levels = n_levels_for(pilot.global_barrier, self.n_entries, least)
+            barrier = float(pilot.rejection_rates.sum())
+            n_levels = n_levels_for(barrier, self.n_entries, least)
             betas, log_z = pilot.equal_barrier(n_levels)
         bias = log_z if self._fixed_bias is None else self._fixed_bias
         return betas, bias, betas
