@@ -13,9 +13,11 @@ from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
 from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.options import check_flag, check_positive, check_unknown
+from pymc_tempering.options import check_choice, check_flag, check_positive
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import BiasAdapter
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
@@ -61,33 +63,37 @@ class CoupledStep(TemperedStep):
     _state_class = CoupledStepState
     default_tune_steps = 200
     _pair_class: type[TemperedPair]
+    _pilot_betas: FloatArray | None = None  # a schedule that the pilot has to keep
+    _needs_pilot: bool
+    _adapts_bias: bool
 
     def _configure(
         self,
         vars: Any,
         base: GaussianBase | xr.DataTree | str | None,
         adapt_base: bool,
+        search: str,
         scans_per_draw: int,
-        options: dict[str, Any],
+        moves: tuple[str | ExplorerSettings | None, float, float, int],
         model: pm.Model | None,
         rng: Any,
-        unknown: dict[str, Any],
     ) -> None:
         """Check and keep what both steps take, and compile the model."""
-        check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = check_flag("adapt_base", adapt_base)
-        self._settings, self._explorer_requested = explorer_settings(**options)
+        self._search = check_choice("search", search, SEARCHES)
+        explorer, target_accept, trajectory_length, max_steps = moves
+        self._settings, self._explorer_requested = explorer_settings(
+            explorer,
+            target_accept=target_accept,
+            trajectory_length=trajectory_length,
+            max_steps=max_steps,
+        )
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
-        self._declare(**self._sizes())
 
     # What a subclass says
-
-    def _sizes(self) -> dict[str, int]:
-        """Lengths of the dimensions of the statistics."""
-        raise NotImplementedError
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         raise NotImplementedError
@@ -99,19 +105,6 @@ class CoupledStep(TemperedStep):
     @property
     def _pair_options(self) -> dict[str, Any]:
         return {"settings": self._settings, "level_update": 0}
-
-    @property
-    def _pilot_betas(self) -> FloatArray | None:
-        """Schedule that the pilot has to keep; None if it adapts."""
-        return None
-
-    @property
-    def _needs_pilot(self) -> bool:
-        raise NotImplementedError
-
-    @property
-    def _adapts_bias(self) -> bool:
-        raise NotImplementedError
 
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
         """Knots or levels, bias, and the grid of step sizes, to start from."""
@@ -131,8 +124,7 @@ class CoupledStep(TemperedStep):
         self._adapter: BiasAdapter | None = None
         self._barrier = np.nan
         self._totals = Totals()
-        self._n_tuned = 0
-        self._tuned_pair = [0, 0]  # its scans, and their gradients
+        self._tuned = [0, 0, 0]  # steps; scans of the pair, and their gradients
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, pooled, modes = self._first_base()
@@ -171,7 +163,7 @@ class CoupledStep(TemperedStep):
 
     def _end_pilot(self, pilot: Tuner) -> None:
         found = read_pilot(pilot)
-        n_blocks = max(self._n_tune - self._n_tuned, 1)
+        n_blocks = max(self._n_tune - self._tuned[0], 1)
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
         self._start_pair(found.path, found, middle, top, n_blocks)
         self._pilot = None
@@ -195,7 +187,7 @@ class CoupledStep(TemperedStep):
             self._end_pilot(self._pilot)
         pair, pilot = self._pair, self._pilot
         n_scans = self._scans_of_next()
-        self._n_tuned += self.tune
+        self._tuned[0] += self.tune
         if not n_scans:
             return self._idle(point, self._totals)
         if pair is not None:
@@ -225,9 +217,9 @@ class CoupledStep(TemperedStep):
         elif account.is_limited:
             if account.left_to_tune <= 0.0:
                 return 0
-            n_done, n_gradients = self._tuned_pair
+            n_tuned, n_done, n_gradients = self._tuned
             expected = n_gradients / n_done if n_done else most / 4
-            n_steps = max(self._n_tune - self._n_tuned, 1)
+            n_steps = max(self._n_tune - n_tuned, 1)
             n_scans = int(np.clip(account.left_to_tune // (n_steps * expected), 1, n_scans))
         # what the end of a round and the first draw cannot do without
         return account.fitting(n_scans, most, reserve=self._most_of_draw() + BESIDE_SCANS)
@@ -242,8 +234,8 @@ class CoupledStep(TemperedStep):
         record = pair.run(n_scans, self.rng, adapt=self.tune)
         self._charge_off_record(pair)
         if self.tune:
-            self._tuned_pair[0] += n_scans
-            self._tuned_pair[1] += record.counts["n_gradients"]
+            self._tuned[1] += n_scans
+            self._tuned[2] += record.counts["n_gradients"]
         statistics = self._statistics(pair, record)
         if self._adapter is not None:
             log_occupancy = self._log_occupancy(pair, record.delta)
@@ -310,7 +302,7 @@ class CoupledStep(TemperedStep):
             "barrier": self._barrier,
             "totals": self._totals.state(),
             "account": self._account.state(),
-            "tuned": [self._n_tuned, *self._tuned_pair],
+            "tuned": self._tuned.copy(),
         }
 
     @chain.setter
@@ -321,7 +313,7 @@ class CoupledStep(TemperedStep):
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
         self._totals = Totals.restored(state["totals"])
         self._account.set_state(state["account"])
-        self._n_tuned, *self._tuned_pair = state["tuned"]
+        self._tuned = state["tuned"].copy()
         if "pilot" in state:
             self._pilot = resumed_pilot(
                 state["pilot"],

@@ -11,8 +11,7 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
-from pymc_tempering.options import check_choice, check_positive
-from pymc_tempering.references.search import SEARCHES
+from pymc_tempering.options import check_choice, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import (
     bias_for_equal_pieces,
@@ -28,8 +27,8 @@ __all__ = ["GibbsCT"]
 
 DEFAULT_N_KNOTS = 16
 
-# where step sizes are tuned if the bias has too few knots to resolve them
 _STEP_GRID = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
+"""Where step sizes are tuned, if the bias has too few knots to resolve them."""
 
 
 class GibbsCT(CoupledStep):
@@ -138,17 +137,12 @@ class GibbsCT(CoupledStep):
             )
         self.n_entries = self.n_knots + 1
         self._n_grid = self.n_entries if self.n_knots >= 8 else _STEP_GRID.size
-        options = {
-            "explorer": explorer,
-            "target_accept": target_accept,
-            "trajectory_length": trajectory_length,
-            "max_steps": max_steps,
-        }
-        self._search = check_choice("search", search, SEARCHES)
-        self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
-
-    def _sizes(self) -> dict[str, int]:
-        return {"scan": self.scans_per_draw, "knot": self.n_entries, "level": self._n_grid}
+        check_unknown(type(self), kwargs)
+        moves = explorer, target_accept, trajectory_length, max_steps
+        self._configure(vars, base, adapt_base, search, scans_per_draw, moves, model, rng)
+        self._adapts_bias = self._log_zeta is None
+        self._needs_pilot = self._adapts_bias or self.adapt_base
+        self._declare(scan=self.scans_per_draw, knot=self.n_entries, level=self._n_grid)
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {
@@ -169,14 +163,6 @@ class GibbsCT(CoupledStep):
             (1.0, -1.0, 1.0),
             float(pair.bias[-1] - pair.bias[0]),
         )
-
-    @property
-    def _needs_pilot(self) -> bool:
-        return self._log_zeta is None or self.adapt_base
-
-    @property
-    def _adapts_bias(self) -> bool:
-        return self._log_zeta is None
 
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
         if self._log_zeta is not None:

@@ -14,18 +14,11 @@ from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.errors import ScheduleError
-from pymc_tempering.options import (
-    check_betas,
-    check_choice,
-    check_flag,
-    check_positive,
-    check_unknown,
-)
+from pymc_tempering.options import check_choice, check_flag, check_positive, check_unknown
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.references.prepared import GAUSSIAN_FITS, MAPPED
 from pymc_tempering.references.search import SEARCHES
-from pymc_tempering.schedule.grid import check_n_levels, make_schedule
+from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_funnels
 from pymc_tempering.steps.ladder_run import LadderRun
@@ -195,15 +188,7 @@ class ParallelTempering(TemperedStep):
         **kwargs: Any,
     ) -> None:
         check_unknown(type(self), kwargs)
-        fixed = None if betas is None else check_betas(betas)
-        if n_levels is None:
-            n_levels = DEFAULT_N_LEVELS if fixed is None else fixed.size
-        self.n_levels = check_n_levels(n_levels)
-        if fixed is not None and fixed.size > self.n_levels:
-            raise ScheduleError(
-                f"`betas` has {fixed.size} levels, more than n_levels={n_levels}; "
-                "leave `n_levels` away."
-            )
+        self.n_levels, fixed = check_levels(n_levels, betas, DEFAULT_N_LEVELS)
         self.scans_per_draw = check_positive(
             "scans_per_draw", MOST_SCANS if scans_per_draw is None else scans_per_draw, integer=True
         )

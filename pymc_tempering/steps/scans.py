@@ -11,7 +11,7 @@ import numpy as np
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS, Account
 
 __all__ = [
-    "CHAIN_ERROR", "LEAST_OF_CHAIN", "MOST_CHAIN_ERROR", "MOST_SCANS", "ScanPlan",
+    "CHAIN_ERROR", "LEAST_OF_CHAIN", "LEAST_SCANS", "MOST_CHAIN_ERROR", "MOST_SCANS", "ScanPlan",
     "block_within", "error_for_its_price", "scans_for_error",
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.local import LocalFit, poorly_fitted_modes
 from pymc_tempering.references.search import find_modes
-from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.visits import MOST_GRADIENTS, N_LOOKED_AT, Visits, not_visited
 from tests.references.conftest import SIGNATURE
 
@@ -78,13 +78,14 @@ def test_draws_in_a_mode_are_seen_however_it_is_bent(mapped, rng):
 
 
 def test_a_missed_mode_keeps_the_mixture_away(mapped, rng):
-    choice = ReferenceChoice("measured", [mapped, GaussianBase(LIGHT, np.ones(DIM))], [mapped])
+    fits = [mapped, GaussianBase(LIGHT, np.ones(DIM))]
+    choice = ReferenceChoice(fits, fits, [mapped])
     choice.look(TARGET, draws(rng, 0, 50))
     assert choice.n_missed == 0  # so short a round says nothing
     choice.look(TARGET, draws(rng, 0, 400))
     assert choice.n_missed == 1
     assert choice.counted() > N_LOOKED_AT
-    restored = ReferenceChoice("gaussian", ()).set_state(choice.state())
+    restored = ReferenceChoice.restored(choice.state())
     assert restored.n_missed == 1
     assert restored.poorly_fitted == [mapped]
     restored.look(TARGET, draws(rng, 400, 0))
