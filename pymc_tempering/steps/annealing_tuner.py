@@ -51,24 +51,10 @@ class TunerOptions:
 
 
 class AnnealingTuner(Stateful):
-    """One chain of annealing, with its tuning.
+    """One chain of annealing, with its tuning of ``n_steps`` blocks of scans; without any, nothing.
 
-    Parameters
-    ----------
-    start : PilotStart
-    options : TunerOptions
-    n_steps : int
-        Blocks of scans that tuning will have; without any, nothing is tuned.
-    widen : bool
-        Whether the base is made over-dispersed: a base that was fitted leaves out modes.
-    rng : numpy.random.Generator
-
-    Attributes
-    ----------
-    annealer : Annealer or None
-        None while the pilot runs.
-    knots : tuple
-        Betas, rejection rates and delta of the last round of the pilot.
+    A base that was fitted is to be widened, since it leaves out modes. ``annealer`` is None while
+    the pilot runs; ``knots`` are betas, rejection rates and delta of its last round.
     """
 
     _changing = ("pilot_counts", "lengths", "round", "gaps", "knots")
@@ -107,7 +93,7 @@ class AnnealingTuner(Stateful):
 
     @property
     def global_barrier(self) -> float:
-        """Communication barrier of the pilot run; nan before its end and without one."""
+        """Of the pilot run; nan before its end and without one."""
         _, rejection_rates, deltas = self.knots
         return float(rejection_rates.sum()) if len(deltas) > 1 else np.nan
 

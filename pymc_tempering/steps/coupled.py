@@ -19,7 +19,12 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_flag, check_positive
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
-from pymc_tempering.schedule.weights import BiasAdapter
+from pymc_tempering.schedule.weights import (
+    BiasAdapter,
+    knot_log_occupancy,
+    level_log_occupancy,
+    wanted_occupancy,
+)
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
@@ -66,6 +71,7 @@ class CoupledStep(TemperedStep):
     _pilot_betas: FloatArray | None = None  # a schedule that the pilot has to keep
     _needs_pilot: bool
     _adapts_bias: bool
+    _has_knots: bool  # the bias is linear between knots; else it is one number for each level
 
     def _configure(
         self,
@@ -110,12 +116,6 @@ class CoupledStep(TemperedStep):
         """Knots or levels, bias, and the grid of step sizes, to start from."""
         raise NotImplementedError
 
-    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
-    def _wanted(self, n: int) -> FloatArray:
-        raise NotImplementedError
-
     # One chain
 
     def _reset_chain(self) -> None:
@@ -157,9 +157,8 @@ class CoupledStep(TemperedStep):
         self._pair = self._pair_class(path, start, **self._pair_options)
         self._adapter = None
         if self.tune and self._adapts_bias:
-            self._adapter = BiasAdapter(
-                bias, self._wanted(betas.size), n_blocks, known=pilot is not None
-            )
+            wanted = wanted_occupancy(betas.size, knots=self._has_knots)
+            self._adapter = BiasAdapter(bias, wanted, n_blocks, known=pilot is not None)
 
     def _end_pilot(self, pilot: Tuner) -> None:
         found = read_pilot(pilot)
@@ -238,8 +237,9 @@ class CoupledStep(TemperedStep):
             self._tuned[2] += record.counts["n_gradients"]
         statistics = self._statistics(pair, record)
         if self._adapter is not None:
-            log_occupancy = self._log_occupancy(pair, record.delta)
-            ended = self._adapter.update(log_occupancy, record.delta.size)
+            log_occupancy = knot_log_occupancy if self._has_knots else level_log_occupancy
+            occupied = log_occupancy(record.delta, pair.betas, pair.bias)
+            ended = self._adapter.update(occupied, record.delta.size)
             pair.set_bias(self._adapter.bias)
             if ended:
                 pair.redraw(self.rng)

@@ -13,11 +13,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.running_weights import continuous_log_weights
 from pymc_tempering.options import check_choice, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.schedule.weights import (
-    bias_for_equal_pieces,
-    knot_log_occupancy,
-    wanted_occupancy,
-)
+from pymc_tempering.schedule.weights import bias_for_equal_pieces
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
 from pymc_tempering.steps.progress import Totals
@@ -107,6 +103,7 @@ class GibbsCT(CoupledStep):
 
     name = method = "gibbs_ct"
     _pair_class = ContinuousPair
+    _has_knots = True
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -174,12 +171,6 @@ class GibbsCT(CoupledStep):
             knots, log_z = pilot.equal_barrier(self.n_entries)
             bias = bias_for_equal_pieces(knots, log_z)
         return knots, bias, knots if self._n_grid == self.n_entries else _STEP_GRID
-
-    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
-        return knot_log_occupancy(delta, pair.betas, pair.bias)
-
-    def _wanted(self, n: int) -> FloatArray:
-        return wanted_occupancy(n, knots=True)
 
 
 def _check_log_zeta(log_zeta: float | str) -> float | None:

@@ -3,15 +3,35 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.results.compact import round_delta
+from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.progress import Totals, is_diverging
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import Tuner
+from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LadderRun"]
+__all__ = ["LadderRun", "components"]
+
+
+def components(record: ScanRecord) -> dict[str, Any]:
+    """Statistics of the components of a mixture; those that have no room are put together."""
+
+    def stored(values: FloatArray | IntArray) -> Any:
+        if values.shape[1] <= N_COMPONENTS:
+            return values
+        first, others = np.split(values, [N_COMPONENTS - 1], axis=1)
+        return np.column_stack([first, others.sum(axis=1)])
+
+    arrivals, scans = stored(record.from_component)
+    excess = stored(record.component_excess[None])[0]
+    return {
+        "component_arrivals": arrivals, "component_scans": scans, "component_excess": excess,
+    }  # fmt: skip
 
 
 @dataclass
@@ -72,7 +92,10 @@ class LadderRun:
             "diverging": diverging,
             "tempered_restart": record.tempered_restart,
             "scans_requested": self.n_scans_requested,
-            **self.choice.statistics(ladder, record),
+            "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
+            **components(record),
+            "log_z_before": self.choice.second_opinion[0],
+            "log_z_se_before": self.choice.second_opinion[1],
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
         }

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
@@ -24,6 +23,7 @@ from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
+from pymc_tempering.references import quality
 from pymc_tempering.references.elbo import trimmed_variance
 from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
@@ -36,20 +36,12 @@ from pymc_tempering.references.mixture import (
     with_fit_of_uncovered,
 )
 from pymc_tempering.references.prepared import centre
-from pymc_tempering.references.quality import (
-    COARSE,
-    FAIR,
-    LADDER,
-    barrier_of,
-    variance_of_barrier,
-    variance_of_rejection,
-)
+from pymc_tempering.references.quality import COARSE, FAIR, LADDER
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
-from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
 from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_OF_CHAIN
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import FloatArray
 
 __all__ = ["LEAST_RESTARTS", "ReferenceChoice", "Round", "predicted_moves"]
 
@@ -96,13 +88,8 @@ def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0)
     has the same to first order in :math:`V/n^2` (Bennett 1976, eq. 10). How dependent draws are,
     and what a move costs, is taken to be the same for all references of a target.
 
-    Parameters
-    ----------
-    variance : float
-        V, in nats squared.
-    least_levels : int
-    n_tuned : int
-        Scans of tuning so far, for a reference that is not in use: rounds would begin anew.
+    ``n_tuned`` are the scans of tuning so far, which a reference that is not in use would cost
+    again.
 
     Examples
     --------
@@ -111,7 +98,7 @@ def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0)
     """
     if not np.isfinite(variance):
         return np.inf
-    n = n_levels_for(barrier_of(variance), 10_000, least_levels) - 1
+    n = n_levels_for(quality.barrier_of(variance), 10_000, least_levels) - 1
     needed = variance * (n - 0.5) / n**2 / CHAIN_ERROR**2
     return n * (max(needed, LEAST_OF_CHAIN) + n_tuned)
 
@@ -119,22 +106,9 @@ def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0)
 class Round(NamedTuple):
     """What a round of tuning brought.
 
-    Attributes
-    ----------
-    coordinates : Coordinates
-        Of the round, whose Gaussian has not seen its draws.
-    positions : ndarray of shape (n, D)
-        At beta = 1.
-    log_target : ndarray of shape (n,)
-        There, in nats.
-    rejection_rates : ndarray of shape (n_levels - 1,)
-        Of swaps.
-    n_restarts : int
-        Arrivals at beta = 1 from the reference.
-    n_tuned : int
-        Scans of this round and those before it.
-    log_z, se : float
-        From the round alone, in nats.
+    ``coordinates`` are those of the round, whose Gaussian has not seen its draws: ``positions``
+    (n, D) at beta = 1, where ``log_target`` (n,) is in nats. ``n_restarts`` replicas arrived there
+    from the reference; ``n_tuned`` counts the scans of this round and those before it.
     """
 
     coordinates: Coordinates
@@ -159,24 +133,14 @@ class Round(NamedTuple):
     @property
     def variance(self) -> float:
         """V of the reference in use, nats squared."""
-        return variance_of_barrier(max(float(self.rejection_rates.sum()), 0.0))
+        return quality.variance_of_barrier(max(float(self.rejection_rates.sum()), 0.0))
 
 
 class ReferenceChoice(Stateful):
     """The reference of one chain, changed after rounds of tuning where that pays.
 
-    Parameters
-    ----------
-    fits : sequence of GaussianBase
-        The distinct local fits of the search.
-    shapes : sequence of LocalDensity
-        The same, with maps in place of some; without any the chain keeps the Gaussian.
-    poorly_fitted : sequence of GaussianBase
-        Maxima, with their curvature, of modes that may hold much and fit poorly.
-    needs_levels : bool
-        Whether the shapes are too poor for a path without levels.
-    fixed : bool
-        Whether the chain keeps the mixture, whatever it is worth.
+    The first four arguments are those of :class:`pymc_tempering.references.prepared.Prepared`;
+    without any shapes the chain keeps the Gaussian, and if ``fixed`` the mixture of them.
 
     Attributes
     ----------
@@ -222,18 +186,6 @@ class ReferenceChoice(Stateful):
             if fixed or (good and (alone or hides_one(fits))):
                 self.at_start = self.first
 
-    def statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
-        """Statistics of a draw, by name."""
-        arrivals, scans = _stored(record.from_component)
-        return {
-            "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
-            "component_arrivals": arrivals,
-            "component_scans": scans,
-            "component_excess": _stored(record.component_excess[None])[0],
-            "log_z_before": self.second_opinion[0],
-            "log_z_se_before": self.second_opinion[1],
-        }
-
     def counted(self) -> int:
         """Evaluations of the density since this was asked last."""
         n, self.n_evaluations = self.n_evaluations, 0
@@ -266,7 +218,8 @@ class ReferenceChoice(Stateful):
         self.wants_map = self.wants_map or _is_one_map(mixture)
         self.earlier = []
         # draws that lack a mode which the search knows have no second opinion to give
-        if not ended.is_blocked and _every_one_visited(mixture, ended.positions):
+        visited = np.unique(owner(mixture.fits, ended.positions))
+        if not ended.is_blocked and (visited >= 0).sum() == len(mixture.fits):
             self.second_opinion = [ended.log_z, ended.se]
         ladder.change_mixture(mixture)
         return True
@@ -365,7 +318,7 @@ class ReferenceChoice(Stateful):
             of_fit = delta[component == k + 1]
             if isinstance(fit, TransportMap) and of_fit.size and trimmed_variance(of_fit) > FAIR:
                 return np.inf
-        return variance_of_rejection(swap_rejection(delta, ended.log_target[kept] - own))
+        return quality.variance_of_rejection(swap_rejection(delta, ended.log_target[kept] - own))
 
     def _seen_enough(self, ended: Round) -> bool:
         """Whether further draws of the Gaussian would hardly bring a mixture."""
@@ -427,15 +380,3 @@ def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:
 def _is_one_map(mixture: Mixture) -> bool:
     """Whether one map is all, so that there is no other mode to miss."""
     return mixture.has_map and len(mixture.fits) == 1
-
-
-def _every_one_visited(mixture: Mixture, positions: FloatArray) -> bool:
-    return set(range(len(mixture.fits))) <= set(owner(mixture.fits, positions).tolist())
-
-
-def _stored[Kind: (IntArray, FloatArray)](by_component: Kind) -> Kind:
-    """Sums of the first components, and of all others together, in the last column."""
-    if by_component.shape[1] <= N_COMPONENTS:
-        return by_component
-    first, others = np.split(by_component, [N_COMPONENTS - 1], axis=1)
-    return np.column_stack([first, others.sum(axis=1)])

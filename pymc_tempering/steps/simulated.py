@@ -16,7 +16,6 @@ from pymc_tempering.estimators.running_weights import level_log_weights
 from pymc_tempering.options import as_numbers, check_choice, check_unknown
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_levels, make_schedule
-from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
 from pymc_tempering.steps.progress import Totals
@@ -108,6 +107,7 @@ class SimulatedTempering(CoupledStep):
     name = "simulated_tempering"
     method = "st"
     _pair_class = SimulatedPair
+    _has_knots = False
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -175,12 +175,6 @@ class SimulatedTempering(CoupledStep):
             betas, log_z = pilot.equal_barrier(n_levels)
         bias = log_z if self._fixed_bias is None else self._fixed_bias
         return betas, bias, betas
-
-    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
-        return level_log_occupancy(delta, pair.betas, pair.bias)
-
-    def _wanted(self, n: int) -> FloatArray:
-        return wanted_occupancy(n, knots=False)
 
 
 def _check_weights(

@@ -26,6 +26,7 @@ from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN, Prepared
 from pymc_tempering.references.quality import COARSE, variance_of_barrier, variance_of_rejection
 from pymc_tempering.results.datatree import label_dimensions
+from pymc_tempering.steps.ladder_run import components
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.reference import ReferenceChoice, Round, predicted_moves
 from pymc_tempering.steps.run import prepare_step
@@ -243,13 +244,13 @@ def test_a_reference_that_was_given_stays(fixed, fits, rng):
         assert tuner.ladder.mixture.digest != choice.at_start.digest
 
 
-def test_components_that_have_no_room_are_put_together(fits):
+def test_components_that_have_no_room_are_put_together():
     """Of eighteen the last three, as counts and as what they exceed their weights by."""
     numbers = np.arange(18.0)
     record = SimpleNamespace(
         from_component=np.stack([numbers, 2 * numbers]).astype(int), component_excess=numbers
     )
-    statistics = ReferenceChoice(fits, fits).statistics(SimpleNamespace(mixture=None), record)
+    statistics = components(record)
     stored = [*range(15), 15 + 16 + 17]
     assert statistics["component_arrivals"].tolist() == stored
     assert statistics["component_scans"].tolist() == [2 * n for n in stored]
