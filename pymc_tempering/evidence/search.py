@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_tempering.estimators.diagnostic import Diagnostic
-from pymc_tempering.references.coverage import MOST_ONCE, N_SEARCHES
 from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.planted import MASSES
+from pymc_tempering.references.prepared import MOST_ONCE, N_SEARCHES
 from pymc_tempering.types import FloatArray
 
 __all__ = ["search_arrays", "search_diagnostics", "search_line"]

@@ -59,10 +59,7 @@ def _second_differences(
     here: FloatArray,
     work: FloatArray,
 ) -> int:
-    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients.
-
-    ``work``, of shape (3, D), is overwritten.
-    """
+    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients."""
     dim = z.size
     there, up, down = work[0], work[1], work[2]
     for i in range(dim):
@@ -125,7 +122,7 @@ class Curvature(NamedTuple):
         as at a saddle, have the absolute value.
     is_maximum : bool
         Whether there is no direction of negative curvature.
-    gain : float
+    newton_decrement : float
         nats that a Newton step promises; where there are many, the point is on a slope.
     n_gradients : int
     """
@@ -142,17 +139,10 @@ def curvature_at(
 ) -> Curvature:
     """Fit a Gaussian to the curvature of the log density at a maximum.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    z : ndarray of shape (D,)
-    units : ndarray of shape (D,)
-        Rough standard deviations: where the search for the size of differences begins, and a
-        ten thousandth of the most that a flat direction gets.
-    fall : float, default 0.05
-        nats by which the density is to fall over a difference, roughly: over many the curvature is
-        that of the mode, over few that of its maximum.
+    ``units``, rough standard deviations, are where the search for the size of differences begins,
+    and a ten thousandth of the most that a flat direction gets. ``fall`` are the nats by which the
+    density is to fall over a difference: over many the curvature is that of the mode, over few that
+    of its maximum.
 
     Examples
     --------

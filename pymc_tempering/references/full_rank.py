@@ -50,26 +50,11 @@ def fit_gaussian(
     Each iteration draws from the present Gaussian in antithetic pairs, regresses the gradients in
     base coordinates on the draws, moves the mean by the Newton step that the regression implies,
     and moves the precision towards minus the symmetrised slope: a natural-gradient step. When the
-    ELBO no longer rises, ten more iterations average.
+    ELBO no longer rises, ten more iterations average. Draws outside the support add the gradient of
+    the log mass inside.
 
-    Draws outside the support add the gradient of the log mass inside.
-
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    start : GaussianBase
-        Near a mode, and not too wide; of a dense one above 200 dimensions the diagonal.
-    rng : numpy.random.Generator
-    most : float
-        Gradients, after which the fit stays as it is.
-
-    Returns
-    -------
-    base : GaussianBase
-        Without ``log_zeta``; ``start`` where the support was lost.
-    n_gradients : int
-        Evaluations of the density.
+    The start is near a mode, and not too wide. Returns the Gaussian without ``log_zeta``, the start
+    itself where the support was lost, and the gradients, at most ``most``.
     """
     dim = start.dim
     full = 1 < dim <= MAX_FULL_RANK_DIM

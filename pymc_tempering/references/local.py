@@ -8,6 +8,7 @@ from scipy.special import logsumexp, softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
@@ -20,10 +21,8 @@ from pymc_tempering.references.quality import GOOD
 from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "N_DRAWS", "LocalFit", "assess", "combine_local_bases", "laplace_at", "poorly_fitted_modes",
-    "refine", "well_fitted_modes",
-]  # fmt: skip
+__all__ = ["N_DRAWS", "LocalFit", "Shape", "assess", "combine_local_bases", "laplace_at",
+           "poorly_fitted_modes", "refine", "well_fitted_modes"]  # fmt: skip
 
 N_DRAWS, _N_REFINED_DRAWS, _N_CANDIDATE_DRAWS = 100, 400, 16
 """Draws that tell V of a curvature, of a variational fit, and of where one may begin."""
@@ -97,6 +96,29 @@ class LocalFit(NamedTuple):
     def weighted(self) -> GaussianBase:
         """The Gaussian with the log of its mass as ``log_zeta``."""
         return GaussianBase(self.base.mean, self.base.scale, self.mass)
+
+
+class Shape(NamedTuple):
+    """What a fit of a better shape comes to.
+
+    Attributes
+    ----------
+    shape : LocalDensity or None
+        None where the fit stays as it is.
+    variance : float
+        V of the shape, or of the fit that stays.
+    n_gradients : int
+    funnel_depth : float
+        In nats, where a run has seen it.
+    needs_levels : bool
+        Whether it is too poor for a path without levels, as far as a run has shown.
+    """
+
+    shape: LocalDensity | None
+    variance: float
+    n_gradients: int
+    funnel_depth: float = 0.0
+    needs_levels: bool = False
 
 
 def assess(

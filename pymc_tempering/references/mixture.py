@@ -9,9 +9,9 @@ from scipy.special import softmax
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
-from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
+from pymc_tempering.references.moments import expand_to_draws
 from pymc_tempering.references.same_mode import owner
 from pymc_tempering.types import FloatArray
 

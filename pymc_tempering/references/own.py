@@ -1,4 +1,4 @@
-"""A reference that a user wrote: any normalised density that can be drawn from."""
+"""A base that a user gave: a Gaussian, or any normalised density that can be drawn from."""
 
 import ctypes
 from typing import Any, Protocol, runtime_checkable
@@ -6,13 +6,17 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_tempering.errors import BaseError
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.python_density import python_density
 from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.options import did_you_mean
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GivenReference", "OwnReference", "is_reference"]
+__all__ = ["GivenReference", "OwnReference", "check_cover", "check_gaussian", "is_reference",
+           "not_covered"]  # fmt: skip
 
 _METHODS = ("draw", "log_density", "gradient")
 _N_DRAWS = 2000
@@ -187,3 +191,46 @@ def _refusal(given: Any, reason: str) -> BaseError:
         "GivenReference` for what a base of your own has to be; leave `base` away for Gaussians "
         "that are fitted to the posterior."
     )
+
+
+def check_gaussian(
+    base: Any, density: CompiledDensity, names: tuple[str, ...] = ()
+) -> GaussianBase:
+    """Return `base` if it is a Gaussian with the dimension of the model; else an error says why.
+
+    ``names`` are what may be given as well.
+    """
+    if not isinstance(base, GaussianBase):
+        known = "".join(f"{name!r}, " for name in names)
+        close = did_you_mean([base], names) if isinstance(base, str) else ""
+        own = ", or an object with `draw`, `log_density` and `gradient`" if names else ""
+        raise OptionError(
+            f"`base` is {base!r:.80}{close}; expected None, {known}a GaussianBase (from "
+            f"`pymc_tempering.fit_base`), a DataTree with posterior draws of this model{own}."
+        )
+    if base.dim != density.dim:
+        raise BaseError(
+            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
+            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
+            "the base with `pymc_tempering.fit_base(model)`."
+        )
+    return base
+
+
+def not_covered(where: str) -> BaseError:
+    """Error of a base without density where the posterior has some."""
+    return BaseError(
+        f"The base has no density {where}, where the posterior has some. No replica comes there "
+        "from the base, so its mass would be missing from log Z. Leave `base` away for a Gaussian, "
+        "which covers everything, or take a base that has the support of the posterior."
+    )
+
+
+def check_cover(path: TemperedPath, z: FloatArray) -> None:
+    """Refuse a reference that leaves out points z (n, D) where the posterior is known to be."""
+    uncovered = path.uncovered(z)
+    if uncovered.any():
+        raise not_covered(
+            f"at {uncovered.sum()} of {len(z)} modes and starting points, such as the "
+            f"unconstrained values {z[uncovered][0].round(4).tolist()}"
+        )

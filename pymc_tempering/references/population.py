@@ -14,9 +14,8 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import BaseError
-from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.references.starts import inside, jitter, pulled_inside
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
@@ -48,29 +47,15 @@ def fit_by_draws(
 ) -> Prepared:
     """Fit one Gaussian to a density that has no gradient.
 
-    Parameters
-    ----------
-    density : Density
-        Of the target.
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-    prior_points : ndarray of shape (n, D)
-        Draws of the prior; without enough of them, points around the start.
-    most : float
-        Evaluations that it may take, those of one round at least.
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-
-    Raises
-    ------
-    BaseError
-        If the density is positive nowhere around.
+    From ``prior_points`` (n, D), draws of the prior, or without enough of them points around the
+    start. It may take ``most`` evaluations, those of one round at least. Raises BaseError if the
+    density is positive nowhere around.
 
     Examples
     --------
     >>> from pymc_tempering import testing
     >>> target, rng = testing.scaled_normal(), np.random.default_rng(1)
-    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).anchor
+    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).pooled
     >>> bool(abs(fit.log_zeta - target.log_z) < 0.3)
     True
     """
@@ -100,7 +85,7 @@ def fit_by_draws(
     elbo = evaluate_elbo(density, base, rng, _N_ELBO).value
     fitted = GaussianBase(base.mean, base.scale, elbo if np.isfinite(elbo) else None)
     n_evaluations = n_done * n + _N_ELBO + len(prior_points)
-    return Prepared(fitted, (fitted,), Search((), 0, 0, n_evaluations, 0.0), place=place)
+    return Prepared(fitted, (fitted,), Search(n_gradients=n_evaluations), place=place)
 
 
 def _first_points(

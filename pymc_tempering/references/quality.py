@@ -18,6 +18,7 @@ __all__ = [
     "COARSE",
     "EXACT",
     "FAIR",
+    "GAIN",
     "GOOD",
     "LADDER",
     "barrier_of",
@@ -41,6 +42,9 @@ COARSE = 2.0
 
 LADDER = 8.0
 """A path needs many levels (barrier 1.6), and a better shape is worth looking for."""
+
+GAIN = 0.5
+"""Share of a fit's V that a better shape has to be below: less is not worth another shape."""
 
 
 def rejection_of(variance: float) -> float:

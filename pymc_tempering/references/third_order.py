@@ -1,16 +1,15 @@
-"""A Gaussian fit, bent and skewed by the third derivatives of its log weights.
+"""A transport map by the third derivatives of a fit's log weights: bends, scales and skews.
 
 At draws of a fit, gradients of the log weights are regressed on the draws. Constants and slopes
-mend its mean and covariance, as in :mod:`.full_rank`; what is left, times products of two
+mend its mean and covariance, as in :mod:`.full_rank`. What is left, times products of two
 coordinates, are mean third derivatives, by Stein's identity. Each has one place in a triangular map
-(:mod:`transport maps <pymc_tempering.engine.path.transport>`): of three coordinates, or of
-one and twice an earlier one, it bends a mean; of twice one and an earlier one it changes a scale;
-of one alone it is its skew. Draws of the map show what is left, so that a few rounds end at the
-target itself where it has such a form, as posteriors of conjugate models do, whatever the noise of
-a regression: it vanishes with what there is to explain.
+(:mod:`pymc_tempering.engine.path.transport`): of three coordinates, or of one and twice an earlier
+one, it bends a mean; of twice one and an earlier one it changes a scale; of one alone it is its
+skew. Draws of the map show what is left. A few rounds end at the target itself where it has such a
+form, as posteriors of conjugate models do.
 
-It takes gradients where :mod:`.bend` takes draws of the target, a hundred times fewer of them, and
-sees bends that these would not show; but it sees only what a fit's own draws meet.
+It takes gradients where :mod:`.map_of_draws` takes draws of the target, a hundred times fewer; but
+it sees only what a fit's own draws meet.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ from scipy.linalg import solve_triangular
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import (
@@ -34,9 +32,11 @@ from pymc_tempering.engine.path.transport import (
     TransportMap,
 )
 from pymc_tempering.references.elbo import trimmed_variance
+from pymc_tempering.references.local import Shape
+from pymc_tempering.references.quality import EXACT, GAIN
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["GAIN", "MOST_DIM", "ThirdOrder", "third_order_fit"]
+__all__ = ["MOST_DIM", "third_order_fit"]
 
 MOST_DIM = 50
 """Coordinates beyond which it is not tried: there are D^3 / 6 third derivatives."""
@@ -54,28 +54,8 @@ _LARGEST = 1e150
 _EXPONENT, _SERIES = 40.0, 1e-3
 _STRONGEST = 0.7 * MOST_SKEW
 
-GAIN = 0.5
-"""Of the variance of a fit's log weights, what a better shape has to be below."""
-
-EXACT = 5e-4
-"""Variance of the log weights, in nats squared, at which a shape is the target itself."""
-
-
-class ThirdOrder(NamedTuple):
-    """What a fit of third order comes to.
-
-    Attributes
-    ----------
-    shape : TransportMap or GaussianBase
-        The fit as it was where nothing is better.
-    variance : float
-        Of the log weights of its draws, in nats squared, without the lowest 2 %.
-    n_gradients : int
-    """
-
-    shape: LocalDensity
-    variance: float
-    n_gradients: int
+THE_TARGET = EXACT / 10.0
+"""V at which a shape is the target itself, and rounds end."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +115,11 @@ def _straight(fit: GaussianBase, order: IntArray) -> _Map:
 @density_guard()
 def third_order_fit(
     density: Density, fit: GaussianBase, rng: np.random.Generator, most: float = np.inf
-) -> ThirdOrder:
-    """Mend a Gaussian fit, bend it and skew it, by gradients at its own draws.
+) -> Shape:
+    """Mend, bend and skew a Gaussian fit of 2 to 50 dimensions by gradients at its own draws.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    fit : GaussianBase
-        Of one mode, of 2 to 50 dimensions.
-    rng : numpy.random.Generator
-    most : float
-        Gradients, of which a round takes 500, or 60 for each dimension.
+    A round takes 500 gradients, or 60 for each dimension, and all of them ``most``. The shape is
+    None where nothing is better than the fit as it is.
 
     Examples
     --------
@@ -175,10 +148,10 @@ def third_order_fit(
             entered |= np.abs(seen.third) > _SIGMAS * seen.error
             present = _stepped(present, seen, entered)
     if search.best is None:
-        return ThirdOrder(fit, search.lowest, search.n_gradients)
+        return Shape(None, search.lowest, search.n_gradients)
     best = search.best
     shape = best.gaussian() if best.is_gaussian_fit else best.shape()
-    return ThirdOrder(shape, search.lowest, search.n_gradients)
+    return Shape(shape, search.lowest, search.n_gradients)
 
 
 class _Seen(NamedTuple):
@@ -209,7 +182,7 @@ class _Rounds:
     @property
     def is_over(self) -> bool:
         hopeless = self._n_rounds >= _ROUNDS_TO_GAIN and self.lowest > GAIN * self._first
-        return hopeless or self._in_vain >= _IN_VAIN or self.lowest <= EXACT
+        return hopeless or self._in_vain >= _IN_VAIN or self.lowest <= THE_TARGET
 
     def look(self, present: _Map) -> _Seen | None:
         """Draw from a map; None where that says nothing, or gradients are spent."""

@@ -20,22 +20,7 @@ def unwatched(part: str, done: int, total: int, gradients: int = 0) -> None:
 
 
 class Tally:
-    """Counts the steps of a part of the work, and reports them.
-
-    Parameters
-    ----------
-    report : callable
-    part : str
-    total : int
-        May be changed later, where what is found decides how many steps follow.
-
-    Examples
-    --------
-    >>> tally = Tally(lambda *state: print(*state), "local fits", 2)
-    local fits 0 2
-    >>> tally.add(500)
-    local fits 1 2 500
-    """
+    """Counts the steps of a part of the work, and reports them; more than ``total`` may follow."""
 
     def __init__(self, report: Report, part: str, total: int) -> None:
         self._report, self._part, self._done = report, part, 0

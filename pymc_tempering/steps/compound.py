@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.progress.plan import plan_of_moves
-from pymc_tempering.references.coverage import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath

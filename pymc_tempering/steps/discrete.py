@@ -24,7 +24,7 @@ from pymc_tempering.model.powered import check_likelihood
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.options import check_choice
 from pymc_tempering.progress.plan import plan_of_sweeps
-from pymc_tempering.references.coverage import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference
 from pymc_tempering.references.watch import Report
 from pymc_tempering.steps.compound import CompoundTempering

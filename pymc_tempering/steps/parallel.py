@@ -16,7 +16,6 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_flag, check_positive, check_unknown
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.references.prepared import GAUSSIAN_FITS, MAPPED
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
@@ -238,7 +237,7 @@ class ParallelTempering(TemperedStep):
             found.fits,
             found.shapes if self._options.uses_fits else (),
             found.poorly_fitted,
-            needs_levels=found.kind not in (GAUSSIAN_FITS, MAPPED),
+            needs_levels=found.needs_levels,
             fixed=self._options.keeps_mixture,
         )
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references import diffuse
 from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import assess
-from pymc_tempering.references.search import NEGLIGIBLE, find_modes
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.testing import TARGETS
 from tests.references.conftest import two_gaussians
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.expand import expand_to_draws
+from pymc_tempering.references.moments import expand_to_draws
 
 SCALE = np.array([[1.0, 0.0, 0.0], [0.6, 0.5, 0.0], [0.0, -1.0, 2.0]])
 

@@ -88,7 +88,7 @@ def test_a_spike_in_a_flank_is_a_basin_of_its_own(rng):
     assert dip(along(target, *CENTRES)) < MAX_DIP
     basins = Basins(target)
     basins.add(CENTRES[:1], ascend(target, CENTRES[:1], unit), unit)
-    basins.known[0].is_gaussian = True
+    basins.known[0].curvature = LocalFit(GaussianBase(CENTRES[0], np.ones(dim), 0.0), 0.1, 0)
     basins.add(CENTRES, ascend(target, CENTRES, unit), unit)
     assert [basin.start_count for basin in basins.known] == [2, 1]
     fits = [

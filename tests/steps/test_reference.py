@@ -19,11 +19,10 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.methods import METHODS
-from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
-from pymc_tempering.references.prepared import GAUSSIAN_FITS, NEARLY_GAUSSIAN, Prepared
+from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.references.quality import COARSE, variance_of_barrier, variance_of_rejection
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.ladder_run import components
@@ -382,20 +381,16 @@ def step(model, fits):
     """As a run makes it that knows both modes."""
     step = ParallelTempering(model=model)
     pooled = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
-    step._fits = Prepared(pooled, tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
+    step._fits = Prepared(pooled, tuple(fits), Search((1, 1)))
     return step
 
 
 def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng):
     """And with a third, where its fit is good and chains start from it."""
     levels = []
-    for known, kind in (
-        (fits, GAUSSIAN_FITS),
-        (fits[:1], NEARLY_GAUSSIAN),
-        (fits[:1], GAUSSIAN_FITS),
-    ):
-        searched = Search((1,) * len(known), 0, 0, 0, 0.0)
-        step._fits = Prepared(known[0], tuple(known), searched, kind=kind)
+    for known, needs_levels in ((fits, False), (fits[:1], True), (fits[:1], False)):
+        searched = Search((1,) * len(known))
+        step._fits = Prepared(known[0], tuple(known), searched, needs_levels=needs_levels)
         step.setup_chain(rng, 40, 20)
         levels.append(step._start_chain(model.initial_point()).ladder.n_levels)
     assert levels == [12, 6, 4]
@@ -417,7 +412,7 @@ def test_a_chain_has_steps_of_local_sizes_where_there_are_funnels(
     """Unless it was told how to move; a restored one has them too, and the next one anew."""
     step, other = (ParallelTempering(model=model, **options) for _ in range(2))
     step._fits = Prepared(
-        fits[0], tuple(fits), Search((1, 1), 0, 0, 0, 0.0, funnel_depth=funnel_depth)
+        fits[0], tuple(fits), Search((1, 1), funnel_depth=funnel_depth)
     )
     step.setup_chain(rng, 40, 20)
     point, _ = step.step(model.initial_point())
@@ -426,7 +421,7 @@ def test_a_chain_has_steps_of_local_sizes_where_there_are_funnels(
     for each in (step, other):
         assert each._run.ladder.settings == expected
         assert each._scans.most_of_move == expected.most_evaluations(step.dim)
-    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1), 0, 0, 0, 0.0))
+    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1)))
     step.setup_chain(rng, 40, 20)
     assert step._start_chain(point).ladder.settings == step._settings
 
