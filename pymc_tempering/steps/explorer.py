@@ -1,4 +1,4 @@
-"""Which explorer a step uses, from what the user said and what the model can be asked for."""
+"""Which explorer a step uses, from what the user requested and what the model offers."""
 
 import logging
 

@@ -38,12 +38,12 @@ __all__ = ["ParallelTempering"]
 DEFAULT_N_LEVELS = 24
 
 _REACH = 5.0
-"""Standard deviations of a base that may not adapt, beyond which it does not lead to a mode."""
+"""Standard deviations of a base that may not adapt, from which on it does not lead to a mode."""
 
 
 @dataclass(frozen=True)
 class LadderOptions:
-    """What the user asked for, beside the base.
+    """What the user requested, except for the base.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class ParallelTempering(TemperedStep):
         in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
-        "gist", with steps around the local scale, where short runs before the chains find necks
+        "gist", with steps around the local scale, where short runs before the chains find funnels
         (`pymc_tempering.references.funnels`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.

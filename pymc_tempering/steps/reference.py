@@ -93,7 +93,7 @@ def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0)
 
     Examples
     --------
-    >>> [round(predicted_moves(v)) for v in (0.1, 1.0, 8.0, np.inf)]  # the first is the least
+    >>> [round(predicted_moves(v)) for v in (0.1, 2.0, 8.0, np.inf)]
     [400, 938, 4375, inf]
     """
     if not np.isfinite(variance):
@@ -187,7 +187,7 @@ class ReferenceChoice(Stateful):
                 self.at_start = self.first
 
     def counted(self) -> int:
-        """Evaluations of the density since this was asked last."""
+        """Evaluations of the density since the last call."""
         n, self.n_evaluations = self.n_evaluations, 0
         return n
 

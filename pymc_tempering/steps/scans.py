@@ -23,7 +23,7 @@ CHEAP = 10_000
 """Gradients of a chain's draws: with four chains about what NUTS takes."""
 
 MOST_SCANS = 50
-"""Of a draw, and of a block of tuning: beyond it Python's share of the time is nothing."""
+"""Of a draw, and of a block of tuning: with more, Python's share of the time hardly falls."""
 
 LEAST_OF_CHAIN = 400
 """Scans of a chain, however small the error: that of few scans is itself uncertain."""

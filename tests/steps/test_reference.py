@@ -411,9 +411,7 @@ def test_a_chain_has_steps_of_local_sizes_where_there_are_funnels(
 ):
     """Unless it was told how to move; a restored one has them too, and the next one anew."""
     step, other = (ParallelTempering(model=model, **options) for _ in range(2))
-    step._fits = Prepared(
-        fits[0], tuple(fits), Search((1, 1), funnel_depth=funnel_depth)
-    )
+    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1), funnel_depth=funnel_depth))
     step.setup_chain(rng, 40, 20)
     point, _ = step.step(model.initial_point())
     other.setup_chain(rng, 40, 20)

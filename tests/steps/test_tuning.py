@@ -239,7 +239,7 @@ def test_a_spike_of_no_mass_rescues_nobody(rng):
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_replica_that_came_from_the_reference_is_no_stray(arrives, rng, monkeypatch):
-    """In a funnel others may be in the neck, hundreds of nats above it and without mass."""
+    """In a funnel others may be deep inside, hundreds of nats above it and without mass."""
     _, ladder = chain("asymmetric_bimodal", rng)
     requested = []
     monkeypatch.setattr(Ladder, "rescue_target", lambda self: requested.append(self))

@@ -22,7 +22,7 @@ LIGHT = np.full(DIM, -3.0)
 
 @numba.cfunc(SIGNATURE)
 def map_and_round(z_pointer, grad_pointer):
-    """0.9 of six bent pairs with their top at (3, -2), 0.1 of N(-3, I)."""
+    """0.9 of six curved pairs with their top at (3, -2), 0.1 of N(-3, I)."""
     z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
     mapped, light = np.log(0.9) - PAIRS * np.log(0.3), np.log(0.1)
     for i in range(DIM):
