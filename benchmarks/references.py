@@ -1,8 +1,8 @@
 """What a run of parallel tempering starts from: one wide Gaussian, a mixture, or what tuning finds.
 
 For every case and base: error of log Z over seeds and the error that the runs report, the largest
-error of a mode's mass, the gradients of tuning and of draws (without the search), levels, chains that
-started from a mixture, how dependent draws are, and runs with a warning.
+error of a mode's mass, the gradients of tuning and of draws, levels, chains that started from a
+mixture, how dependent draws are, and runs with a warning.
 
     python benchmarks/references.py --cases bimodal_gmm,phase_transition --seeds 5
 """
