@@ -43,25 +43,13 @@ _REACH = 5.0
 
 @dataclass(frozen=True)
 class LadderOptions:
-    """What the user requested, except for the base.
+    """What the user requested, except for the base."""
 
-    Attributes
-    ----------
-    betas : ndarray or None
-        A schedule that is kept.
-    swap_scheme : int
-        Position in :data:`pymc_tempering.engine.ensembles.swap.SWAP_SCHEMES`.
-    adapts_scans : bool
-        Whether the number of scans follows from tuning.
-    uses_fits, keeps_mixture : bool
-        Whether the chain may start from a mixture of the local fits, and whether it has to.
-    """
-
-    betas: FloatArray | None
-    swap_scheme: int
-    adapts_scans: bool
-    uses_fits: bool
-    keeps_mixture: bool
+    betas: FloatArray | None  # a schedule that is kept
+    swap_scheme: int  # position in SWAP_SCHEMES
+    adapts_scans: bool  # whether their number follows from tuning
+    uses_fits: bool  # whether the chain may start from a mixture of the local fits
+    keeps_mixture: bool  # whether it has to
 
 
 @dataclass_state

@@ -41,18 +41,9 @@ class PilotStart(NamedTuple):
 class PilotResult(NamedTuple):
     """What the last round says.
 
-    Attributes
-    ----------
-    path : TemperedPath
-        In the coordinates of the round.
-    betas : ndarray of shape (n_levels,)
-    rejection_rates : ndarray of shape (n_levels - 1,)
-    log_z : ndarray of shape (n_levels,)
-        In nats, relative to the base.
-    step_betas, step_sizes : ndarray of shape (n_steps,)
-        Tuned step sizes and where they hold; without the base, which needs none.
-    positions : ndarray of shape (n_levels, D)
-        ``z`` of the replica at each level of the final schedule.
+    The path in its coordinates; at its levels ``betas`` and ``log_z`` (n_levels,), in nats relative
+    to the base, with swap ``rejection_rates`` between; tuned ``step_sizes`` at ``step_betas``,
+    without the base, which needs none; ``positions`` ``z`` (n_levels, D) on the final schedule.
     """
 
     path: TemperedPath

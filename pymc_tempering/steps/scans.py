@@ -83,18 +83,9 @@ def block_within(n_scans: int, n_levels: int, gradients: float) -> int:
 class ScanPlan:
     """What decides the number of scans of a chain of parallel tempering.
 
-    Attributes
-    ----------
-    scans_per_draw : int
-        Of each draw, or where the number adapts, at most and in each block of tuning.
-    adapts : bool
-        Whether it follows from tuning.
-    error : float or None
-        Of log Z of a chain in nats, that adapted scans aim at; by default what it costs decides.
-    n_draws : int
-    account : Account
-    most_of_move : int
-        Gradients that the move of one replica takes at most.
+    ``scans_per_draw`` are those of each draw, or where the number adapts, at most and in each block
+    of tuning; then ``error`` is that of log Z of a chain to aim at, in nats, or None for what it
+    costs to decide. The move of a replica takes ``most_of_move`` gradients at most.
     """
 
     scans_per_draw: int
@@ -113,13 +104,7 @@ class ScanPlan:
         return LEAST_SCANS * self.most_of_scan(max_levels) + 2 * BESIDE_SCANS
 
     def of_tuning(self, n_levels: int, max_levels: int) -> int:
-        """Scans of the next block of tuning; none where gradients are not enough.
-
-        Parameters
-        ----------
-        n_levels, max_levels : int
-            In use, and that tuning may come to.
-        """
+        """Scans of the next block of tuning, which may raise the levels; none without gradients."""
         n_scans = block_within(self.scans_per_draw, 12, self.account.to_tune)
         # what the end of a round and the first draw cannot do without
         reserve = self.most_of_scan(max_levels) + BESIDE_SCANS
@@ -136,13 +121,8 @@ class ScanPlan:
     ) -> tuple[int, float]:
         """Scans of a draw that the error takes, and on average those that gradients are enough for.
 
-        Parameters
-        ----------
-        scan_variance, scan_cost : float
-            As tuning found them; nan where it did not end.
-        n_levels : int
-        n_evaluations : int
-            Gradients that are spent and not yet in the account.
+        Variance and cost of a scan are nan where tuning did not end; ``n_evaluations`` are spent
+        and not yet in the account.
         """
         if not self.adapts:
             return self.scans_per_draw, self.scans_per_draw

@@ -75,21 +75,11 @@ class TunerSettings:
 
 
 class Tuner(Stateful):
-    """Tunes the ladder of one chain, round by round.
+    """Tunes the ladder of one chain in ``n_steps`` blocks of scans, round by round.
 
-    Parameters
-    ----------
-    ladder : LadderLike
-    settings : TunerSettings
-    n_steps : int
-        Number of blocks of scans that tuning will have.
-    pooled : GaussianBase, optional
-        The combined local fits: what is known of the modes before any tempering, if anything.
-    n_modes : int
-        Number of distinct local fits in it.
-    choice : ReferenceChoice, optional
-        Changes the reference. With it tuning stops when it is good enough; without it the chain
-        keeps its Gaussian, and tuning takes all its steps.
+    ``pooled`` are the combined local fits of ``n_modes`` modes: what is known before any tempering,
+    if anything. With a choice of the reference tuning stops when it is good enough; without it the
+    chain keeps its Gaussian, and tuning takes all its steps.
 
     Attributes
     ----------
@@ -181,18 +171,8 @@ class Tuner(Stateful):
     def update(self, record: ScanRecord, rng: np.random.Generator, *, left: float = np.inf) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
 
-        Parameters
-        ----------
-        record : ScanRecord
-        rng : numpy.random.Generator
-        left : float
-            Gradients that tuning may still take. Without any the round ends here, as the last one;
-            where they are not enough for two more rounds, the next one is the last.
-
-        Raises
-        ------
-        BaseError
-            If a replica went where the reference has no density.
+        ``left`` are the gradients that tuning may still take: without any the round ends here, as
+        the last one. Raises BaseError if a replica went where the reference has no density.
         """
         if np.isposinf(record.delta).any():
             raise not_covered("at positions that were found while tuning")

@@ -34,17 +34,9 @@ MOST_TO_LOOK = 0.1
 class Visits(Stateful):
     """Which of the known modes had a draw.
 
-    Parameters
-    ----------
-    modes : sequence of GaussianBase
-        Well fitted ones, with the log of their mass as ``log_zeta``.
-    poorly_fitted : sequence of GaussianBase
-        Maxima of the others, with their curvature.
-
-    Attributes
-    ----------
-    n_missed : int
-        Poorly fitted modes to which no ascent from a draw led when this was last looked at.
+    ``modes`` are well fitted, with the log of their mass as ``log_zeta``; ``poorly_fitted`` are
+    maxima of the others, with their curvature, and ``n_missed`` those of them to which no ascent
+    from a draw led when this was last looked at.
 
     Examples
     --------

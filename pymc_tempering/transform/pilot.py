@@ -75,21 +75,8 @@ def run_pilot(
 ) -> BaseAndBias:
     """Run parallel tempering for a moment, and take base and bias from it.
 
-    Parameters
-    ----------
-    density : CompiledDensity
-        Of the model, or any object with ``address``, ``dim`` and ``start``.
-    base : GaussianBase, optional
-        Kept as it is; by default local fits of all modes found, over-dispersed, refined during
-        the run.
-    rng : numpy.random.Generator
-    work : Phases, optional
-        Where to show how far the run is.
-
-    Raises
-    ------
-    ModelError
-        If the run has no draws in common between two neighbouring levels.
+    A base that is given stays; by default it is the local fits of all modes found, over-dispersed,
+    and refined during the run. Raises ModelError if neighbouring levels have no draws in common.
     """
     work = work or Phases()
     with one_blas_thread():
