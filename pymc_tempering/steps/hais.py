@@ -97,8 +97,8 @@ class HAIS(TemperedStep):
     n_leapfrog : int
         Steps in each transition, default 1: with more levels instead, weights vary less.
     short_steps : bool
-        Make one step in five up to 20 times shorter, so that particles enter narrow funnels. Default
-        True; costs a fifth of the precision where there is no funnel.
+        Make one step in five up to 20 times shorter, so that particles enter narrow funnels.
+        Default True; costs a fifth of the precision where there is no funnel.
     target_accept : float, optional
         Acceptance rate of the transitions that tuning aims at. Default 0.8, and 0.3 for
         "random_walk".
