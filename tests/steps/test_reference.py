@@ -32,6 +32,7 @@ from pymc_tempering.steps.run import prepare_step
 from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS
 from pymc_tempering.steps.simulated import SimulatedTempering
 from pymc_tempering.steps.tuning import Tuner, TunerSettings
+from tests.steps.test_parallel import by_hand
 
 TARGET = testing.asymmetric_bimodal()
 WIDE = GaussianBase.from_moments(TARGET.mean, 1.7 * TARGET.cov)
@@ -465,32 +466,17 @@ def test_an_error_that_is_asked_for_is_what_chains_aim_at(step, model, monkeypat
     assert step.chain_error == pytest.approx(0.006)
 
 
-def by_hand(step, point, first, last, seed=None):
-    """Statistics and draws of steps, 40 of them tuning, and the last point."""
-    if first == 0:
-        step.setup_chain(np.random.default_rng(seed), 40, 20)
-    rows = []
-    for i in range(first, last):
-        if i == 40:
-            step.stop_tuning()
-        point, (statistics,) = step.step(point)
-        statistics.pop("perf_counter_diff")
-        values = (*point.values(), *statistics.values())
-        rows.append(np.concatenate([np.ravel(v) for v in values]))
-    return np.array(rows, dtype=float), point
-
-
 @pytest.mark.parametrize("stop", [25, 45])
 def test_a_stored_state_goes_on_alike(stop, step, model, seed):
     """From the mixture, while it is tuned and after; the draws that are missing are known, too."""
     other = cloudpickle.loads(cloudpickle.dumps(step))
-    whole, _ = by_hand(step, model.initial_point(), 0, 60, seed)
-    start, point = by_hand(other, model.initial_point(), 0, stop, seed)
+    whole, _ = by_hand(step, model, seed, 60, 40)
+    start, point = by_hand(other, model, seed, 60, 40, until=stop)
     np.testing.assert_array_equal(start, whole[:stop])
     assert step._run.ladder.mixture is not None
     last = ParallelTempering(model=model)
     last.sampling_state = cloudpickle.loads(cloudpickle.dumps(other.sampling_state))
-    rest, _ = by_hand(last, point, stop, 60)
+    rest, _ = by_hand(last, model, None, 60, 40, start=stop, point=point)
     np.testing.assert_array_equal(rest, whole[stop:])
 
 
