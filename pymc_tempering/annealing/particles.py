@@ -38,7 +38,6 @@ from pymc_tempering.progress.plan import plan_of_particles, say
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.progress import format_log_z
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
@@ -276,15 +275,12 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
 
 
 def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[[FloatArray], None]:
-    """Callback that shows log Z from the particles so far, with its error."""
+    """Callback that shows log Z from the particles so far."""
     phase, seen = work.add(name, n_particles), np.empty(0)
 
     def on_portion(log_weights: FloatArray) -> None:
         nonlocal seen
         seen = np.append(seen, sign * log_weights)
-        estimate = annealed_forward(seen)
-        with np.errstate(invalid="ignore"):
-            se = float(np.std(estimate.influence) / np.sqrt(max(seen.size - 1, 1)))
-        phase.advance(log_weights.size, f"log Z {format_log_z(sign * estimate.log_z, se)}")
+        phase.advance(log_weights.size, f"log Z {sign * annealed_forward(seen).log_z:.2f}")
 
     return on_portion

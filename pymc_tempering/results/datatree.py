@@ -17,6 +17,7 @@ from pymc_tempering.results.digest import observed_digest
 from pymc_tempering.results.identical import check_distinct_chains
 from pymc_tempering.results.identity import check_one_model, recorded_identity, with_identity
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
+from pymc_tempering.results.statistics import LABELS, unpacked
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -64,7 +65,9 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
                 attrs |= _CODES
             renamed[name] = variable.assign_attrs({k: v for k, v in attrs.items() if v})
         keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
-        idata[group] = xr.DataTree(xr.Dataset(keep | renamed, attrs=dataset.attrs))
+        labelled = xr.Dataset(keep | renamed, attrs=dataset.attrs)
+        named = {dim: labels for dim, labels in LABELS.items() if dim in labelled.dims}
+        idata[group] = xr.DataTree(labelled.assign_coords(named))
     return idata
 
 
@@ -124,11 +127,12 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
             "number before putting them together, as in `idata.isel(draw=slice(100))`."
         )
-    return {
+    stored = {
         str(name): variable.transpose("chain", "draw", ...).values
         for name, variable in dataset.data_vars.items()
         if {"chain", "draw"} <= set(variable.dims)
     }
+    return unpacked(stored)
 
 
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:

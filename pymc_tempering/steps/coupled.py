@@ -36,7 +36,7 @@ from pymc_tempering.steps.pilot import (
     resumed_pilot,
     start_pilot,
 )
-from pymc_tempering.steps.progress import Totals, is_diverging
+from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.steps.scans import block_within
 from pymc_tempering.steps.tuning import Tuner, overdisperse
 from pymc_tempering.types import FloatArray
@@ -104,10 +104,6 @@ class CoupledStep(TemperedStep):
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
-        """Add a draw to log Z so far."""
-        raise NotImplementedError
-
     @property
     def _pair_options(self) -> dict[str, Any]:
         return {"settings": self._settings, "level_update": 0}
@@ -123,7 +119,6 @@ class CoupledStep(TemperedStep):
         self._pair: TemperedPair | None = None
         self._adapter: BiasAdapter | None = None
         self._barrier = np.nan
-        self._totals = Totals()
         self._tuned = [0, 0, 0]  # steps; scans of the pair, and their gradients
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
@@ -177,7 +172,6 @@ class CoupledStep(TemperedStep):
         if self._pair is not None:
             self._pair.stop_adaptation()
         self._adapter = None
-        self._totals = Totals()
 
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         if self._pair is None and self._pilot is None:
@@ -188,7 +182,7 @@ class CoupledStep(TemperedStep):
         n_scans = self._scans_of_next()
         self._tuned[0] += self.tune
         if not n_scans:
-            return self._idle(point, self._totals)
+            return self._idle(point)
         if pair is not None:
             return self._step_pair(pair, n_scans)
         assert pilot is not None
@@ -248,47 +242,30 @@ class CoupledStep(TemperedStep):
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         counts = record.counts
         diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
-        if not self.tune:
-            self._totals.count(
-                diverging=diverging,
-                round_trips=counts["n_round_trips"],
-                restarts=counts["n_tempered_restarts"],
-            )
-            self._add_log_weights(self._totals, pair, record)
-        return (
-            self._own_statistics(pair, record)
-            | self._totals.statistics()
-            | {
-                "delta": round_delta(record.delta),
-                "target_delta": round_delta(record.target_delta),
-                "beta": record.beta,
-                "target_acceptance_rate": record.target_acceptance_rate,
-                "exchange_rate": record.exchange_rate,
-                **self._recorder.counted(counts),
-                "n_zero_density_at": record.zero_density,
-                "global_barrier": self._barrier,
-                "diverging": diverging,
-                "tempered_restart": record.tempered_restart,
-                "base_id": pair.path.base_id,
-                "model_logp": pair.target_log_density,
-            }
-        )
+        return self._own_statistics(pair, record) | {
+            "delta": round_delta(record.delta),
+            "target_delta": round_delta(record.target_delta),
+            "beta": record.beta,
+            "exchange_rate": record.exchange_rate,
+            **self._recorder.counted(counts),
+            "n_zero_density_at": record.zero_density,
+            "global_barrier": self._barrier,
+            "diverging": diverging,
+            "tempered_restart": record.tempered_restart,
+            "base_id": pair.path.base_id,
+            "model_logp": pair.target_log_density,
+        }
 
     def _pilot_statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
-        return (
-            self._recorder.blank()
-            | self._totals.statistics()
-            | {
-                "target_delta": record.delta[:, -1],
-                "target_acceptance_rate": float(record.acceptance_rate[-1]),
-                **self._recorder.counted(record.counts),
-                "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
-                "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
-                "base_id": ladder.path.base_id,
-                "model_logp": ladder.target_log_density,
-            }
-        )
+        return self._recorder.blank() | {
+            "target_delta": record.delta[:, -1],
+            **self._recorder.counted(record.counts),
+            "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
+            "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
+            "base_id": ladder.path.base_id,
+            "model_logp": ladder.target_log_density,
+        }
 
     @property
     def chain(self) -> dict[str, Any] | None:
@@ -300,7 +277,6 @@ class CoupledStep(TemperedStep):
         return state | {
             "n_tune": self._n_tune,
             "barrier": self._barrier,
-            "totals": self._totals.state(),
             "account": self._account.state(),
             "tuned": self._tuned.copy(),
         }
@@ -311,7 +287,6 @@ class CoupledStep(TemperedStep):
         if state is None:
             return
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
-        self._totals = Totals.restored(state["totals"])
         self._account.set_state(state["account"])
         self._tuned = state["tuned"].copy()
         if "pilot" in state:

@@ -10,13 +10,11 @@ from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, Tem
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.running_weights import continuous_log_weights
 from pymc_tempering.options import check_choice, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import bias_for_equal_pieces
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
-from pymc_tempering.steps.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsCT"]
@@ -146,20 +144,8 @@ class GibbsCT(CoupledStep):
             "knots": pair.betas.copy(),
             "bias": pair.bias.copy(),
             "step_size": pair.scales.copy(),
-            "step_size_beta": pair.grid.copy(),
             "acceptance_rate": float(record.acceptance_rate[0]),
-            "base_acceptance_rate": record.base_acceptance_rate,
         }
-
-    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
-        n_draws, n_support = record.counts["n_base_draws"], record.counts["n_base_support"]
-        totals.add_log_weights(
-            continuous_log_weights(
-                record.delta, pair.betas, pair.bias, n_support / n_draws if n_draws else 1.0
-            ),
-            (1.0, -1.0, 1.0),
-            float(pair.bias[-1] - pair.bias[0]),
-        )
 
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
         if self._log_zeta is not None:

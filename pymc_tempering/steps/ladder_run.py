@@ -1,16 +1,15 @@
 """What one chain of parallel tempering consists of, and what it says of a draw."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
-from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.results.statistics import N_COMPONENTS
-from pymc_tempering.steps.progress import Totals, is_diverging
+from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import Tuner
 from pymc_tempering.types import FloatArray, IntArray
@@ -36,14 +35,13 @@ def components(record: ScanRecord) -> dict[str, Any]:
 
 @dataclass
 class LadderRun:
-    """One chain: what tunes its ladder, totals since tuning ended, and scans of a draw.
+    """One chain: what tunes its ladder, and scans of a draw.
 
     ``n_scans`` are those of a draw on average, ``n_scans_requested`` those that the error takes.
     """
 
     tuner: Tuner
     n_unreached_modes: int = 0
-    totals: Totals = field(default_factory=Totals)
     barrier_sum: float = 0.0
     n_draws: int = 0
     n_scans: float = 0
@@ -60,27 +58,17 @@ class LadderRun:
         assert self.tuner.choice is not None
         return self.tuner.choice
 
-    def statistics(self, record: ScanRecord, *, tuning: bool, few_scans: bool) -> dict[str, Any]:
+    def statistics(self, record: ScanRecord, *, few_scans: bool) -> dict[str, Any]:
         """Statistics of a draw, by name, without those that are counted.
 
-        Draws of tuning count for no total. With few scans one divergence in a draw is no tenth of
-        its trajectories.
+        With few scans one divergence in a draw is no tenth of its trajectories.
         """
         ladder, counts = self.ladder, record.counts
         n_scans = max(len(record.delta), 10 if few_scans else 0)
         diverging = is_diverging(counts["n_target_divergences"], n_scans)
-        if not tuning:
-            self.totals.count(
-                diverging=diverging,
-                round_trips=counts["n_round_trips"],
-                restarts=counts["n_tempered_restarts"],
-            )
-            self.totals.add_log_weights(
-                neighbour_log_weights(record.delta, ladder.betas), (1.0, -1.0)
-            )
         self.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         self.n_draws += 1
-        return self.totals.statistics() | {
+        return {
             "delta": round_delta(record.delta),
             "betas": ladder.betas,
             "swap_acceptance_rate": record.swap_acceptance_rate,
@@ -106,6 +94,5 @@ class LadderRun:
         return {
             "tuner": self.tuner.state(),
             "n_unreached_modes": self.n_unreached_modes,
-            "totals": self.totals.state(),
             "sums": sums,
         }

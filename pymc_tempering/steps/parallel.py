@@ -21,7 +21,6 @@ from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_funnels
 from pymc_tempering.steps.ladder_run import LadderRun
-from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.scans import MOST_SCANS, ScanPlan
 from pymc_tempering.steps.tuning import (
@@ -305,7 +304,7 @@ class ParallelTempering(TemperedStep):
         adapt = self.tune and not run.tuner.finished
         n_scans = self._scans_of_next(run)
         if not n_scans:
-            return self._idle(point, run.totals, run.choice.counted())
+            return self._idle(point, run.choice.counted())
         record = run.ladder.run(
             n_scans,
             self.rng,
@@ -313,7 +312,7 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = run.statistics(record, tuning=self.tune, few_scans=self.adapts_scans)
+        statistics = run.statistics(record, few_scans=self.adapts_scans)
         statistics |= self._recorder.counted(record.counts)
         self._visits.n_missed = run.n_unreached_modes + run.choice.n_missed
         target = run.ladder.target_position
@@ -343,8 +342,7 @@ class ParallelTempering(TemperedStep):
         self._account.set_state(state["account"])
         ladder = self._restored_ladder(state["tuner"]["ladder"])
         tuner = Tuner.resumed(state["tuner"], ladder, self._tuner_settings)
-        totals = Totals.restored(state["totals"])
-        self._run = LadderRun(tuner, state["n_unreached_modes"], totals, *state["sums"])
+        self._run = LadderRun(tuner, state["n_unreached_modes"], *state["sums"])
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
         scheme = self._options.swap_scheme

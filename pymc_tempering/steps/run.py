@@ -208,7 +208,7 @@ def prepare_step(
 
 def _accounted(idata: xr.DataTree, budget: Budget) -> xr.DataTree:
     """Count what chains took, and leave away the draws that they had nothing left for."""
-    so_far = idata["sample_stats"]["gradients_so_far"]
+    so_far = idata["sample_stats"]["so_far"].sel(so_far_entry="gradients_so_far")
     budget.spend(int(so_far.isel(draw=-1).sum()), so_far.sizes["chain"])
     kept = without_idle_draws(idata)
     if kept is not idata:

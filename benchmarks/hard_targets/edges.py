@@ -8,7 +8,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
 
-from pymc_tempering.testing.hard.target import HardTarget, Part
+from hard_targets.target import HardTarget, Part
 
 __all__ = ["circular", "identical_data", "nan_gradient", "random_walk", "sharp_beta",
            "step_likelihood", "tied_mixture"]  # fmt: skip

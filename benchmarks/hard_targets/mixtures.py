@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from hard_targets.target import HardTarget, Part
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.testing.hard.target import HardTarget, Part
 from pymc_tempering.types import FloatArray
 
 __all__ = ["bananas_and_gaussian", "far_modes", "five_modes", "needles", "phase_transition",

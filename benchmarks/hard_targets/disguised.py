@@ -9,8 +9,8 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from hard_targets.target import HardTarget, Part
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.testing.hard.target import HardTarget, Part
 from pymc_tempering.types import FloatArray
 
 __all__ = ["effects_together", "groups_alike", "ridges", "two_scales"]

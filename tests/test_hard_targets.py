@@ -8,16 +8,16 @@ import numpy as np
 import pytensor
 import pytest
 import xarray as xr
+from hard_targets import HARD, judge
+from hard_targets.mixtures import phase_transition
+from hard_targets.target import HardTarget, Part
 from scipy import stats
 
 from pymc_tempering.estimators.diagnostic import Diagnostic
-from pymc_tempering.testing.hard import HARD, judge
-from pymc_tempering.testing.hard.mixtures import phase_transition
-from pymc_tempering.testing.hard.target import HardTarget, Part
 
 OURS = ("ridges_10", "two_scales_10", "groups_alike_12", "effects_together_8")
 """Those that the shared cases do not have."""
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases" / "hard.py"
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "cases" / "hard.py"
 N = 40_000
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from pymc_tempering.testing.hard.target import HardTarget, Part
+from hard_targets.target import HardTarget, Part
 from pymc_tempering.types import FloatArray
 
 __all__ = ["COUPLINGS", "DISCRETE", "allocations", "ising", "selection"]

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
+from hard_targets.target import HardTarget, Part
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.testing.hard.target import HardTarget, Part
 from pymc_tempering.types import FloatArray
 
 __all__ = ["sensors", "spike_and_slab", "two_sinusoids"]

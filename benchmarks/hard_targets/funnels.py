@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import cauchy as cauchy_law
 from scipy.stats import halfcauchy, multivariate_normal, norm
 
-from pymc_tempering.testing.hard.target import HardTarget, Part
+from hard_targets.target import HardTarget, Part
 from pymc_tempering.types import FloatArray
 
 __all__ = ["cauchy", "collapsed_hierarchy", "eight_schools_centred", "funnel", "horseshoe_prior",
@@ -47,14 +47,14 @@ def _hierarchy(name: str, y: FloatArray, sd: FloatArray) -> HardTarget:
 
 
 def eight_schools_centred() -> HardTarget:
-    """Eight schools (Rubin 1981), centred, where the neck of the funnel holds much of the mass."""
+    """Eight schools (Rubin 1981), centred: the narrow end of the funnel holds much mass."""
     y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sd = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     return _hierarchy("eight_schools_centred", y, sd)
 
 
 def collapsed_hierarchy(n: int = 20) -> HardTarget:
-    """Groups that are all alike: the posterior runs into the neck."""
+    """Groups that are all alike: the posterior runs into the narrow end of the funnel."""
     return _hierarchy("collapsed_hierarchy", np.linspace(-0.6, 0.6, n), np.ones(n))
 
 
