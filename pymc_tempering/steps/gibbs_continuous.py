@@ -48,10 +48,6 @@ class GibbsCT(CoupledStep):
 
     Parameters
     ----------
-    vars : list, optional
-        All free variables of the model, the default; anything less is refused.
-    base
-        Where the path starts, as for :class:`pymc_tempering.ParallelTempering`.
     log_zeta : float or "adapt"
         A number of nats fixes the slope of the published method, for instance an ELBO. Default
         "adapt": an error of a few nats in one slope leaves beta at one end.
@@ -61,12 +57,10 @@ class GibbsCT(CoupledStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True. With a number as
         `log_zeta` and False there is no pilot run, only step sizes adapt.
-    search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
-        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer, target_accept, trajectory_length, max_steps, model, rng
+    vars, base, search, model, rng
+    explorer, target_accept, trajectory_length, max_steps
         As for :class:`pymc_tempering.ParallelTempering`.
 
     Raises

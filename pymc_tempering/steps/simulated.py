@@ -48,29 +48,21 @@ class SimulatedTempering(CoupledStep):
 
     Parameters
     ----------
-    vars : list, optional
-        All free variables of the model, the default; anything less is refused.
     n_levels : int, optional
         Upper bound on the number of levels, base and target included; statistics of unused levels
         are nan. Default 32: room for a barrier of 15.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base
-        Where the path starts, as for :class:`pymc_tempering.ParallelTempering`.
     level_update : {"independent", "neighbour"}
         "independent", the default, draws the level from its conditional given z; "neighbour" makes
         a Metropolis step up or down, to compare with: it cannot jump, and its exchanges with y are
         made given the level.
     log_level_weights : "adapt" or array_like of shape (n_levels,)
         Default "adapt". Fixed weights, in nats, need `betas`.
-    adapt_base : bool
-        Refine the base from draws at beta = 1 during tuning. Default True.
-    search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
-        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer, target_accept, trajectory_length, max_steps, model, rng
+    vars, base, adapt_base, search, model, rng
+    explorer, target_accept, trajectory_length, max_steps
         As for :class:`pymc_tempering.ParallelTempering`.
 
     Raises
