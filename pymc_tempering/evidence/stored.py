@@ -23,15 +23,15 @@ from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_diagnostics
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
+from pymc_tempering.results.concat import check_distinct_chains
 from pymc_tempering.results.datatree import (
+    DELTA,
     attach_estimate,
     label_dimensions,
     read_draws,
     read_statistics,
 )
 from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
-from pymc_tempering.results.identical import check_distinct_chains
-from pymc_tempering.results.names import DELTA
 from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 

@@ -25,11 +25,11 @@ from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
+from pymc_tempering.model.at_draws import term_sizes
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
-from pymc_tempering.model.rounding import term_sizes
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board

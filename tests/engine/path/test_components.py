@@ -7,8 +7,8 @@ from scipy import stats
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
+from pymc_tempering.engine.path.components import component_excess
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.excess import component_excess
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -19,7 +19,7 @@ SKEW = np.array([[0.6, 0.0], [0.5, 0.9]])
 FITS = {
     "apart": (GaussianBase([-6.0, 1.0], [0.7, 0.5]), GaussianBase([5.0, -0.3], SKEW)),
     "overlapping": (GaussianBase([-0.4, 0.2], [0.7, 0.5]), GaussianBase([0.3, -0.3], SKEW)),
-    "bent": (
+    "mapped": (
         GaussianBase([-2.0, 0.2], [0.7, 0.5]),
         TransportMap(np.array([0.3, 0.1]), SKEW, Terms(np.array([[1, MEAN, 0, 0]]), np.ones(1))),
     ),

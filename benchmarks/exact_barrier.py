@@ -11,10 +11,11 @@ from scipy import special
 
 from pymc_tempering.errors import OptionError
 from pymc_tempering.testing import path
-from pymc_tempering.testing.interfaces import GaussianLike, TargetLike
+from pymc_tempering.testing.exact import ExactTarget
+from pymc_tempering.testing.path import GaussianLike
 from pymc_tempering.types import FloatArray
 
-__all__ = ["cumulative_barrier", "swap_acceptance_rates"]
+__all__ = ["cumulative_barrier", "global_barrier", "swap_acceptance_rates"]
 
 _N_DRAWS = 100_000
 _N_NODES = 33
@@ -24,7 +25,7 @@ _SEED = 20_211  # fixed: the answer is a constant of target and base, not of a r
 class _Deltas:
     """Law of ``delta`` along the path: sorted values with weights, from quadrature or draws."""
 
-    def __init__(self, target: TargetLike, base: GaussianLike) -> None:
+    def __init__(self, target: ExactTarget, base: GaussianLike) -> None:
         self.target, self.base = target, base
         self.rng = np.random.default_rng(_SEED)
         self.on_grid = target.dim <= 2 and target.parts.edge == -np.inf
@@ -50,7 +51,9 @@ class _Deltas:
         return np.sort(self.target.delta(z, self.base)), np.full(_N_DRAWS, 1.0 / _N_DRAWS)
 
 
-def _scaled_barrier(target: TargetLike, betas: FloatArray, base: GaussianLike) -> FloatArray | None:
+def _scaled_barrier(
+    target: ExactTarget, betas: FloatArray, base: GaussianLike
+) -> FloatArray | None:
     if target.parts.gaussian is None:
         return None
     _, _, cov0 = path.path_gaussian(target, 0.0, base)
@@ -65,7 +68,7 @@ def _scaled_barrier(target: TargetLike, betas: FloatArray, base: GaussianLike) -
     return np.abs(log_ratio) / special.beta(0.5 * target.dim, 0.5)
 
 
-def cumulative_barrier(target: TargetLike, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
     r"""Communication barrier between 0 and each of `betas`, dimensionless.
 
     The local barrier is :math:`\lambda(\beta) = \frac12 E|\delta(X) - \delta(Y)|` with X and Y
@@ -76,30 +79,8 @@ def cumulative_barrier(target: TargetLike, betas: ArrayLike, base: GaussianLike)
     quadrature in one or two dimensions (about 4 digits) and 100 000 exact draws per node
     otherwise (about 3 digits), always with the same seed.
 
-    Parameters
-    ----------
-    target : TargetLike
-    betas : array of inverse temperatures in [0, 1]
-    base : GaussianLike
-
-    Returns
-    -------
-    array, shape of `betas`
-
-    Raises
-    ------
-    OptionError
-        If the target has an edge: swaps with the base are then rejected with a probability that
-        does not vanish however near the next level is, and no barrier exists.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> import numpy as np
-    >>> from pymc_tempering.testing import scaled_normal
-    >>> base = SimpleNamespace(mean=np.zeros(4), scale=np.full(4, 3.0))
-    >>> round(scaled_normal(dim=4, sd=0.5).global_barrier(base), 3)
-    2.688
+    A target with an edge is refused: swaps with the base are then rejected with a probability that
+    does not vanish however near the next level is, and no barrier exists.
     """
     schedule = np.asarray(betas, dtype=np.float64)
     if target.parts.edge > -np.inf:
@@ -125,24 +106,19 @@ def cumulative_barrier(target: TargetLike, betas: ArrayLike, base: GaussianLike)
     return np.asarray(chebyshev.chebval(at, integral))
 
 
-def swap_acceptance_rates(target: TargetLike, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def global_barrier(target: ExactTarget, base: GaussianLike) -> float:
+    """Communication barrier of the whole path."""
+    return float(cumulative_barrier(target, np.array([1.0]), base)[0])
+
+
+def swap_acceptance_rates(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
     """Mean swap probability between neighbouring levels when both are at stationarity.
 
     With a below b the mean of ``min(1, exp((beta_a - beta_b) (delta_b - delta_a)))`` is
     ``2 P(delta_a > delta_b) + P(delta_a = delta_b)``, since a swap and its reversal weigh the same.
 
-    Parameters
-    ----------
-    target : TargetLike
-    betas : (levels,) array
-        Increasing.
-    base : GaussianLike
-
-    Returns
-    -------
-    (levels - 1,) array
-        By quadrature in one or two dimensions, else from 100 000 exact draws per level with a
-        fixed seed (standard error below 0.003).
+    By quadrature in one or two dimensions, else from 100 000 exact draws per level with a fixed
+    seed (standard error below 0.003); shape ``(levels - 1,)``.
     """
     schedule = np.asarray(betas, dtype=np.float64)
     deltas = _Deltas(target, base)
