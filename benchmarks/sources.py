@@ -21,9 +21,8 @@ import numba
 import numpy as np
 from figures import SHORT_FOLDER, console, table
 from hard_targets import HARD
-from pymc_tempering.model.prior_points import prior_points
 
-from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.compile import compile_density, prior_points
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.references.elbo import importance_evidence
 from pymc_tempering.references.search import find_modes
