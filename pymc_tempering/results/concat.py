@@ -104,30 +104,32 @@ def _check_runs(runs: Any) -> list[xr.DataTree]:
                 f"Run {i} is a {type(run).__name__}; expected a DataTree.{hint}{open_hint(run)}"
             )
         read_statistics(run)
-    variables = [
-        sorted(map(str, run["posterior"].dataset.data_vars)) if "posterior" in run.children else []
-        for run in runs
-    ]
-    statistics = [sorted(map(str, run["sample_stats"].dataset.data_vars)) for run in runs]
-    recorded = [
-        set(names) & set(SAMPLE_STATS) - {"log_marginal_likelihood"} for names in statistics
-    ]
     check_one_model(
         {f"run {i}": run for i, run in enumerate(runs)},
         "The runs are of different models",
         "Put chains of the same model together; models are compared with `compare`.",
     )
-    different = "variables" if any(v != variables[0] for v in variables) else ""
-    different = different or ("samplers" if any(r != recorded[0] for r in recorded) else "")
-    # of runs that were stored without identity
-    known = {digest for digest in map(observed_digest, runs) if digest is not None}
-    different = different or ("data" if len(known) > 1 else "")
-    if different:
-        raise DataError(
-            f"The runs have different {different}, so they are not of one model and sampler: "
-            f"{variables if different == 'variables' else ''} Put chains of the same model and "
-            "step together; models are compared with `compare`."
-        )
+    digests = [observed_digest(run) for run in runs]
+    must_agree: dict[str, list[Any]] = {
+        "variables": [
+            sorted(map(str, run["posterior"].data_vars)) if "posterior" in run.children else []
+            for run in runs
+        ],
+        "samplers": [
+            {*map(str, run["sample_stats"].data_vars)}
+            & {*SAMPLE_STATS} - {"log_marginal_likelihood"}
+            for run in runs
+        ],
+        # of runs that were stored without identity
+        "data": [digest for digest in digests if digest is not None],
+    }
+    for what, found in must_agree.items():
+        if any(each != found[0] for each in found):
+            raise DataError(
+                f"The runs have different {what}, so they are not of one model and sampler: "
+                f"{found if what == 'variables' else ''} Put chains of the same model and "
+                "step together; models are compared with `compare`."
+            )
     return list(runs)
 
 
