@@ -13,13 +13,13 @@ from unittest.mock import patch
 
 import numpy as np
 from figures import table
+from hard_targets import HARD
 
 from pymc_tempering import testing
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references import paths
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.shapes import Shapes
-from pymc_tempering.testing.hard import HARD
 
 TARGETS = ("groups_alike_12", "two_scales_10", "effects_together_8", "eight_schools_centred",
            "collapsed_hierarchy", "horseshoe_prior", "funnel_30", "steep_banana",

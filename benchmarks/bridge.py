@@ -15,11 +15,11 @@ from collections import Counter
 import numpy as np
 from figures import ROOT, console, rmse, table
 from scipy import stats
+from scipy.signal import lfilter
 from scipy.special import gammaln
 
 from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
 from pymc_tempering.evidence.checks.chains import rhat_limit
-from pymc_tempering.testing import autoregressive_chains
 
 N_CHAINS = 4
 
@@ -118,7 +118,9 @@ def study(name, n_seeds):
     rows, named = [], Counter()
     for seed in range(n_seeds):
         rng = np.random.default_rng([seed, 2026])
-        chains = autoregressive_chains(rng, (N_CHAINS, n_draws, n_coordinates), correlation)
+        noise = rng.standard_normal((N_CHAINS, n_draws, n_coordinates))
+        noise[:, 1:] *= np.sqrt(1.0 - correlation**2)
+        chains = lfilter([1.0], [1.0, -correlation], noise, axis=1)
         draws = transform(chains)
         parts = bridge_draws(log_density, draws, rng)
         found = findings(parts, largest_r_hat(draws), rhat_limit(*draws.shape))

@@ -4,7 +4,7 @@
     python benchmarks/hard.py --names funnel_30,needles --against out/hard_before.jsonl
 
 A run is wrong where its log Z is more than 4 of its errors off, or the probability of a part of the
-space more than 0.05 beyond 4 Monte Carlo errors (``pymc_tempering.testing.hard.judge``); it is
+space more than 0.05 beyond 4 Monte Carlo errors (``hard_targets.judge``); it is
 silent where it is wrong and carries no warning. Runs are written to ``--record`` one by one, and a
 run that is there already is not made again, so that a study can be interrupted.
 """
@@ -21,15 +21,15 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from figures import QUIET, SHORT_FOLDER, console, table
-
-from pymc_tempering.testing.hard import HARD
+from hard_targets import HARD
 
 
 def one_run(name, seed, method, options):
     """Verdict of one default run as a dictionary for one line of the record."""
+    from hard_targets import judge
+
     import pymc_tempering as pm_temper
     from pymc_tempering.errors import TemperingError
-    from pymc_tempering.testing.hard import judge
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")

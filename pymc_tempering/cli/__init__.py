@@ -1,4 +1,4 @@
-"""The command-line program: the galaxies by default, models from files, and stored runs.
+"""The command-line program: models from files, and stored runs.
 
 Exit codes: 0 when the run finished (warnings are printed, they do not change it), 1 when sampling
 failed, 2 when what was asked for cannot be done (before any sampling), 3 when what was computed

@@ -5,9 +5,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["DEFAULT_FOLDER", "parse"]
+__all__ = ["parse"]
 
-DEFAULT_FOLDER = "out"
 _PROGRAM = "python -m pymc_tempering"
 # A typing error of a few digits would otherwise end in a MemoryError.
 _MAX_NUMBER = 10**9
@@ -26,7 +25,11 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         return _compare_parser().parse_intermixed_args(argv[1:])
     if argv[:1] == ["report"]:
         return _report_parser().parse_intermixed_args(argv[1:])
-    return _sample_parser().parse_intermixed_args(argv)
+    parser = _sample_parser()
+    arguments = parser.parse_intermixed_args(argv)
+    if not arguments.model_files:
+        parser.error("no MODEL_FILE was given")
+    return arguments
 
 
 def _whole_number(low: int, high: int | None = _MAX_NUMBER) -> Callable[[str], int]:
@@ -59,17 +62,15 @@ def _sample_parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
-        usage=f"{_PROGRAM} [options] [MODEL_FILE ...]\n"
+        usage=f"{_PROGRAM} [options] MODEL_FILE ...\n"
         f"       {_PROGRAM} compare [options] RUN RUN ...\n"
         f"       {_PROGRAM} report [options] RUN",
         description="Log marginal likelihood, with its error, and draws from every mode; several "
-        "models are compared. Without MODEL_FILE: how many clusters do the 82 galaxy velocities of "
-        "Roeder (1990) form? `compare` and `report` read stored runs and sample nothing; "
+        "models are compared. `compare` and `report` read stored runs and sample nothing; "
         "`compare --help` and `report --help` say more.",
         epilog="A model file is a program: it is run, and can do whatever you can. Run only files "
         "that you trust. Options that are left out take the defaults of "
-        "pymc_tempering.estimate_logz; the galaxies take 4 chains of 160 tuning draws and 160 "
-        "draws.",
+        "pymc_tempering.estimate_logz.",
     )
     parser.add_argument(
         "model_files",
@@ -94,18 +95,11 @@ def _sample_parser() -> argparse.ArgumentParser:
         "--seed", type=_whole_number(0, None), metavar="N", help="for the same draws again"
     )
     parser.add_argument(
-        "--components",
-        type=count,
-        metavar="K",
-        help="galaxies only: the largest number of components (default: 4)",
-    )
-    parser.add_argument(
         "--output",
         type=Path,
         metavar="PATH",
         help="one MODEL_FILE: the file for draws and statistics, netCDF (.nc) or zarr (.zarr), "
-        "default: keep nothing; several: the folder for one such file each; galaxies: the folder "
-        f"for picture and table (default: {DEFAULT_FOLDER})",
+        "default: keep nothing; several: the folder for one such file each",
     )
     parser.add_argument(
         "--resume",

@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> None:
         )
     names = unique_names(paths)
 
-    from pymc_tempering.comparison.table import compare, resolve_estimates
+    from pymc_tempering.comparison.estimates import resolve_estimates
+    from pymc_tempering.comparison.table import compare
 
     with warnings.catch_warnings():
         # They are printed below, each with the name of its run.

@@ -1,4 +1,4 @@
-"""Sampling: the galaxies, one model, or several that are compared."""
+"""Sampling: one model, or several that are compared."""
 
 import argparse
 import time
@@ -11,7 +11,6 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from pymc_tempering.cli.arguments import DEFAULT_FOLDER
 from pymc_tempering.cli.model_file import (
     CommandError,
     SamplingError,
@@ -20,7 +19,7 @@ from pymc_tempering.cli.model_file import (
 )
 from pymc_tempering.cli.tables import comparison_table, estimate_table, posterior_table
 from pymc_tempering.errors import OptionError, OutputError, TemperingError, TemperingWarning
-from pymc_tempering.results.stored_runs import RUN_SUFFIXES, check_run_output, write_run
+from pymc_tempering.results.files import RUN_SUFFIXES, check_run_output, write_run
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -37,57 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
     ------
     TemperingError
     """
-    if arguments.model_files:
-        _run_models(arguments)
-    else:
-        _run_galaxies(arguments)
-
-
-def unique_names(paths: list[Path]) -> dict[str, Path]:
-    """Name files by their stems, or by their paths where stems are equal.
-
-    Raises
-    ------
-    CommandError
-        If a file is given twice.
-
-    Examples
-    --------
-    >>> list(unique_names([Path("a/line.py"), Path("b/cubic.py")]))
-    ['line', 'cubic']
-    """
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise CommandError(f"A file is given twice: {' '.join(map(str, paths))}")
-    stems = [path.stem for path in paths]
-    named = stems if len(set(stems)) == len(stems) else map(str, paths)
-    return dict(zip(named, paths, strict=True))
-
-
-def _run_galaxies(arguments: argparse.Namespace) -> None:
-    for option in ("resume", "max_gradients"):
-        if getattr(arguments, option) is not None:
-            name = option.replace("_", "-")
-            raise CommandError(
-                f"--{name} belongs to model files, not to the galaxies: leave it out."
-            )
-    from pymc_tempering.examples.demo import run_demo
-
-    folder = arguments.output or Path(DEFAULT_FOLDER)
-    if folder.exists() and not folder.is_dir():
-        raise CommandError(f"--output {folder} is a file; the galaxies need a folder.")
-    run_demo(
-        folder,
-        max_components=arguments.components or 4,
-        overwrite=arguments.force,
-        **_sampling_options(arguments),
-    )
-
-
-def _run_models(arguments: argparse.Namespace) -> None:
-    if arguments.components is not None:
-        raise CommandError(
-            "--components belongs to the galaxies, not to a model file: leave it out."
-        )
     for path in arguments.model_files:
         check_model_file(path)
     files = unique_names(arguments.model_files)
@@ -110,6 +58,26 @@ def _run_models(arguments: argparse.Namespace) -> None:
     console.print(escape(where), soft_wrap=True)
     if any(map(_is_interrupted, estimates.values())):
         raise KeyboardInterrupt
+
+
+def unique_names(paths: list[Path]) -> dict[str, Path]:
+    """Name files by their stems, or by their paths where stems are equal.
+
+    Raises
+    ------
+    CommandError
+        If a file is given twice.
+
+    Examples
+    --------
+    >>> list(unique_names([Path("a/line.py"), Path("b/cubic.py")]))
+    ['line', 'cubic']
+    """
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise CommandError(f"A file is given twice: {' '.join(map(str, paths))}")
+    stems = [path.stem for path in paths]
+    named = stems if len(set(stems)) == len(stems) else map(str, paths)
+    return dict(zip(named, paths, strict=True))
 
 
 def _sample_each(
@@ -151,7 +119,7 @@ def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
     """One seed for each model; several models have to be of the same data."""
     if len(models) == 1:
         return [seed]
-    from pymc_tempering.comparison.table import check_same_data
+    from pymc_tempering.comparison.estimates import check_same_data
 
     check_same_data(models)
     # as `compare` does, so that both give the same numbers

@@ -62,7 +62,7 @@ def posterior_table(idata: Any) -> Table:
 
 def comparison_table(comparison: pd.DataFrame) -> Table:
     """Show the table of ``compare`` within 80 columns; rows with a warning are marked."""
-    from pymc_tempering.comparison.diagnostics import mass_missing
+    from pymc_tempering.comparison.table import mass_missing
     from pymc_tempering.estimators.result import decimals_of_error, with_error
 
     table = Table(title="Comparison, best first", title_justify="left")

@@ -16,15 +16,15 @@ from pymc_tempering.evidence.run import Request, Run, Unconstrained
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.references.planted import MASSES, WIDTHS
 from pymc_tempering.results.compact import compact
+from pymc_tempering.results.concat import check_distinct_chains
 from pymc_tempering.results.datatree import (
+    DELTA,
     attach_estimate,
     label_dimensions,
     read_draws,
     read_statistics,
 )
 from pymc_tempering.results.diagnostics import read_diagnostics
-from pymc_tempering.results.identical import check_distinct_chains
-from pymc_tempering.results.names import DELTA
 from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
-from pymc_tempering.testing import autoregressive_chains
+from tests.chains import autoregressive_chains
 
 SLOPES = np.random.default_rng(0).normal(size=(30, 3))
 NOISE = 0.7

@@ -57,7 +57,7 @@ def test_replicas_from_a_wide_gaussian_are_a_search_of_their_own(estimate):
         run = estimate.idata.copy()
         stats = run.sample_stats.to_dataset()
         stats["search"].loc[{"search_entry": "mass_once"}] = once
-        stats["n_components"][:] = n_components
+        stats["tuned"].loc[{"tuned_entry": "n_components"}] = n_components
         stats["n_tempered_restarts"][:] = restarts
         run["sample_stats"] = stats
         warnings = pm_temper.estimate_logz(run).warnings

@@ -30,10 +30,10 @@ from pymc_tempering.results.statistics import pack_search, read_search
 from pymc_tempering.testing import (
     TARGETS,
     asymmetric_bimodal,
-    autoregressive_chains,
     heavy_tail,
     scaled_normal,
 )
+from tests.chains import autoregressive_chains
 
 NAMES = ["v", *(f"x[{i}]" for i in range(6))]
 LIGHT = ("asymmetric_bimodal", "banana", "correlated_gaussian", "skewed_gamma", "trimodal_1d")
