@@ -33,10 +33,8 @@ from pymc_tempering.options import (
     check_whole,
     resolve_model,
 )
-from pymc_tempering.progress.phases import Phases, compiling, phases
-from pymc_tempering.progress.plan import plan_of_particles, say
+from pymc_tempering.progress.phases import Phases, compiling, phases, say
 from pymc_tempering.schedule.grid import check_n_levels
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -217,13 +215,8 @@ def anneal(
     origins = None
     rates, n_gradients = [], 0
     if progressbar:
-        n_gradients = n * step._tuner_options.moves.n_leapfrog
-        say(
-            plan_of_particles(
-                step.density, n_gradients=n_gradients, n_particles=n_particles,
-                direction=direction, pilot_scans=PILOT_SCANS * tune,
-            )
-        )  # fmt: skip
+        paths = "forward and reverse" if direction == "both" else direction
+        say(f"{step.dim} unconstrained values, {n_particles} {paths} particles. Ctrl-C stops.")
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":

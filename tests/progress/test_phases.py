@@ -23,7 +23,7 @@ def test_annealing_shows_log_z(model, capsys):
     text = capsys.readouterr().out
     plan, *_ = lines = text.splitlines()
     assert "30 forward and reverse particles" in plan
-    bars = [line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in lines[2:]]
+    bars = [line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in lines[1:]]
     assert bars == [
         "Search for modes", "Pilot run", "Forward particles",
         "Reverse particles",
