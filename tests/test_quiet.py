@@ -52,7 +52,7 @@ def test_our_ops_are_not_deprecated():
         "for name in [name for name in sys.modules if name.startswith('pymc_tempering')]:\n"
         "    del sys.modules[name]\n"
         "warnings.simplefilter('error')\n"
-        "import pymc_tempering.transform.safe\n"
+        "import pymc_tempering.transform.tempered\n"
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
@@ -15,7 +16,7 @@ from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.pilot import Pilot, PilotStart
+from pymc_tempering.steps.pilot import PilotStart, read_pilot, start_pilot
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -31,6 +32,7 @@ __all__ = [
 N_SUPPORT_DRAWS = 2000
 """Draws of the reference that say on which share of it the target has any density."""
 
+# enough for step sizes that are 40 averages, and for draws that are nearly independent
 _N_STEP_SIZE_RUNS = 40
 _THIN = 4
 
@@ -49,7 +51,7 @@ def set_up(
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
     base, pooled, modes = step._first_base(work.report)
     wide = base if step._given_base is not None else overdisperse(base, len(modes))
-    pilot = Pilot(
+    pilot = start_pilot(
         PilotStart(step._path(wide), pooled, modes, modes), betas=None,
         adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip
@@ -58,12 +60,13 @@ def set_up(
         pilot.run(PILOT_SCANS, rng)
         phase.advance()
     ladder = pilot.ladder
+    assert isinstance(ladder, Ladder)
     ladder.stop_adaptation()
     if betas is None and tune > 0:
-        result = pilot.result()
+        result = read_pilot(pilot)
         betas = annealing_schedule(
             options.schedule, n_levels, result.betas, result.rejection_rates,
-            np.concatenate(pilot.deltas),
+            pilot.delta,
         )  # fmt: skip
     elif betas is None:
         betas = make_schedule(options.schedule, n_levels)
@@ -94,12 +97,7 @@ def support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
 def check_untuned(
     has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
 ) -> None:
-    """Refuse options that need the pilot run which ``tune=0`` leaves away.
-
-    Raises
-    ------
-    ScheduleError, OptionError
-    """
+    """Refuse options that need the pilot run which ``tune=0`` leaves away."""
     if not has_betas and schedule in ("barrier", "ess"):
         raise ScheduleError(
             f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
@@ -115,12 +113,7 @@ def check_untuned(
 
 
 def check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
-    """Step sizes by level, shape (n_levels,), or None where they are to be tuned.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Step sizes by level, shape (n_levels,), or None where they are to be tuned."""
     if step_size is None:
         return None
     sizes = as_numbers("step_size", step_size)
@@ -133,12 +126,7 @@ def check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
 
 
 def check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
-    """Draws ``z`` of the posterior, shape (n, D), or None where the pilot run has to make them.
-
-    Raises
-    ------
-    OptionError, DataError
-    """
+    """Draws ``z`` of the posterior, shape (n, D), or None where the pilot run has to make them."""
     if draws is None:
         return None
     if isinstance(draws, xr.DataTree):

@@ -19,8 +19,12 @@ from pymc_tempering.errors import (
     TemperingError,
     TemperingWarning,
 )
-from pymc_tempering.results.files import check_output
-from pymc_tempering.results.stored_runs import RUN_SUFFIXES, check_run_output, write_run
+from pymc_tempering.results.files import (
+    RUN_SUFFIXES,
+    check_output,
+    check_run_output,
+    write_run,
+)
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -86,8 +90,8 @@ def compare(arguments: argparse.Namespace) -> None:
         )
     names = _unique_names(paths)
 
+    from pymc_tempering.comparison.estimates import resolve_estimates
     from pymc_tempering.comparison.table import compare as compare_models
-    from pymc_tempering.comparison.table import resolve_estimates
 
     with warnings.catch_warnings():
         # they are printed below, each with the name of its run
@@ -151,7 +155,7 @@ def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
     """One seed for each model; several models have to be of the same data."""
     if len(models) == 1:
         return [seed]
-    from pymc_tempering.comparison.table import check_same_data
+    from pymc_tempering.comparison.estimates import check_same_data
 
     check_same_data(models)
     # as `compare` does, so that both give the same numbers

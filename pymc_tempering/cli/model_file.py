@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pymc_tempering.errors import TemperingError
-from pymc_tempering.results.stored_runs import RUN_SUFFIXES
+from pymc_tempering.results.files import RUN_SUFFIXES
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -16,8 +16,12 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import check_choice, did_you_mean
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.given import check_gaussian
-from pymc_tempering.references.own import GivenReference, OwnReference, is_reference
+from pymc_tempering.references.own import (
+    GivenReference,
+    OwnReference,
+    check_gaussian,
+    is_reference,
+)
 
 __all__ = ["all_value_vars", "check_memory", "check_passed_on", "given_base"]
 

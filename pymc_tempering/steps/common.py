@@ -25,15 +25,15 @@ from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
+from pymc_tempering.model.at_draws import term_sizes
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
-from pymc_tempering.model.rounding import term_sizes
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
-from pymc_tempering.references.given import check_cover
+from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report

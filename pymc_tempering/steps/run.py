@@ -19,10 +19,9 @@ from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.jax_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases, plan, say
-from pymc_tempering.results.compact import compact
+from pymc_tempering.results.compact import compact, without_idle_draws
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
-from pymc_tempering.results.idle import without_idle_draws
 from pymc_tempering.steps.arguments import check_memory, check_passed_on
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.trace import reused_trace
