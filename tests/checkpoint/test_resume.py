@@ -275,8 +275,10 @@ def test_a_search_that_was_interrupted_is_kept(model, searched, tmp_path, monkey
 
 
 def test_a_full_disk_does_not_end_a_search(model, searched, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(path, tree):
+        if "marks" in tree:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_tree(path, tree)
 
     monkeypatch.setattr(journal, "_MOST_ROWS", BLOCK)
     monkeypatch.setattr(journal, "write_tree", full)
