@@ -66,7 +66,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["base_mean_error"] = np.array([_base_mean_error(u, row) for u, row in pairs])
     carried = {"base_mean_error", "base_mean", "base_scale", "tempered_draw"} & set(statistics)
     arrays |= {name: statistics[name] for name in sorted(carried)}
-    parts = replace(collect_bridge(statistics), least_support=_MIN_SUPPORT)
+    parts = collect_bridge(statistics)
     parts.per_method.update(
         {
             "bridge": float(parts.log_z.mean()),
