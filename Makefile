@@ -17,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 .PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup growth calibration model_calibration agreement hard discrete quiet papers gallery identity faults docs api dist wheel-test clean
 
 help:
-	@echo "make demo         how many clusters do the 82 galaxies form? (about three minutes)"
+	@echo "make demo         how many clusters do the 82 galaxies form? (a few minutes)"
 	@echo "make test         lint, types, unit tests, doctests, demo and notebooks at tiny settings"
 	@echo "make test-slow    the tests that take long, in themselves or to compile"
 	@echo "make processors   the tests with the last bits of other processors, and with other seeds (hours)"
@@ -90,7 +90,7 @@ $(INSTALLED_BENCH): pyproject.toml $(INSTALLED)
 # --- the two commands ---------------------------------------------------------------------------
 
 demo: $(INSTALLED)
-	@$(PYTHON) -m pymc_tempering --force
+	@$(PYTHON) notebooks/galaxies.py
 
 # pytest comes last, so that its closing line is the last line.
 test: lint types
@@ -107,8 +107,7 @@ types: $(INSTALLED)
 	@$(PYTHON) -m mypy --no-error-summary
 
 smoke: $(INSTALLED)
-	@$(PYTHON) -m pymc_tempering --components 2 --draws 50 --tune 100 --chains 2 --seed 1 \
-	  --output build/smoke --force
+	@$(PYTHON) notebooks/galaxies.py --components 2 --draws 50 --chains 2 --seed 1 --output build/smoke
 
 # --- the rest -----------------------------------------------------------------------------------
 

@@ -87,10 +87,8 @@ def main() -> None:
         tiny = ("--draws", "20", "--tune", "50", "--chains", "2", "--seed", "1")
         tempering = ("-m", "pymc_tempering")
         run(python, *tempering, "my_model.py", *tiny, "--output", "run.nc", folder=folder)
-        run(python, *tempering, "--components", "1", *tiny, "--output", "demo", folder=folder)
-        for made in ("run.nc", "demo/galaxies.png", "demo/galaxies.csv"):
-            if not (folder / made).stat().st_size:
-                raise SystemExit(f"{made} is empty.")
+        if not (folder / "run.nc").stat().st_size:
+            raise SystemExit("run.nc is empty.")
     print("The wheel does what the README says.")
 
 

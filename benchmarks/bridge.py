@@ -15,11 +15,11 @@ from collections import Counter
 import numpy as np
 from figures import ROOT, console, rmse, table
 from scipy import stats
+from scipy.signal import lfilter
 from scipy.special import gammaln
 
-from pymc_tempering.evidence.agreement import rhat_limit
-from pymc_tempering.evidence.bridge import bridge_draws, diagnostics, largest_r_hat
-from pymc_tempering.testing import autoregressive_chains
+from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
+from pymc_tempering.evidence.checks.chains import rhat_limit
 
 N_CHAINS = 4
 
@@ -118,10 +118,12 @@ def study(name, n_seeds):
     rows, named = [], Counter()
     for seed in range(n_seeds):
         rng = np.random.default_rng([seed, 2026])
-        chains = autoregressive_chains(rng, (N_CHAINS, n_draws, n_coordinates), correlation)
+        noise = rng.standard_normal((N_CHAINS, n_draws, n_coordinates))
+        noise[:, 1:] *= np.sqrt(1.0 - correlation**2)
+        chains = lfilter([1.0], [1.0, -correlation], noise, axis=1)
         draws = transform(chains)
         parts = bridge_draws(log_density, draws, rng)
-        found = diagnostics(parts, largest_r_hat(draws), rhat_limit(*draws.shape))
+        found = findings(parts, largest_r_hat(draws), rhat_limit(*draws.shape))
         named.update(diagnostic.code for diagnostic in found)
         half = parts.se * stats.t.ppf(0.975, parts.df)
         rows.append((parts.log_z, parts.se, abs(parts.log_z) <= half, parts.ess, bool(found)))

@@ -17,10 +17,10 @@ import warnings
 import numpy as np
 import pymc as pm
 from figures import QUIET, console, table
+from hard_targets import judge
+from hard_targets.discrete import DISCRETE
 
 import pymc_tempering as pm_temper
-from pymc_tempering.testing.discrete import DISCRETE
-from pymc_tempering.testing.hard import judge
 
 N_COMPILED, N_PYMC = 2000, 100
 

@@ -14,10 +14,10 @@ import warnings
 
 import numpy as np
 from figures import QUIET, table
+from hard_targets import HARD
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.testing.hard import HARD
 
 TARGETS = ("eight_schools_centred", "collapsed_hierarchy", "funnel_30", "banana", "skewed_gamma",
            "heavy_tail", "cauchy_10")  # fmt: skip

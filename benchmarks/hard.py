@@ -5,7 +5,7 @@
     python benchmarks/hard.py --names needles --without scales,residual --record out/w.jsonl
 
 A run is wrong where its log Z is more than 4 of its errors off, or the probability of a part of the
-space more than 0.05 beyond 4 Monte Carlo errors (``pymc_tempering.testing.hard.judge``); it is
+space more than 0.05 beyond 4 Monte Carlo errors (``hard_targets.judge``); it is
 silent where it is wrong and carries no warning. Runs are written to ``--record`` one by one, and a
 run that is there already is not made again, so that a study can be interrupted.
 """
@@ -22,16 +22,16 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from figures import QUIET, SHORT_FOLDER, console, table
-
-from pymc_tempering.testing.hard import HARD
+from hard_targets import HARD
 
 
 def one_run(name, seed, method, options, without=()):
     """Verdict of one default run as a dictionary for one line of the record."""
+    from hard_targets import judge
+
     import pymc_tempering as pm_temper
     from pymc_tempering.errors import TemperingError
     from pymc_tempering.references import prepare
-    from pymc_tempering.testing.hard import judge
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")

@@ -9,6 +9,7 @@ for which the rates are upper references.
 
 import argparse
 
+import exact_barrier
 import numba
 import numpy as np
 from figures import COLOURS, console, finding, plain_log, pyplot, save, table
@@ -56,19 +57,19 @@ def independent_draws(n_scans, scheme, betas, sds, sd_ends, dim, counts, rng):
 def schedule(target, base, n_levels):
     """Equal exact barrier between neighbours."""
     fine = np.linspace(0.0, 1.0, 2001)
-    barrier = target.cumulative_barrier(fine, base)
+    barrier = exact_barrier.cumulative_barrier(target, fine, base)
     return np.interp(np.linspace(0.0, barrier[-1], n_levels), barrier, fine)
 
 
 def with_independent_draws(n_scans, seed):
     target, base = scaled_normal(dim=12, sd=0.2), GaussianBase(np.zeros(12), np.full(12, 2.0))
-    barrier = target.global_barrier(base)
+    barrier = exact_barrier.global_barrier(target, base)
     rows = []
     for n_levels in SIZES:
         betas = schedule(target, base, n_levels)
         betas[-1] = 1.0
         sds = 1.0 / np.sqrt((1.0 - betas) / 2.0**2 + betas / 0.2**2)
-        rejection = 1.0 - target.swap_acceptance_rates(betas, base)
+        rejection = 1.0 - exact_barrier.swap_acceptance_rates(target, betas, base)
         odds = float(np.sum(rejection / (1.0 - rejection)))
         row = {
             "n": n_levels,

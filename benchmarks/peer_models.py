@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from bench import load_cases
+from hard_targets import HARD
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import graph_inputs
 
 from pymc_tempering.testing import TARGETS
-from pymc_tempering.testing.hard import HARD
 
 MULTIMODAL = ("bimodal_gmm", "label_switching", "phase_transition_10",
               *(f"bmr_{i}" for i in range(5)))  # fmt: skip

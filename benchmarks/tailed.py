@@ -3,12 +3,12 @@
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from hard_targets import HARD
 from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import cauchy, halfcauchy, multivariate_normal, norm, t
 
 from pymc_tempering.testing import heavy_tail
-from pymc_tempering.testing.hard import HARD
 
 X = np.array([-1.5, -0.8, -0.1, 0.4, 1.1, 1.9])
 

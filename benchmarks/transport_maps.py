@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 from figures import QUIET, rmse, table
+from hard_targets import HARD
 from scipy.special import logsumexp
 from scipy.stats import norm
 from scipy.stats import t as student_t
@@ -32,7 +33,6 @@ from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.testing import banana, heavy_tail
-from pymc_tempering.testing.hard import HARD
 
 N_SEEDS = 5
 N_DRAWS = (300, 3000)

@@ -16,6 +16,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if hasattr(KernelManager, "transport_encryption"):
     KernelManager.transport_encryption.default_value = "auto"
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+# notebooks run in a folder of their own, and one imports the script beside it
+beside = str(Path(__file__).resolve().parents[1] / "notebooks")
+os.environ["PYTHONPATH"] = os.pathsep.join([beside, *filter(None, [os.getenv("PYTHONPATH")])])
 
 project = "pymc_tempering"
 author = "The pymc_tempering developers"

@@ -23,7 +23,6 @@ from pymc_tempering import cli
 from pymc_tempering.errors import OptionError, OutputError, TemperingWarning
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.examples import demo
 
 MODEL = """
 import pymc as pm
@@ -53,7 +52,7 @@ TEXTS = {
     "old.html": "an earlier report",
     "notes.txt": "notes",
     "thesis.zarr/thesis.tex": "three years of work",
-    "pictures/galaxies.png": "an earlier picture",
+    "pictures/view.png": "an earlier picture",
     "runs/wide.nc": "an earlier result",
     "garbage.nc": "not a run",
 }
@@ -132,13 +131,7 @@ def place(tmp_path, tmp_path_factory, monkeypatch):
         return LogZEstimate(-3.0 - len(sampled), 0.1, "pt, mbar", np.full(2, -4.0), diagnostics,
                             np.inf, np.inf, idata=tree)  # fmt: skip
 
-    def fit_all(max_components, n_workers, options, console):
-        sampled.append((max_components, options))
-        flat = np.full(demo.GRID.size, 1 / 35)
-        return [demo.MixtureFit(1, -230.0, 0.1, -230.2, -229.8, flat, 1.0, ())]
-
     monkeypatch.setattr(pm_temper, "estimate_logz", estimate_logz, raising=False)
-    monkeypatch.setattr(demo, "_fit_all", fit_all)
     return Place(tmp_path, elsewhere, sampled)
 
 
@@ -167,8 +160,6 @@ REFUSED = [
     ("model.py --output pictures --force", "does not end in"),
     ("model.py wide.py --output runs", "wide.nc exists"),
     ("model.py wide.py --output model.py --force", "looks like a file"),
-    ("--output pictures", "galaxies.png exists.*--force"),
-    ("--output notes.txt --force", "is a file; the galaxies need a folder"),
     # output that cannot be
     ("model.py --output run", "does not end in"),
     ("model.py --output run.pkl", "does not end in"),
@@ -181,7 +172,7 @@ REFUSED = [
     ("model.py wide.py --output notes.txt", "cannot be written"),
     ("model.py sub/model.py --output both", "stored under one name"),
     ("model.py --output", "--output: expected one argument"),
-    ("--output notes.txt/folder", "cannot be written"),
+    ("--output run.nc", "MODEL_FILE"),
     # files that give no model
     ("absent.py", "There is no file absent.py"),
     ("model.py absent.py", "There is no file absent.py"),
@@ -200,7 +191,6 @@ REFUSED = [
     ("model.py model.py", "given twice"),
     ("model.py ./sub/../model.py", "given twice"),
     ("model.py other_data.py", "fitted to different data"),
-    ("model.py --components 2", "--components belongs to the galaxies"),
     ("model.py --method nuts", "method='nuts' is unknown"),
     ("model.py --seed -1", "--seed: '-1' is not a whole number from 0 up"),
     ("model.py --seed 1.5", "--seed: '1.5' is not a whole number"),
@@ -211,8 +201,7 @@ REFUSED = [
     ("model.py --tune -5", "--tune: '-5' is not a whole number from 0"),
     ("model.py --chains 0", "--chains: '0' is not"),
     ("model.py --cores nan", "--cores: 'nan' is not"),
-    ("--components 0", "--components: '0' is not"),
-    ("--componets 3", "--componets"),
+    ("model.py --drwas 3", "--drwas"),
     ("--force compare a.nc b.nc", "There is no file compare"),
     # stored runs
     ("compare", "RUN"),
@@ -270,11 +259,6 @@ DONE = [
     ("model.py sub/model.py", "Comparison", []),
     ("model.py wide.py --output runs --force", "wide.nc", ["runs/model.nc", "runs/wide.nc"]),
     ("model.py wide.py --output made", "wide.nc", ["made/model.nc", "made/wide.nc"]),
-    (
-        "--output pictures --force",
-        "Picture and table",
-        ["pictures/galaxies.png", "pictures/galaxies.csv"],
-    ),
     ("compare a.nc b.nc", "b: too few effective draws", []),
     ("compare b.nc ./sub/../a.nc", "Comparison", []),
     ("report a.nc", "a.html", ["a.html"]),
@@ -438,29 +422,14 @@ class TestFailureAfterSampling:
         assert "The chain in kept" in shown
         assert "Traceback" not in shown
 
-    def test_full_disk_for_the_galaxies(self, place, capsys, monkeypatch):
-        from pymc_tempering.examples.demo_report import write_figure
-
-        def fail(fits, path):
-            if place.folder in path.parents:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            write_figure(fits, path)
-
-        monkeypatch.setattr(demo, "write_figure", fail)
-        assert call("--output made") == cli.EXIT_NOT_WRITTEN
-        assert [path.name for path in Path("made").iterdir()] == ["galaxies.csv"]
-        (kept,) = place.kept()
-        assert kept.read_bytes().startswith(b"\x89PNG")
-        assert str(kept) in capsys.readouterr().err
-
     def test_terminal_that_has_gone(self, place, monkeypatch):
         """As in ``... | head -0``: the run is stored before anything is printed."""
-        from pymc_tempering.cli import sample
+        from pymc_tempering.cli import commands
 
         def gone(*_):
             raise BrokenPipeError
 
-        monkeypatch.setattr(sample, "estimate_table", gone)
+        monkeypatch.setattr(commands, "_show", gone)
         with pytest.raises(BrokenPipeError):
             cli.main(["model.py", "--output", "run.nc"])
         assert xr.load_datatree("run.nc")["posterior"]["x"].shape == (2, 50)

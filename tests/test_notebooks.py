@@ -32,6 +32,7 @@ def code_of(notebook):
 def test_notebook_runs(notebook, monkeypatch):
     """In this process, which has imported and compiled what a notebook's own would have to."""
     monkeypatch.chdir(notebook.parent)
+    monkeypatch.syspath_prepend(notebook.parent)
     monkeypatch.setenv("PYMC_TEMPERING_SMOKE", "1")
     plt.switch_backend("Agg")
     try:

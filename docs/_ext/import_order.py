@@ -32,7 +32,6 @@ WHAT = {
     "diagnostics": (5.3, "modes, trips"),
     "annealing": (1.2, "particles, bounds"),
     "plots": (6.0, "pictures, report"),
-    "examples": (8.95, "galaxies"),
     "cli": (8.95, "command line"),
 }
 COLOURS = {"engine": "#d8e6f3", "estimators": "#e3f0dc", "schedule": "#e3f0dc"}

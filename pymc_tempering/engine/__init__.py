@@ -1,1 +1,1 @@
-"""Path, explorer, ensemble: tempering on a compiled density; nothing here knows of PyMC."""
+"""Path, explorer, ensemble: tempering on a compiled density; nothing here imports PyMC."""

@@ -24,39 +24,23 @@ _ARGUMENTS = tuple(
         Path(0, 0, _ROW, _ROWS, 0.0, no_components(1), np.zeros(2, dtype=np.int64)),
         _ROW, 0.0, 0.0,
         Replicas(_ROWS, _ROWS, _ROWS, _ROW, _ROW, _ROW, np.zeros((N_WORK, 1))), 0,
-        np.random.default_rng(0),
+        np.random.default_rng(0)
     )
 )  # fmt: skip
 """Types of a path, options, beta, scale, replicas, row, and a generator."""
 
 
 def move_address(move: Any) -> int:
-    """Compile a move, or load it from disk, and return the address of its machine code.
-
-    Parameters
-    ----------
-    move : numba dispatcher
-        Of an explorer; called as those in :mod:`pymc_tempering.engine.explorers`.
-    """
+    """Address of the machine code of an explorer's move, compiled here or loaded from disk."""
     return address_of_compiled(move, _ARGUMENTS)
 
 
 @intrinsic
 def call_move(typingctx: Any, address: Any, result: Any, arguments: Any) -> Any:
-    """Call a move at an address, from compiled code.
+    """Call a move at an `address` of :func:`move_address`, from compiled code.
 
-    Parameters
-    ----------
-    address : int
-        Of :func:`move_address`.
-    result : Move
-        Of the type that the move returns; its value is not used.
-    arguments : tuple
-        Path, options, beta, scale, replicas, row, generator.
-
-    Returns
-    -------
-    Move
+    `result` is a :class:`.move.Move` that only gives the type; `arguments` are path, options, beta,
+    scale, replicas, row and generator.
     """
     types = tuple(numba.types.unliteral(kind) for kind in arguments.types)
     if types != _ARGUMENTS:

@@ -29,14 +29,7 @@ _failures = _Failures()
 
 
 def keep_failure(error: BaseException, point: Mapping[str, np.ndarray]) -> None:
-    """Keep an exception for the guard; of several, the first one.
-
-    Parameters
-    ----------
-    error : BaseException
-    point : mapping of str to ndarray
-        Value variables by name.
-    """
+    """Keep an exception, and the value variables by name, for the guard; of several, the first."""
     if _failures.pending is None:
         _failures.pending = error, point
 
@@ -49,12 +42,7 @@ def has_failed() -> bool:
 def raise_failure() -> None:
     """Raise the exception that was kept, if any.
 
-    Raises
-    ------
-    DensityError
-        From the exception that was kept.
-    KeyboardInterrupt, SystemExit
-        Themselves.
+    A DensityError is raised from it; KeyboardInterrupt and SystemExit are raised themselves.
     """
     if _failures.pending is None:
         return
@@ -74,22 +62,11 @@ def raise_failure() -> None:
 
 @contextmanager
 def density_guard() -> Iterator[None]:
-    """Surround compiled code that evaluates densities; also as a decorator.
+    """Surround compiled code that evaluates densities; also as a decorator. May be nested.
 
     Ctrl-C ends the code within milliseconds (:class:`.interrupts.Watch`), and what Python code of
-    the model raised is raised here. The results of code that was ended like this
-    mean nothing, and always an exception follows. Guards may be nested.
-
-    Raises
-    ------
-    DensityError
-        If Python code of the model raised, from what it raised.
-    KeyboardInterrupt
-
-    Examples
-    --------
-    >>> with density_guard():
-    ...     pass
+    the model raised is raised here, as a DensityError from it. Results of code that was ended like
+    this mean nothing, and always an exception follows.
     """
     with Watch():
         try:

@@ -17,18 +17,7 @@ def draw_below(n: int, rng: np.random.Generator) -> int:
     """Draw one of 0 to ``n - 1``: what ``rng.integers(n)`` draws, and nothing where n is 1.
 
     numba's `integers` makes an array for each number, and is for all types, ranges and sizes: it
-    takes the better part of a second to compile.
-
-    Parameters
-    ----------
-    n : int
-        From 1 to 4,294,967,295.
-    rng : numpy.random.Generator
-
-    Examples
-    --------
-    >>> draw_below(10, np.random.default_rng(1)), int(np.random.default_rng(1).integers(10))
-    (4, 4)
+    takes the better part of a second to compile. n is below 2**32.
     """
     if n == 1:
         return 0

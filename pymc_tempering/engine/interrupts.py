@@ -35,14 +35,8 @@ _PATIENCE = 1.0
 class _Watcher:
     """Thread that reads the signals of this process, one for all runs.
 
-    Attributes
-    ----------
-    fd : int
-        Where the interpreter writes to.
-    forward_to : int
-        Descriptor of an event loop that was set before, which receives all bytes too; or -1.
-    n_presses : int
-        Interrupts since the process began; never reset.
+    The interpreter writes to `fd`; `forward_to` is the descriptor of an event loop that was set
+    before, which receives all bytes too, or -1. `n_presses` counts interrupts and is never reset.
     """
 
     def __init__(self) -> None:
@@ -106,19 +100,14 @@ if hasattr(os, "register_at_fork"):
 
 
 class Watch:
-    """Context in which Ctrl-C ends compiled code within milliseconds.
+    """Context in which Ctrl-C ends compiled code within milliseconds. May be nested.
 
     Only the main thread of a process receives signals, so only there anything is installed, and
     taken back at the end. Kernels of other threads end too, as long as the context of the main
-    thread is open, and theirs raise: who starts threads waits for them inside. May be nested.
+    thread is open, and theirs raise: who starts threads waits for them inside.
 
-    Where the program has a handler of its own that does not raise, the end of the context raises
-    KeyboardInterrupt all the same, since what the kernel returned means nothing.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At the end of the context, after an interrupt within.
+    At the end of a context in which there was an interrupt KeyboardInterrupt is raised, also where
+    the program's own handler does not raise, since what the kernel returned means nothing.
     """
 
     _previous: int | None = None

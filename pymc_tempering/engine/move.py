@@ -10,16 +10,8 @@ from pymc_tempering.engine.calls import move_address
 from pymc_tempering.options import check_positive, check_probability, check_whole
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "ACCEPTED",
-    "DIVERGENT",
-    "REJECTED",
-    "ZERO_DENSITY",
-    "Explorer",
-    "ExplorerSettings",
-    "Move",
-    "packed_within",
-]
+__all__ = ["ACCEPTED", "DIVERGENT", "REJECTED", "ZERO_DENSITY", "Explorer",
+           "ExplorerSettings", "Move", "packed_within"]  # fmt: skip
 
 ACCEPTED, REJECTED, DIVERGENT, ZERO_DENSITY = 0, 1, 2, 3
 """Status of a move: taken; refused by chance; by an energy error beyond all bounds; because it ran
@@ -27,49 +19,23 @@ into a point of zero density."""
 
 
 class Explorer(NamedTuple):
-    """Which explorer moves the replicas, with its options, as compiled code sees it.
+    """Which explorer moves the replicas, with its options, as compiled code sees it."""
 
-    Attributes
-    ----------
-    address : int
-        Of the compiled move, see :func:`.calls.move_address`; 0 for Hamiltonian moves.
-    options : ndarray of shape (n_options,)
-        What the explorer declares.
-    aim : float
-        Mean of the adaptation signal that tuning of the scale aims at.
-    log_max_scale : float
-        Log of the largest scale that tuning tries.
-    """
-
-    address: int
-    options: FloatArray
-    aim: float
-    log_max_scale: float
+    address: int  # of the compiled move, see `calls.move_address`; 0 for Hamiltonian moves
+    options: FloatArray  # (n_options,), what the explorer declares
+    aim: float  # mean of the adaptation signal that tuning of the scale aims at
+    log_max_scale: float  # log of the largest scale that tuning tries
 
 
 class Move(NamedTuple):
-    """Outcome of one move.
+    """Outcome of one move."""
 
-    Attributes
-    ----------
-    acceptance_rate : float
-        Probability with which the proposal was to be accepted; 1 for moves without rejection.
-    signal : float
-        What the explorer's scale is tuned by: in [0, 1], smaller for larger scales; nan where the
-        move says nothing of it.
-    status : int
-        One of the four above.
-    n_evaluations : int
-        Evaluations of the target.
-    n_bad_gradients : int
-        Those of finite density whose gradient was not finite.
-    """
-
-    acceptance_rate: float
+    acceptance_rate: float  # probability of acceptance; 1 for moves without rejection
+    # what the scale is tuned by: in [0, 1], smaller for larger scales; nan says nothing
     signal: float
-    status: int
-    n_evaluations: int
-    n_bad_gradients: int
+    status: int  # one of the four above
+    n_evaluations: int  # of the target
+    n_bad_gradients: int  # evaluations of finite density whose gradient was not finite
 
 
 @dataclass(frozen=True)
@@ -77,21 +43,10 @@ class ExplorerSettings:
     """Base class of the explorers' settings: frozen numbers, in the order that moves read them.
 
     Whatever declares a setting also bounds it: a `float` is positive, an `int` at least 1, or the
-    ``least`` of its metadata, as in ``n: int = field(default=0, metadata={"least": 0})``. Tables of
-    numbers are tuples of tuples, which the package itself makes.
-
-    Attributes
-    ----------
-    needs_gradient : bool
-    max_scale : float
-        Largest scale that tuning tries, default without bound.
-    aim : float
-        Mean of the adaptation signal that tuning of the scale aims at, between 0 and 1.
-
-    Raises
-    ------
-    OptionError
-        If a setting is out of its bounds.
+    ``least`` of its metadata, as in ``n: int = field(default=0, metadata={"least": 0})``. Anything
+    else is refused with an OptionError. Tables of numbers are tuples of tuples, which the package
+    itself makes. Tuning aims at a mean adaptation signal of `aim`, between 0 and 1, and tries
+    scales up to `max_scale`.
 
     Examples
     --------
@@ -148,10 +103,7 @@ class ExplorerSettings:
     def within(self, reach: float) -> Self:
         """Settings for a path whose modes are smaller than its reference; the same by default.
 
-        Parameters
-        ----------
-        reach : float
-            Largest standard deviation of a mode in the coordinates of the path, at most 1.
+        `reach` is the largest standard deviation of a mode in the path's coordinates, at most 1.
         """
         del reach
         return self

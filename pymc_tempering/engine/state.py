@@ -21,15 +21,7 @@ _KIND = "kind"
 def to_plain(value: Any) -> Any:
     """Copy a value into arrays, numbers, strings, lists and dictionaries.
 
-    Parameters
-    ----------
-    value : ndarray, number, str, None, list, tuple, dict, GaussianBase, TransportMap, \
-        Coordinates, Mixture or Stateful
-
-    Raises
-    ------
-    TypeError
-        For anything else: what a chain remembers has to be storable.
+    TypeError if it cannot be.
 
     Examples
     --------

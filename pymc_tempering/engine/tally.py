@@ -6,23 +6,11 @@ from pymc_tempering.engine.move import DIVERGENT, ZERO_DENSITY, Move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import IntArray
 
-__all__ = [
-    "BAD_GRADIENTS",
-    "COUNTERS",
-    "DIVERGENCES",
-    "EVALUATIONS",
-    "REFERENCE_DRAWS",
-    "RESTARTS",
-    "ROUND_TRIPS",
-    "SUPPORTED_DRAWS",
-    "TARGET_DIVERGENCES",
-    "ZERO_DENSITIES",
-    "count_move",
-    "count_reference_draw",
-    "counts_by_name",
-    "new_counts",
-    "zero_density_by_level",
-]
+__all__ = ["BAD_GRADIENTS", "COUNTERS", "DIVERGENCES", "EVALUATIONS",
+           "REFERENCE_DRAWS", "RESTARTS", "ROUND_TRIPS", "SUPPORTED_DRAWS",
+           "TARGET_DIVERGENCES", "ZERO_DENSITIES", "count_move",
+           "count_reference_draw", "counts_by_name", "new_counts",
+           "zero_density_by_level"]  # fmt: skip
 
 COUNTERS = (
     "round_trips", "tempered_restarts", "gradients", "divergences", "target_divergences",
@@ -46,15 +34,10 @@ def new_counts(n_levels: int) -> IntArray:
 def counts_by_name(
     counts: IntArray, faults: IntArray | None = None, *, needs_gradient: bool = True
 ) -> dict[str, int]:
-    """Counters of all levels together, by the names under which they are recorded.
+    """Sums of ``counts`` (n_levels, 9) over levels, by the names under which they are recorded.
 
-    Parameters
-    ----------
-    counts : ndarray of int of shape (n_levels, 9)
-    faults : ndarray of int of shape (2,), optional
-        Of the :class:`.path.path.Path`; where they are not known they count as none.
-    needs_gradient : bool, default True
-        Whether the moves do. A gradient that nothing uses is never a bad one.
+    `faults` are those of a :class:`.path.path.Path`; none where they are not known. A gradient that
+    nothing uses, as of moves without, is never a bad one.
     """
     by_name: dict[str, int] = dict(zip(_RECORDED, counts.sum(axis=0).tolist(), strict=True))
     infinite, no_number = (0, 0) if faults is None else faults.tolist()
@@ -63,15 +46,9 @@ def counts_by_name(
 
 
 def zero_density_by_level(counts: IntArray) -> IntArray:
-    """Moves at each level that ran into zero density, and draws at level 0 without a density.
+    """Moves that ran into zero density, and draws at level 0 without one.
 
-    Parameters
-    ----------
-    counts : ndarray of int of shape (n_levels, 9)
-
-    Returns
-    -------
-    ndarray of int of shape (n_levels,)
+    (n_levels, 9) to (n_levels,).
     """
     missed: IntArray = counts[:, REFERENCE_DRAWS] - counts[:, SUPPORTED_DRAWS]
     return missed + counts[:, ZERO_DENSITIES]
@@ -79,15 +56,7 @@ def zero_density_by_level(counts: IntArray) -> IntArray:
 
 @compiled(borrows=True, inside=True)
 def count_move(counts: IntArray, move: Move, at_target: bool) -> None:
-    """Count the outcome of one move.
-
-    Parameters
-    ----------
-    counts : ndarray of int of shape (9,)
-    move : Move
-    at_target : bool
-        Whether the move was at beta = 1.
-    """
+    """Count the outcome of one move in ``counts`` of shape (9,); `at_target` is at beta = 1."""
     counts[EVALUATIONS] += move.n_evaluations
     counts[BAD_GRADIENTS] += move.n_bad_gradients
     if move.status == DIVERGENT:

@@ -17,12 +17,6 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread inside: sums of several depend on their number, draws must not.
-
-    Examples
-    --------
-    >>> with one_blas_thread():
-    ...     pass
-    """
+    """Limit BLAS to one thread inside: sums of several depend on their number, draws must not."""
     limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited

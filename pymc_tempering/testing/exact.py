@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.testing import barrier, path
-from pymc_tempering.testing.interfaces import GaussianLike
+from pymc_tempering.testing import path
+from pymc_tempering.testing.path import GaussianLike
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -27,40 +27,23 @@ _C_DENSITY = ctypes.CFUNCTYPE(
 
 @dataclass(frozen=True, eq=False)
 class TargetParts:
-    """The functions an :class:`ExactTarget` is made of; only builders of new targets need it.
-
-    Parameters
-    ----------
-    log_density : callable
-        ``(..., D) -> (...)``, log target in nats, -inf outside the support.
-    draw : callable
-        ``(rng, n) -> (n, D)``, exact independent draws.
-    survival : callable
-        ``(coordinate, x) -> P(z[coordinate] > x)``, exact or by converged quadrature.
-    compile : callable
-        ``() -> cfunc``; must return the same object for the same parameters, and keep it alive.
-    build : callable
-        ``() -> pm.Model`` with one variable ``x``; imports pymc inside.
-    recipe : tuple
-        ``(factory, arguments)``, how pickle makes the target again.
-    constrain : callable, optional
-        Flat unconstrained ``z`` to the values of ``x`` in a trace. Default: the identity.
-    gaussian : (mean, cov), optional
-        Set where the target is ``exp(log_scale) * N(mean, cov)``, times ``z[0] > edge``.
-    log_scale : float
-        Log of the factor in front of that Gaussian. Default 0.
-    edge : float
-        -inf, the default, for no edge.
-    """
+    """The functions an :class:`ExactTarget` is made of; only builders of new targets need it."""
 
     log_density: Callable[[FloatArray], FloatArray]
+    """``(..., D) -> (...)``, log target in nats, -inf outside the support."""
     draw: Callable[[np.random.Generator, int], FloatArray]
+    """``(rng, n) -> (n, D)``, exact and independent."""
     survival: Callable[[int, FloatArray], FloatArray]
+    """``(coordinate, x) -> P(z[coordinate] > x)``."""
     compile: Callable[[], Any]
+    """``() -> cfunc``; the same object for the same parameters, which it keeps alive."""
     build: Callable[[], pm.Model]
+    """A model with one variable ``x``; imports pymc inside."""
     recipe: tuple[Callable[..., ExactTarget], tuple[Any, ...]]
+    """Factory and arguments, for pickle."""
     constrain: Callable[[FloatArray], FloatArray] = np.asarray
     gaussian: tuple[FloatArray, FloatArray] | None = None
+    """Mean and covariance where the target is ``exp(log_scale) N(mean, cov)``, ``z[0] > edge``."""
     log_scale: float = 0.0
     edge: float = -np.inf
 
@@ -70,28 +53,12 @@ class ExactTarget:
     """An unnormalised density on flat unconstrained ``z`` of which everything is known.
 
     Wherever a compiled density is expected, the target itself will do: it has ``address``, ``dim``
-    and ``value_and_grad``.
-
-    Parameters
-    ----------
-    name : str
-        Name of the function that made it.
-    dim : int
-        D, length of ``z``.
-    log_z : float
-        Log of the integral of ``exp(log_density)``, nats.
-    mean : (D,) array
-        Exact mean.
-    cov : (D, D) array
-        Exact covariance; ``inf`` on the diagonal where a coordinate has no variance.
-    start : (D,) array
-        A point inside the support.
-    parts : TargetParts
-        The functions behind the methods.
+    and ``value_and_grad``. ``log_z`` is the log of the integral of ``exp(log_density)`` in nats,
+    ``mean`` and ``cov`` are exact (``inf`` where a coordinate has no variance), ``start`` is a
+    point inside the support.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pymc_tempering.testing import asymmetric_bimodal
     >>> target = asymmetric_bimodal()
     >>> value, grad = target.value_and_grad(target.start)
@@ -116,22 +83,7 @@ class ExactTarget:
         return int(self.parts.compile().address)
 
     def value_and_grad(self, z: ArrayLike) -> tuple[float, FloatArray]:
-        """Log density and gradient at one point, through the C function.
-
-        Parameters
-        ----------
-        z : (D,) array
-
-        Returns
-        -------
-        float, (D,) array
-            The gradient is zero where the density is -inf.
-
-        Raises
-        ------
-        OptionError
-            If `z` has not D entries.
-        """
+        """Log density and gradient at `z`, ``(D,)``, by the C function; -inf has gradient zero."""
         position = np.ascontiguousarray(z, dtype=np.float64)
         if position.shape != (self.dim,):
             raise OptionError(
@@ -166,10 +118,7 @@ class ExactTarget:
         return self.parts.constrain(np.asarray(z, dtype=np.float64))
 
     def log_path(self, z: ArrayLike, beta: float, base: GaussianLike) -> FloatArray:
-        """Unnormalised log density ``log_base + beta * delta`` at `z`, ``(..., D)``.
-
-        At ``beta = 0`` it is ``log_base`` also where the target is -inf.
-        """
+        """Log density ``log_base + beta * delta`` at `z`, ``(..., D)``; at 0 without the target."""
         z = np.asarray(z, dtype=np.float64)
         log_base = path.base_log_density(z, base)
         return log_base if beta == 0.0 else (1.0 - beta) * log_base + beta * self.log_density(z)
@@ -182,44 +131,16 @@ class ExactTarget:
     def draw_path(
         self, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
     ) -> FloatArray:
-        """Draw `n` exact independent points of the path at `beta`, shape ``(n, D)``.
-
-        See :func:`pymc_tempering.testing.path.draw_path`.
-        """
+        """Draw `n` exact independent points of the path at `beta`, shape ``(n, D)``."""
         return path.draw_path(self, rng, n, beta, base)
 
     def draw_levels(
         self, rng: np.random.Generator, n: int, betas: ArrayLike, base: GaussianLike
     ) -> FloatArray:
-        """Draw `n` exact states of a parallel tempering ensemble, shape ``(n, levels, D)``.
-
-        Level k of each state is an independent exact draw of the path at ``betas[k]``: the law
-        that a scan (swaps, then kernels at all levels) must leave invariant.
-        """
+        """Draw `n` states of an ensemble at `betas`, ``(n, levels, D)``; scans keep their law."""
         schedule = np.asarray(betas, dtype=np.float64)
         return np.stack([self.draw_path(rng, n, float(b), base) for b in schedule], axis=1)
 
     def log_z_path(self, betas: ArrayLike, base: GaussianLike) -> FloatArray:
-        """Exact ``log z(beta)`` for the normalised Gaussian `base`, nats, shape of `betas`.
-
-        See :func:`pymc_tempering.testing.path.log_z_path`.
-        """
+        """Exact ``log z(beta)`` for the normalised Gaussian `base`, nats, shape of `betas`."""
         return path.log_z_path(self, betas, base)
-
-    def cumulative_barrier(self, betas: ArrayLike, base: GaussianLike) -> FloatArray:
-        """Exact communication barrier between 0 and each of `betas`, shape of `betas`.
-
-        See :func:`pymc_tempering.testing.barrier.cumulative_barrier`.
-        """
-        return barrier.cumulative_barrier(self, betas, base)
-
-    def global_barrier(self, base: GaussianLike) -> float:
-        """Exact communication barrier of the whole path, ``cumulative_barrier(1)``."""
-        return float(self.cumulative_barrier(np.array([1.0]), base)[0])
-
-    def swap_acceptance_rates(self, betas: ArrayLike, base: GaussianLike) -> FloatArray:
-        """Exact mean swap probability of neighbouring levels at stationarity, ``(levels - 1,)``.
-
-        See :func:`pymc_tempering.testing.barrier.swap_acceptance_rates`.
-        """
-        return barrier.swap_acceptance_rates(self, betas, base)

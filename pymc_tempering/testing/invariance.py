@@ -11,13 +11,72 @@ import pandas as pd
 from scipy import stats
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.testing.statistics import Statistic, default_statistics, evaluate
 from pymc_tempering.types import FloatArray
 
-__all__ = ["InvarianceResult", "invariance_test"]
+__all__ = ["InvarianceResult", "Statistic", "default_statistics", "invariance_test"]
 
-_N_REFERENCE = 4096
-_SHOWN = 6
+type Statistic = Callable[[FloatArray], FloatArray]
+"""Maps states ``(n, ...)`` to ``(n,)`` finite numbers."""
+
+_N_REFERENCE = 4096  # exact draws for centres and scales, of which few digits matter
+_SHOWN = 6  # rows in print
+_CLIP = 8.0  # in standard deviations of a normal: means exist whatever the tails
+_TAIL = 0.05  # share of the draws in each tail indicator
+_COLUMNS = ("statistic", "test", "before", "after", "shift", "se", "p_value")
+_MAX_ALL_PAIRS = 12  # entries up to which all pairs are multiplied
+
+
+def default_statistics(draws: FloatArray) -> dict[str, Statistic]:
+    """Coordinates, squares, cross products and tail indicators, scaled robustly.
+
+    Coordinates are centred at their median, scaled by their interquartile range over 1.35 and
+    clipped at 8 in size, so that means exist whatever the tails.
+
+    Parameters
+    ----------
+    draws : (n, ...) array
+        Exact draws, independent of those to be tested, which fix centre, scale and quantiles.
+        States of any shape are flattened, to d numbers.
+
+    Returns
+    -------
+    dict of str to callable
+        ``x[i]``, ``x[i]**2``, ``x[i] low`` and ``x[i] high`` (beyond the 5 % and 95 % quantile),
+        and ``x[i] x[j]`` for all pairs if d <= 12, otherwise for neighbours up to distance 3.
+    """
+    flat = np.asarray(draws, dtype=np.float64).reshape(len(draws), -1)
+    low, first, centre, third, high = np.quantile(
+        flat, [_TAIL, 0.25, 0.5, 0.75, 1.0 - _TAIL], axis=0
+    )
+    scale = (third - first) / 1.35
+    scale = np.where(scale > 0, scale, 1.0)
+    dim = flat.shape[1]
+
+    def column(i: int) -> Statistic:
+        return lambda x: np.clip(
+            (x.reshape(len(x), dim)[:, i] - centre[i]) / scale[i], -_CLIP, _CLIP
+        )
+
+    def product(i: int, j: int) -> Statistic:
+        left, right = column(i), column(j)
+        return lambda x: left(x) * right(x)
+
+    def below(i: int) -> Statistic:
+        return lambda x: (x.reshape(len(x), dim)[:, i] < low[i]).astype(np.float64)
+
+    def above(i: int) -> Statistic:
+        return lambda x: (x.reshape(len(x), dim)[:, i] > high[i]).astype(np.float64)
+
+    statistics: dict[str, Statistic] = {}
+    for i in range(dim):
+        statistics[f"x[{i}]"] = column(i)
+        statistics[f"x[{i}]**2"] = product(i, i)
+        statistics[f"x[{i}] low"] = below(i)
+        statistics[f"x[{i}] high"] = above(i)
+        last = dim if dim <= _MAX_ALL_PAIRS else min(dim, i + 4)
+        for j in range(i + 1, last):
+            statistics[f"x[{i}] x[{j}]"] = product(i, j)
+    return statistics
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,10 +138,8 @@ def invariance_test(
        probability at most `alpha` in total.
 
     A burn-in-free cousin of Geweke (2004), "Getting it right", and of the invariance test of
-    Pigeons.jl. Geweke's joint test is this one with states (parameters, data) drawn from the
-    generative model, and a kernel that moves the parameters given the data and then redraws the
-    data. A composed kernel (a whole parallel tempering scan, the pair of a tempered and a target
-    replica) is tested as one kernel on its joint state.
+    Pigeons.jl. A composed kernel (a whole parallel tempering scan, the pair of a tempered and a
+    target replica) is tested as one kernel on its joint state.
 
     Parameters
     ----------
@@ -98,7 +155,7 @@ def invariance_test(
         :func:`default_statistics` of 4096 further exact draws: clipped coordinates, squares,
         cross products, both 5 % tails. Add the event that matters, for instance "in the left mode".
     n : int
-        Number of draws; see :func:`pymc_tempering.testing.draws_needed` for what it finds.
+        Number of draws; the notes say what they find.
     rng : numpy.random.Generator
         The result is a function of the generator's state alone; the kernel gets a spawned child.
     alpha : float
@@ -163,17 +220,30 @@ def invariance_test(
     after = _apply(kernel, before, kernel_rng, n_steps, vectorized)
     finite = np.isfinite(after).reshape(n, -1).all(axis=1)
     if not finite.all():
-        rows = [_row("all finite", "mean", 1.0, float(finite.mean()), np.inf, 0.0, 0.0)]
+        row = ("all finite", "mean", 1.0, float(finite.mean()), np.inf, 0.0, 0.0)
+        rows = [dict(zip(_COLUMNS, row, strict=True))]
     else:
         rows = []
         for name, statistic in statistics.items():
-            values = [evaluate(name, statistic, states) for states in (before, after, fresh)]
+            values = [_evaluate(name, statistic, states) for states in (before, after, fresh)]
             rows += _compare(name, *values)
     table = _holm(pd.DataFrame(rows))
     crit = stats.norm.isf(0.5 * alpha / len(table)) + stats.norm.ppf(0.99)
     table.insert(5, "detectable", crit * table.pop("se"))
     p_value = float(table["p_holm"].min())
     return InvarianceResult(p_value < alpha, p_value, alpha, n, table)
+
+
+def _evaluate(name: str, statistic: Statistic, states: FloatArray) -> FloatArray:
+    """Value of a statistic at every state, checked to be ``(n,)`` finite numbers."""
+    values = np.asarray(statistic(states), dtype=np.float64)
+    if values.shape != (len(states),) or not np.all(np.isfinite(values)):
+        raise OptionError(
+            f"statistic '{name}' returned shape {values.shape}, or values that are not finite, for "
+            f"{len(states)} states; expected ({len(states)},) finite numbers. It must map "
+            "(n, ...) states to n numbers."
+        )
+    return values
 
 
 def _apply(
@@ -200,20 +270,6 @@ def _apply(
     return states
 
 
-def _row(
-    name: str, test: str, before: float, after: float, shift: float, se: float, p_value: float
-) -> dict[str, Any]:
-    return {
-        "statistic": name,
-        "test": test,
-        "before": before,
-        "after": after,
-        "shift": shift,
-        "se": se,
-        "p_value": p_value,
-    }
-
-
 def _compare(
     name: str, before: FloatArray, after: FloatArray, fresh: FloatArray
 ) -> list[dict[str, Any]]:
@@ -224,20 +280,14 @@ def _compare(
     norm = float(np.sqrt(np.sum(difference**2)))
     z = float(difference.sum()) / norm if norm > 0 else 0.0
     unit = sd if sd > 0 else 1.0
-    rows = [
-        _row(
-            name,
-            "mean",
-            *means,
-            float(difference.mean()) / unit,
-            norm / len(difference) / unit,
-            float(2.0 * stats.norm.sf(abs(z))),
-        )
-    ]
+    shift, se = float(difference.mean()) / unit, norm / len(difference) / unit
+    p_value = float(2.0 * stats.norm.sf(abs(z)))
+    rows = [dict(zip(_COLUMNS, (name, "mean", *means, shift, se, p_value), strict=True))]
     # two values or a few: the mean says it all, and KS would only be conservative
     if len(np.unique(fresh[:1000])) > 10:
         ks = stats.ks_2samp(after, fresh, method="asymp")
-        rows.append(_row(name, "ks", *means, float(ks.statistic), np.nan, float(ks.pvalue)))
+        row = (name, "ks", *means, float(ks.statistic), np.nan, float(ks.pvalue))
+        rows.append(dict(zip(_COLUMNS, row, strict=True)))
     return rows
 
 

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.testing.interfaces import GaussianLike, TargetLike
 from pymc_tempering.types import FloatArray
 
-__all__ = ["base_log_density", "draw_path", "log_z_path", "path_gaussian"]
+if TYPE_CHECKING:
+    from pymc_tempering.testing.exact import ExactTarget
+
+__all__ = ["GaussianLike", "base_log_density", "draw_path", "log_z_path", "path_gaussian",
+           "quadrature"]  # fmt: skip
 
 _REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
-_QUADRATURE_ERROR = 1e-6
-_MAX_ROUNDS = 10_000
+_QUADRATURE_ERROR = 1e-6  # nats, below what any sampler resolves
+_MAX_ROUNDS = 10_000  # of rejection: base and target that need more hardly overlap
+
+
+class GaussianLike(Protocol):
+    """Any Gaussian base, ``z = mean + scale u``, such as :class:`pymc_tempering.GaussianBase`."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean, ``(D,)``."""
+        ...
+
+    @property
+    def scale(self) -> FloatArray:
+        """Standard deviations ``(D,)`` or lower Cholesky factor ``(D, D)``."""
+        ...
 
 
 def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArray]:
@@ -30,23 +49,9 @@ def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArr
 
 
 def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
-    """Log density of the Gaussian base at `z` of shape ``(..., D)``, nats.
+    """Log density of the Gaussian base at `z`, ``(..., D)``, nats.
 
     Written apart from the package's own base so that tests of that base have a reference.
-
-    Parameters
-    ----------
-    z : (..., D) array
-    base : GaussianLike
-
-    Returns
-    -------
-    (...) array
-
-    Raises
-    ------
-    BaseError
-        If the base has another dimension than `z`.
     """
     mean, factor = _mean_and_factor(base, z.shape[-1])
     residual = (z - mean).reshape(-1, z.shape[-1]).T
@@ -56,33 +61,14 @@ def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
 
 
 def draw_path(
-    target: TargetLike, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
+    target: ExactTarget, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
 ) -> FloatArray:
-    """Draw exactly from the path at `beta`, for any target with exact draws.
+    """Draw n points, ``(n, D)``, exactly from the path at `beta`.
 
     Between two Gaussians the path is Gaussian. Otherwise by rejection, from the mixture of base and
     normalised target with weights ``1 - beta`` and ``beta``: by the inequality of weighted means
     ``b**(1-beta) * t**beta <= (1-beta) b + beta t``, so the ratio of the two is an acceptance
     probability and needs no constant. The rate of acceptance is ``exp(log z(beta) - beta log Z)``.
-
-    Parameters
-    ----------
-    target : TargetLike
-    rng : numpy.random.Generator
-    n : int
-        Number of draws.
-    beta : float
-        In [0, 1].
-    base : GaussianLike
-
-    Returns
-    -------
-    (n, D) array
-
-    Raises
-    ------
-    OptionError
-        If `beta` is outside [0, 1], or base and target overlap so little that nothing is accepted.
     """
     if not 0.0 <= beta <= 1.0:
         raise OptionError(f"beta = {beta}, expected a number in [0, 1].")
@@ -117,21 +103,11 @@ def draw_path(
 
 
 def path_gaussian(
-    target: TargetLike, beta: float, base: GaussianLike
+    target: ExactTarget, beta: float, base: GaussianLike
 ) -> tuple[float, FloatArray, FloatArray]:
     """Log normaliser, mean and covariance of the path between two Gaussians, edge left out.
 
-    Parameters
-    ----------
-    target : TargetLike
-        With ``parts.gaussian`` set.
-    beta : float
-    base : GaussianLike
-
-    Returns
-    -------
-    float, (D,) array, (D, D) array
-        Products of Gaussian powers are Gaussians: precisions and precision-weighted means add.
+    Products of Gaussian powers are Gaussians: precisions and precision-weighted means add.
     """
     if target.parts.gaussian is None:
         raise OptionError(f"target '{target.name}' is no Gaussian. Use quadrature or draws.")
@@ -151,24 +127,11 @@ def path_gaussian(
     return float(log_z), mean, cov
 
 
-def quadrature(target: TargetLike, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes and log weights of a trapezium rule in t, ``z = mean + sd sinh(t)`` per coordinate.
+def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes ``(n**D, D)`` and log volumes of a trapezium rule in t, ``z = mean + sd sinh(t)``.
 
     The rule converges exponentially for smooth densities; the sinh reaches polynomial tails, which
     lie along the axes of z, so that a base with correlations does not turn the grid.
-
-    Parameters
-    ----------
-    target : TargetLike
-        With D at most 2.
-    base : GaussianLike
-    n : int
-        Nodes per coordinate.
-
-    Returns
-    -------
-    (n**D, D) array, (n**D,) array
-        Nodes in z, and the log of the volume each stands for.
     """
     if target.dim > 2 or target.parts.edge > -np.inf:
         raise OptionError(
@@ -186,40 +149,12 @@ def quadrature(target: TargetLike, base: GaussianLike, n: int) -> tuple[FloatArr
     return mean + sds * u.reshape(-1, target.dim), log_volume
 
 
-def log_z_path(target: TargetLike, betas: ArrayLike, base: GaussianLike) -> FloatArray:
-    """Exact ``log z(beta)`` of the geometric path, nats, same shape as `betas`.
+def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+    """Exact ``log z(beta)`` of the geometric path, nats, shape of `betas`; ``log z(0) = 0``.
 
-    Closed form for Gaussian targets in any dimension, also cut off at an edge; quadrature for
-    others in one or two dimensions.
-
-    Parameters
-    ----------
-    target : TargetLike
-    betas : array of inverse temperatures in [0, 1]
-    base : GaussianLike
-        Normalised, so ``log z(0) = 0``; with an edge ``log z`` jumps just above 0, to the log of
-        the base's mass inside.
-
-    Returns
-    -------
-    array
-
-    Raises
-    ------
-    OptionError
-        If there is no closed form in more than two dimensions, or if the quadrature does not
-        reproduce both known ends, 0 and ``target.log_z``, to 1e-6.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> import numpy as np
-    >>> from pymc_tempering.testing import trimodal_1d
-    >>> base = SimpleNamespace(mean=np.zeros(1), scale=np.array([4.0]))
-    >>> target = trimodal_1d()
-    >>> ends = target.log_z_path([0.0, 1.0], base)
-    >>> bool(np.allclose(ends, [0.0, target.log_z]))
-    True
+    Closed form for Gaussian targets in any dimension, also cut off at an edge: there ``log z``
+    jumps just above 0, to the log of the base's mass inside. Quadrature for others in one or two
+    dimensions, refused unless it reproduces both known ends to 1e-6.
     """
     schedule = np.asarray(betas, dtype=np.float64)
     flat = schedule.ravel()

@@ -133,3 +133,19 @@ def pair_statistics(path):
         "y0": lambda s: s[:, d + 1],
         "beta z0": lambda s: s[:, d] * s[:, 0],
     }
+
+
+def delta_statistics(target, base, n_levels):
+    """``delta`` at each level of an ensemble, the statistic that errors of tempering move first.
+
+    Swaps and levels act on a state through delta alone. A swap exponent wrong by a fifth gives
+    p-values near 1e-45 with these where the default statistics of the same 50 000 draws stay near
+    1e-3. States are ``(n, n_levels, D)``. Values are clipped to 30 nats below ``log_z`` and 10
+    above it, so that they are finite beyond edges and have moments under heavy tails.
+    """
+    low, high = target.log_z - 30.0, target.log_z + 10.0
+
+    def at(level):
+        return lambda states: np.clip(target.delta(states[:, level], base), low, high)
+
+    return {f"delta[{level}]": at(level) for level in range(n_levels)}

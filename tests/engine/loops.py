@@ -5,10 +5,11 @@ import numpy as np
 from planted import address_of, call_kernel
 
 from pymc_tempering.engine.ensembles.annealing_moves import AnnealingMoves, AnnealingTally
-from pymc_tempering.engine.ensembles.annealing_runs import TargetMove, anneal_ensemble
-from pymc_tempering.engine.ensembles.annealing_scans import (
+from pymc_tempering.engine.ensembles.annealing_runs import (
     AnnealedChain,
     AnnealingLog,
+    TargetMove,
+    anneal_ensemble,
     annealing_scans,
 )
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans

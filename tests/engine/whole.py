@@ -5,6 +5,7 @@ from functools import cache
 
 import numba
 import numpy as np
+from densities import toy
 from scipy import stats
 
 from pymc_tempering.engine.path.coordinates import Coordinates
@@ -42,12 +43,7 @@ def _log_density(z, grad, has_likelihood):
 
 @cache
 def _density(has_likelihood):
-    @numba.cfunc("float64(CPointer(float64), CPointer(float64))")
-    def density(z_pointer, grad_pointer):
-        z, grad = numba.carray(z_pointer, (3,)), numba.carray(grad_pointer, (3,))
-        return _log_density(z, grad, has_likelihood)
-
-    return density
+    return toy(3)(lambda z, grad: _log_density(z, grad, has_likelihood))
 
 
 def log_weights(beta):

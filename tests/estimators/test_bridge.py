@@ -8,7 +8,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.bridge import bridge, bridge_halves
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.testing import autoregressive_chains
+from tests.chains import autoregressive_chains
 
 LOG_Z = 1.7
 

@@ -3,7 +3,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 from pymc_tempering.references.independent import effective_sizes, n_independent
-from pymc_tempering.testing.chains import autoregressive_chains
+from tests.chains import autoregressive_chains
 
 
 @pytest.mark.parametrize("n", [4, 5, 7, 10, 13, 20, 57, 400])

@@ -7,6 +7,8 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
+from hard_targets import judge
+from hard_targets.discrete import COUPLINGS, DISCRETE
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.explorers.gibbs import GibbsHamiltonian, GibbsSlice
@@ -19,8 +21,6 @@ from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.steps.discrete import discrete_step
-from pymc_tempering.testing.discrete import COUPLINGS, DISCRETE
-from pymc_tempering.testing.hard import judge
 from tests.steps.ising import LOG_Z, RUN, STATES, ising, probabilities
 
 

@@ -8,7 +8,8 @@ from pymc_tempering.errors import DataError, TemperingWarning
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.testing import asymmetric_bimodal, correlated_gaussian, hard_edge_gaussian
 from pymc_tempering.transform import Bias, temper, untemper
-from pymc_tempering.transform.analysis import analyse
+from pymc_tempering.transform.analysis import collect
+from pymc_tempering.transform.untempered import statistics_of_draws
 
 TARGETS = {
     "asymmetric_bimodal": Bias([0.0, 0.05, 0.4, 1.0], [0.0, -1.0, -1.5, -1.8]),
@@ -128,8 +129,8 @@ def test_draws_of_zero_density_are_never_picked(case):
     delta = posterior["tempering_delta"].values.copy()
     delta[:, :7] = -np.inf
     tree["posterior"] = posterior.assign(tempering_delta=(("chain", "draw"), delta))
-    run = analyse(tree)
-    assert np.isneginf(run.log_weights[:, :7]).all()
+    run = collect(statistics_of_draws(tree))
+    assert np.isneginf(run.arrays["log_weights"][:, :7]).all()
     assert np.isfinite(run.log_z).all()
 
 
@@ -172,7 +173,7 @@ def test_warns_of_a_chain_that_never_left_the_cold_end(draw_exactly):
     with pytest.warns(TemperingWarning) as record:
         untemper(tree, random_seed=1)
     measured = {w.message.diagnostic.code: w.message.diagnostic.measured for w in record}
-    assert set(measured["no_round_trips"]["n_round_trips"]) == {0.0}
+    assert set(measured["mode_missing"]["no_round_trips"]["n_round_trips"]) == {0.0}
 
 
 def regression():

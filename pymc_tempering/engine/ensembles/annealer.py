@@ -7,14 +7,12 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.annealing_moves import AnnealingMoves, AnnealingTally
 from pymc_tempering.engine.ensembles.annealing_runs import (
-    TargetMove,
-    anneal_ensemble,
-    target_chain,
-)
-from pymc_tempering.engine.ensembles.annealing_scans import (
     AnnealedChain,
     AnnealingLog,
+    TargetMove,
+    anneal_ensemble,
     annealing_scans,
+    target_chain,
 )
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
@@ -34,68 +32,33 @@ MAX_ROWS = 24
 
 @dataclass(frozen=True)
 class AnnealingSettings:
-    """Transitions of an annealing run.
+    """Transitions of an annealing run."""
 
-    Attributes
-    ----------
-    kind : int
-        Position in :data:`pymc_tempering.engine.ensembles.annealing_moves.TRANSITIONS`.
-    n_leapfrog : int
-        Steps in each transition.
-    short_steps : bool
-        Make one step in five up to 20 times shorter, for necks of funnels.
-    target_accept : float
-        Acceptance rate that tuning of the transitions aims at.
-    target : ExplorerSettings
-        How y moves at beta = 1.
-    """
-
-    kind: int
-    n_leapfrog: int
-    short_steps: bool
-    target_accept: float
-    target: ExplorerSettings
+    kind: int  # position in `annealing_moves.TRANSITIONS`
+    n_leapfrog: int  # steps in each transition
+    short_steps: bool  # make one step in five up to 20 times shorter, for funnels
+    target_accept: float  # acceptance rate that tuning of the transitions aims at
+    target: ExplorerSettings  # how y moves at beta = 1
 
 
 class AnnealingRecord(NamedTuple):
-    """What a block of scans, or an ensemble, reports.
+    """What a block of scans, or an ensemble, reports."""
 
-    Attributes
-    ----------
-    log_weight_forward, log_weight_reverse : ndarray of shape (n_scans,)
-        In nats, both with the sign of the forward run; an ensemble fills one of them.
-    accepted : ndarray of bool of shape (n_scans,)
-        Whether the new particle replaced y; of an ensemble, empty.
-    acceptance_rate : ndarray of shape (n_levels,)
-        Mean acceptance probability of the transitions; nan at level 0.
-    counts : dict of str to int
-        See :func:`pymc_tempering.engine.tally.counts_by_name`.
-    zero_density : ndarray of int of shape (n_levels,)
-        See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
-    positions : ndarray of shape (n_scans, D)
-        ``z`` of y after each scan, if asked for, or of the ends of an ensemble.
-    """
-
-    log_weight_forward: FloatArray
-    log_weight_reverse: FloatArray
-    accepted: BoolArray
-    acceptance_rate: FloatArray
-    counts: dict[str, int]
-    zero_density: IntArray
+    log_weight_forward: FloatArray  # (n_scans,), nats; of an ensemble one of the two is empty
+    log_weight_reverse: FloatArray  # (n_scans,), nats, with the sign of the forward run
+    accepted: BoolArray  # (n_scans,), whether the new particle replaced y; empty for an ensemble
+    acceptance_rate: FloatArray  # (n_levels,), mean of the transitions; nan at level 0
+    counts: dict[str, int]  # see `tally.counts_by_name`
+    zero_density: IntArray  # (n_levels,), see `tally.zero_density_by_level`
+    # (n_scans, D), z of y after each scan if asked for, or of the ends of an ensemble
     positions: FloatArray
 
 
 class Annealer(Ensemble):
     """Annealing runs along a path, and the chain that is made of them.
 
-    Parameters
-    ----------
-    path : TemperedPath
-    betas, scales : ndarray of shape (n_levels,)
-        Schedule, and step sizes in the path's coordinates; that of level 0 is not used.
-    settings : AnnealingSettings
-    target_scale : float
-        Scale of the move of y.
+    ``betas`` and step sizes ``scales`` in the path's coordinates, both (n_levels,); the scale of
+    level 0 is not used. ``target_scale`` is that of the move of y.
     """
 
     _changing = ("coordinates", "betas", "scales", "target_scale", "dual_averaging", "u",
@@ -195,17 +158,10 @@ class Annealer(Ensemble):
         positions: FloatArray | None = None,
         adapt: bool = False,
     ) -> AnnealingRecord:
-        """Anneal independent particles.
+        """Anneal independent particles, `n_particles` from the reference, or in reverse.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        n_particles : int
-            Forward particles, which start from the reference.
-        positions : ndarray of shape (n_particles, D), optional
-            Draws ``z`` of the target; the particles then run in reverse from there.
-        adapt : bool
-            Adapt step sizes; such runs are for tuning.
+        Reverse runs start from `positions` (n_particles, D), draws ``z`` of the target. Runs that
+        adapt step sizes are for tuning.
         """
         self._forget_faults()
         is_reverse = positions is not None

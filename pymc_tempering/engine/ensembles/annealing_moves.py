@@ -15,15 +15,8 @@ from pymc_tempering.engine.tally import count_move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "TRANSITIONS",
-    "AnnealingMoves",
-    "AnnealingTally",
-    "annealing_transition",
-    "persistent_move",
-    "random_walk_move",
-    "refresh_momentum",
-]
+__all__ = ["TRANSITIONS", "AnnealingMoves", "AnnealingTally", "annealing_transition",
+           "persistent_move", "random_walk_move", "refresh_momentum"]  # fmt: skip
 
 TRANSITIONS = ("hamiltonian", "fresh_momentum", "random_walk")
 """Momentum kept in part (HAIS); drawn afresh each time (AIS with HMC); Gaussian proposals."""
@@ -35,65 +28,32 @@ _TRIED, _KEPT = 5, 6
 
 
 class AnnealingMoves(NamedTuple):
-    """Schedule and transitions of an annealing run.
+    """Schedule and transitions of an annealing run."""
 
-    Attributes
-    ----------
-    betas : ndarray of shape (n_levels,)
-        From 0 to 1.
-    step_sizes : ndarray of shape (n_levels,)
-        By level; that of level 0 is not used.
-    n_leapfrog : int
-        Steps in each transition.
-    kind : int
-        Position in :data:`TRANSITIONS`.
-    short_steps : bool
-        Make one step in five up to 20 times shorter, for necks of funnels.
-    """
-
-    betas: FloatArray
-    step_sizes: FloatArray
-    n_leapfrog: int
-    kind: int
-    short_steps: bool
+    betas: FloatArray  # (n_levels,), from 0 to 1
+    step_sizes: FloatArray  # (n_levels,); that of level 0 is not used
+    n_leapfrog: int  # steps in each transition
+    kind: int  # position in `TRANSITIONS`
+    short_steps: bool  # make one step in five up to 20 times shorter, for funnels
 
 
 class AnnealingTally(NamedTuple):
-    """What annealing runs report and adapt; the arrays are overwritten.
+    """What annealing runs report and adapt; the arrays are overwritten."""
 
-    Attributes
-    ----------
-    acceptance_sums : ndarray of shape (n_levels,)
-        Acceptance probabilities are added up.
-    counts : ndarray of int of shape (n_levels, 9)
-        Incremented; see :data:`pymc_tempering.engine.tally.COUNTERS`.
-    dual_averaging : ndarray of shape (n_rows, 5) or (0, 5)
-        With rows, each adapts the step size of an equal share of the levels; its last column is
-        the step size to try next. Such runs are for tuning.
-    target_accept : float
-        Acceptance rate that the adaptation aims at.
-    """
-
-    acceptance_sums: FloatArray
-    counts: IntArray
+    acceptance_sums: FloatArray  # (n_levels,)
+    counts: IntArray  # (n_levels, 9), see `tally.COUNTERS`
+    # (n_rows, 5), each for an equal share of the levels, last the step size to try next; (0, 5)
+    # adapts nothing
     dual_averaging: FloatArray
-    target_accept: float
+    target_accept: float  # acceptance rate that the adaptation aims at
 
 
 @compiled(borrows=True)
 def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generator) -> None:
-    """Replace a part ``gamma`` of the momentum's power, which leaves N(0, I) invariant.
+    """Replace a part ``gamma`` in [0, 1] of the momentum's power, which leaves N(0, I) invariant.
 
     The noise has standard deviation ``sqrt(gamma)``; the report prints ``gamma`` for it, which
     would cool the momentum (Sohl-Dickstein & Culpepper 2012, section 2.3, step 4).
-
-    Parameters
-    ----------
-    momentum : ndarray of shape (D,)
-        Overwritten.
-    gamma : float
-        In [0, 1].
-    rng : numpy.random.Generator
     """
     keep, noise = np.sqrt(1.0 - gamma), np.sqrt(gamma)
     for i in range(momentum.shape[0]):
@@ -118,16 +78,7 @@ def persistent_move(
 ) -> Move:
     """Follow the dynamics at ``beta``, accept or reject, and reverse the momentum on rejection.
 
-    Parameters
-    ----------
-    path : Path
-    beta, step_size : float
-    n_leapfrog : int
-        Steps of the integrator.
-    replicas : Replicas
-        The kept momentum is part of its scratch space, see :func:`kept_momentum`.
-    row : int
-    rng : numpy.random.Generator
+    The momentum is part of the replicas' scratch space, see :func:`kept_momentum`.
     """
     kept, tried = kept_momentum(replicas), replicas.work[_TRIED]
     for i in range(kept.shape[0]):
@@ -154,13 +105,7 @@ def random_walk_move(
     row: int,
     rng: np.random.Generator,
 ) -> Move:
-    """Propose ``u + step_size * noise`` and accept it with the Metropolis probability at ``beta``.
-
-    Parameters
-    ----------
-    path, beta, step_size, replicas, row, rng
-        As for :func:`persistent_move`.
-    """
+    """Propose ``u + step_size * noise`` and accept it by the Metropolis rule at ``beta``."""
     u, position = replicas.u[row], trial_position(replicas)
     for i in range(u.shape[0]):
         position[i] = u[i] + step_size * rng.standard_normal()
@@ -189,24 +134,11 @@ def annealing_transition(
     tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> None:
-    """Make transition ``level`` of a forward run, or its reversal.
+    """Make transition ``level`` of a forward run, or its reversal, from a point of finite density.
 
     Forward, the move comes first and the refreshment of the momentum after it; reversed, the
     refreshment comes first. Step sizes are jittered independently of the state, and the part that
     is refreshed, ``1 - 0.5 ** (step_size * n_leapfrog)``, follows the step size of the transition.
-
-    Parameters
-    ----------
-    reverse : bool
-    level : int
-    path : Path
-    moves : AnnealingMoves
-    replicas : Replicas
-        The density at the particle's position has to be finite.
-    row : int
-        Of the particle.
-    tally : AnnealingTally
-    rng : numpy.random.Generator
     """
     last = moves.betas.shape[0] - 1
     beta, n_rows = moves.betas[level], tally.dual_averaging.shape[0]

@@ -1,4 +1,4 @@
-r"""One annealing run, forward or exactly reversed, with its log weight.
+r"""Annealing runs, forward or exactly reversed, and HAIS, the Markov chain that is made of them.
 
 Forward, transition *k* leaves :math:`\pi_k \propto b \exp(\beta_k \delta)` invariant: Hamiltonian
 steps at :math:`\beta_k`, accepted or rejected, the momentum reversed on rejection, then refreshed
@@ -23,12 +23,18 @@ from pymc_tempering.engine.ensembles.annealing_moves import (
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.move import Explorer
 from pymc_tempering.engine.path.path import Path
-from pymc_tempering.engine.path.replicas import Replicas, draw_from_reference, evaluate
-from pymc_tempering.engine.tally import EVALUATIONS, count_reference_draw
+from pymc_tempering.engine.path.replicas import (
+    Replicas,
+    copy_replica,
+    draw_from_reference,
+    evaluate,
+)
+from pymc_tempering.engine.tally import EVALUATIONS, count_move, count_reference_draw
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["TargetMove", "anneal_ensemble", "anneal_forward", "anneal_reverse", "target_chain"]
+__all__ = ["AnnealedChain", "AnnealingLog", "TargetMove", "anneal_ensemble", "anneal_forward",
+           "anneal_reverse", "annealing_scans", "target_chain"]  # fmt: skip
 
 
 class TargetMove(NamedTuple):
@@ -59,24 +65,10 @@ def anneal_forward(
 
     Position and momentum are drawn afresh. For k = 1, ..., N the log weight grows by
     :math:`(\beta_k - \beta_{k-1})\,\delta(u)`, and then transition k moves the particle; the last
-    one is at beta = 1 (Sohl-Dickstein & Culpepper 2012, eq. 25; increments as in Neal 2001).
-
-    Parameters
-    ----------
-    path : Path
-    moves : AnnealingMoves
-    replicas : Replicas
-    row : int
-        Of the particle; overwritten with the end of the run.
-    draw : ndarray of shape (D,) or (0,)
-        See :func:`pymc_tempering.engine.path.replicas.draw_from_reference`.
-    tally : AnnealingTally
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    float
-        Log weight in nats; ``-inf`` for a particle that started where the target has no density.
+    one is at beta = 1 (Sohl-Dickstein & Culpepper 2012, eq. 25; increments as in Neal 2001). `row`
+    is overwritten with the end of the run. Returns the log weight in nats, ``-inf`` for a particle
+    that started where the target has no density. `draw` is as for
+    :func:`.replicas.draw_from_reference`.
     """
     bad_gradient = draw_from_reference(path, replicas, row, draw, rng)
     count_reference_draw(tally.counts[0], replicas.delta[row], bad_gradient)
@@ -104,20 +96,8 @@ def anneal_reverse(
     Momentum is drawn from N(0, I). For k = N, ..., 1 the reversal of transition k moves the
     particle, and then the log weight grows by :math:`(\beta_k - \beta_{k-1})\,\delta(u)`: the same
     increments at the same states as forward. The mean of 1 / W is b / Z, where b is the
-    reference's mass on the support of the target.
-
-    Parameters
-    ----------
-    path, moves, tally, rng
-        As for :func:`anneal_forward`.
-    replicas : Replicas
-    row : int
-        At a draw of the target; overwritten with the end of the run.
-
-    Returns
-    -------
-    float
-        Log weight with the sign of the forward run, in nats; finite.
+    reference's mass on the support of the target. Returns log W with the sign of the forward run,
+    finite, in nats.
     """
     _draw_momentum(replicas, rng)
     betas, log_weight = moves.betas, 0.0
@@ -138,24 +118,11 @@ def anneal_ensemble(
     tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> None:
-    """Anneal independent particles, one after another.
+    """Anneal independent particles, one after another, with one replica.
 
-    Parameters
-    ----------
-    reverse : bool
-        Start from ``positions``, draws of the target, instead of the reference.
-    path : Path
-    moves : AnnealingMoves
-    replicas : Replicas
-        One, for the particle.
-    positions : ndarray of shape (n_particles, D)
-        In the path's coordinates; overwritten with the ends of the runs. Forward runs from a
-        reference that is not Gaussian start from here too.
-    log_weights : ndarray of shape (n_particles,)
-        Overwritten; see :func:`anneal_forward` and :func:`anneal_reverse`. A reverse particle that
-        starts where the density is zero gets nan.
-    tally : AnnealingTally
-    rng : numpy.random.Generator
+    `positions` (n, D) are overwritten with the ends of the runs, in the path's coordinates. Reverse
+    runs start there, from draws of the target, and so do forward runs from a reference that is not
+    Gaussian. A reverse particle that starts where the density is zero gets the weight nan.
     """
     n, dim = positions.shape
     n_drawn = replicas.residual.shape[1]
@@ -186,24 +153,12 @@ def target_chain(
     replicas: Replicas,
     rng: np.random.Generator,
 ) -> None:
-    """Continue draws of the target by moves at beta = 1.
+    """Continue `first` draws of the target by moves at beta = 1.
 
-    The chain is stationary where the draws are exact: every further position is then an exact draw
-    too, if not an independent one.
+    Row i is row ``i - first`` moved on.
 
-    Parameters
-    ----------
-    path : Path
-    target_move : TargetMove
-    n_moves : int
-        Moves between successive positions.
-    first : int
-        Number of draws given, at least 1.
-    positions : ndarray of shape (n, D)
-        In the path's coordinates; row ``i >= first`` becomes row ``i - first`` moved on.
-    replicas : Replicas
-        One, to move.
-    rng : numpy.random.Generator
+    The chain is stationary where the draws are exact: every further position (n, D) is then an
+    exact draw too, if not an independent one. `n_moves` are made between successive positions.
     """
     n, dim = positions.shape
     for row in range(first, n):
@@ -215,3 +170,66 @@ def target_chain(
                 explore(path, target_move.explorer, 1.0, target_move.scale, replicas, 0, rng)
         for i in range(dim):
             positions[row, i] = replicas.u[0, i]
+
+
+class AnnealedChain(NamedTuple):
+    """State of the chain; overwritten."""
+
+    replicas: Replicas  # two: y, and the particle that is being annealed
+    log_weight: FloatArray  # (1,), log W of y, nats
+
+
+class AnnealingLog(NamedTuple):
+    """What scans write down; overwritten."""
+
+    log_weight_forward: FloatArray  # (n_scans,), log W' of every proposed particle
+    log_weight_reverse: FloatArray  # (n_scans,), every redrawn log W
+    accepted: BoolArray  # (n_scans,)
+    # (n_scans, D) or (0, D), y after each scan, in the path's coordinates
+    target_positions: FloatArray
+    # (n_scans, D), made beforehand; (n_scans, 0) where they are made here
+    reference_draws: FloatArray
+
+
+@compiled(borrows=True)
+def annealing_scans(
+    path: Path,
+    moves: AnnealingMoves,
+    target_move: TargetMove,
+    chain: AnnealedChain,
+    log: AnnealingLog,
+    tally: AnnealingTally,
+    rng: np.random.Generator,
+) -> None:
+    r"""Run as many scans as the log has entries, in place.
+
+    A scan leaves the joint law of y and its annealing run invariant, whose marginal in y is the
+    target:
+
+    1. Anneal a new particle with weight W'. Replace y and W by it with probability
+       :math:`\min(1, W' / W)` (particle independent Metropolis-Hastings; Andrieu, Doucet &
+       Holenstein 2010, section 2.4.2).
+    2. Move y at beta = 1.
+    3. Draw W from its law given y: the weight of the exact reversal, started from y.
+    """
+    replicas = chain.replicas
+    y, particle = 0, 1
+    for scan in range(log.accepted.shape[0]):
+        log_weight = anneal_forward(
+            path, moves, replicas, particle, log.reference_draws[scan], tally, rng
+        )
+        log.log_weight_forward[scan] = log_weight
+        log_ratio = log_weight - chain.log_weight[0]
+        log.accepted[scan] = log_weight > -np.inf and (
+            log_ratio >= 0.0 or rng.random() < np.exp(log_ratio)
+        )
+        if log.accepted[scan]:
+            copy_replica(replicas, particle, y)
+        move = explore(path, target_move.explorer, 1.0, target_move.scale, replicas, y, rng)
+        count_move(tally.counts[-1], move, True)
+        copy_replica(replicas, y, particle)
+        chain.log_weight[0] = anneal_reverse(path, moves, replicas, particle, tally, rng)
+        log.log_weight_reverse[scan] = chain.log_weight[0]
+        if log.target_positions.shape[0] > 0:
+            for i in range(replicas.u.shape[1]):
+                log.target_positions[scan, i] = replicas.u[y, i]

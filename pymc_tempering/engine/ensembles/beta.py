@@ -10,39 +10,22 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import log_exprel, log_sum_exp, truncated_exponential_icdf
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "draw_beta",
-    "draw_level",
-    "exchange_probability",
-    "level_masses",
-    "neighbour_level",
-    "piece_masses",
-]
+__all__ = ["draw_beta", "draw_level", "exchange_probability", "level_masses",
+           "neighbour_level", "piece_masses"]  # fmt: skip
 
 
 @compiled
 def piece_masses(
     delta: float, knots: FloatArray, bias: FloatArray, log_masses: FloatArray
 ) -> float:
-    r"""Log integral of ``exp(beta delta - c(beta))`` over every piece of the bias.
+    r"""Log integrals of ``exp(beta delta - c(beta))`` over the pieces of the bias.
+
+    Log N, their sum.
 
     The integral over a piece of width h from ``beta_j`` is
     :math:`h e^{\beta_j \delta - c_j} (e^s - 1) / s` with :math:`s = h \delta - (c_{j+1} - c_j)`;
-    for one piece it is the normaliser of eq. 18 of Graham & Storkey (2017).
-
-    Parameters
-    ----------
-    delta : float
-        ``log_target - log_base`` in nats.
-    knots, bias : ndarray of shape (n_pieces + 1,)
-        Piecewise linear c, in nats.
-    log_masses : ndarray of shape (n_pieces,)
-        Overwritten.
-
-    Returns
-    -------
-    float
-        Log of their sum, log N; ``-inf`` where delta is.
+    for one piece it is the normaliser of eq. 18 of Graham & Storkey (2017). `delta` is in nats;
+    `knots` and `bias` (n_pieces + 1,) are those of c; `log_masses` (n_pieces,) is overwritten.
 
     Examples
     --------
@@ -89,16 +72,8 @@ def draw_beta(
     r"""Draw beta from :math:`p(\beta \mid z) \propto e^{\beta \delta - c(\beta)}` on [0, 1].
 
     A mixture over pieces of truncated exponentials, each by inverse transform (Graham & Storkey
-    2017, eq. 18 and the text below it, for one piece); no iteration, no rejection.
-
-    Parameters
-    ----------
-    delta : float
-        Finite, in nats.
-    knots, bias : ndarray of shape (n_pieces + 1,)
-    log_masses, log_total
-        From :func:`piece_masses` at the same delta.
-    rng : numpy.random.Generator
+    2017, eq. 18 and the text below it, for one piece); no iteration, no rejection. The masses are
+    those of :func:`piece_masses` at the same finite delta.
     """
     j = _draw_category(log_masses, log_total, rng.random())
     width = knots[j + 1] - knots[j]
@@ -110,28 +85,10 @@ def draw_beta(
 def level_masses(
     delta: float, betas: FloatArray, log_level_weights: FloatArray, log_masses: FloatArray
 ) -> float:
-    """Log of ``exp(beta_k delta + log_level_weights[k])`` for every level.
+    """Log of ``exp(beta_k delta + log_level_weights[k])`` of every level, and of their sum, log N.
 
-    Eq. 7 of Carlson et al. (2016) before normalising.
-
-    Parameters
-    ----------
-    delta : float
-        In nats; ``-inf`` leaves only the base.
-    betas, log_level_weights : ndarray of shape (n_levels,)
-    log_masses : ndarray of shape (n_levels,)
-        Overwritten.
-
-    Returns
-    -------
-    float
-        Log of their sum, log N.
-
-    Examples
-    --------
-    >>> masses = np.empty(2)
-    >>> float(level_masses(-np.inf, np.array([0.0, 1.0]), np.array([0.5, 9.0]), masses))
-    0.5
+    Eq. 7 of Carlson et al. (2016) before normalising; a delta of ``-inf`` leaves only the base.
+    `log_masses` (n_levels,) is overwritten.
     """
     log_masses[0] = log_level_weights[0]
     for k in range(1, betas.shape[0]):
@@ -141,14 +98,7 @@ def level_masses(
 
 @compiled(borrows=True)
 def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generator) -> int:
-    """Draw a level from its conditional given the position, independently of the present one.
-
-    Parameters
-    ----------
-    log_masses, log_total
-        From :func:`level_masses`.
-    rng : numpy.random.Generator
-    """
+    """Draw a level from its conditional given the position, independently of the present one."""
     return _draw_category(log_masses, log_total, rng.random())
 
 
@@ -156,15 +106,8 @@ def draw_level(log_masses: FloatArray, log_total: float, rng: np.random.Generato
 def neighbour_level(level: int, log_masses: FloatArray, rng: np.random.Generator) -> int:
     """Metropolis step to one of the two neighbouring levels, up or down with equal probability.
 
-    A proposal beyond either end is refused. Invariant for the conditional of the level given the
+    A proposal past either end is refused. Invariant for the conditional of the level given the
     position, but no draw from it: a move with the level integrated out must not come before it.
-
-    Parameters
-    ----------
-    level : int
-    log_masses : ndarray of shape (n_levels,)
-        From :func:`level_masses`.
-    rng : numpy.random.Generator
     """
     proposal = level + 1 if rng.random() < 0.5 else level - 1
     uniform = rng.random()
@@ -182,19 +125,8 @@ def exchange_probability(
     """Probability of exchanging the tempered position z with the target's position y.
 
     ``min(1, w(z) / w(y))`` with ``w = p(beta = 1 | .) = exp(delta - c(1)) / N(delta)``: the density
-    ratio of ``b(z) N(delta(z))`` times the posterior of y. Beta has to be redrawn right after.
-
-    Parameters
-    ----------
-    delta, log_total : float
-        Of z, with log N from :func:`piece_masses` or :func:`level_masses`.
-    target_delta, target_log_total : float
-        Of y.
-
-    Examples
-    --------
-    >>> exchange_probability(1.0, 0.5, 0.0, 0.5)
-    1.0
+    ratio of ``b(z) N(delta(z))`` times the posterior of y, with log N of each from
+    :func:`piece_masses` or :func:`level_masses`. Beta has to be redrawn right after.
     """
     if delta == -np.inf:
         return 0.0

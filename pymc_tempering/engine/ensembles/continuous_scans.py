@@ -111,21 +111,9 @@ def continuous_scans(
     log: PairLog,
     rng: np.random.Generator,
 ) -> None:
-    """Run as many scans as the log has entries, in place.
+    """Run as many scans as the log has entries, in place, with three replicas.
 
-    Parameters
-    ----------
-    path : Path
-    explorer : Explorer
-    bias : Bias
-        With the knots of c.
-    pair : Pair
-    replicas : Replicas
-        Three.
-    adaptation : Adaptation
-        By grid point; scales are log-linear between them.
-    log : PairLog
-    rng : numpy.random.Generator
+    Scales adapt by grid point and are log-linear between them.
     """
     grid, delta = bias.grid, replicas.delta
     holder, beta = pair.holder, pair.beta

@@ -12,16 +12,9 @@ __all__ = ["Ensemble"]
 
 
 class Ensemble(Stateful):
-    """Replicas on a path; what couples them is the subclass's.
+    """Replicas on a path; what couples them is the subclass's."""
 
-    Attributes
-    ----------
-    path : TemperedPath
-    replicas : Replicas
-    n_off_record : int
-        Evaluations of the density beside those of scans, as where replicas are put somewhere.
-    """
-
+    # evaluations of the density beside those of scans, as where replicas are put somewhere
     n_off_record = 0
     path: TemperedPath
     replicas: Replicas

@@ -5,17 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.ladder_scans import (
-    LadderRecord,
-    Rungs,
-    ladder_scans_of_tuples,
-)
+from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans_of_tuples
 from pymc_tempering.engine.ensembles.swap import SWEEP, begin_block, is_restarted
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings, packed_within
 from pymc_tempering.engine.path.climb import climb
-from pymc_tempering.engine.path.excess import component_excess
+from pymc_tempering.engine.path.components import component_excess
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.replicas import evaluate
@@ -25,63 +21,35 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Ladder", "ScanRecord"]
 
-_MAX_START_TRIES = 100
+_MAX_START_TRIES = 100  # draws from the reference; those that need more take a start that is given
 
 
 class ScanRecord(NamedTuple):
-    """What a block of scans reports.
+    """What a block of scans reports."""
 
-    Attributes
-    ----------
-    delta : ndarray of shape (n_scans, n_levels)
-        ``log_target - log_reference`` in nats by level, after each scan.
-    swap_acceptance_rate : ndarray of shape (n_levels - 1,)
-        Mean swap probability of each pair of neighbours.
-    acceptance_rate : ndarray of shape (n_levels,)
-        Mean acceptance probability of the moves.
-    counts : dict of str to int
-        See :func:`pymc_tempering.engine.tally.counts_by_name`.
-    zero_density : ndarray of int of shape (n_levels,)
-        See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
-    target_positions : ndarray of shape (n_scans, D) or (0, D)
-        Positions at beta = 1 as ``z``, if they were asked for.
-    from_component : ndarray of int of shape (2, n_components)
-        Arrivals at beta = 1 from each component of the reference, and scans with a replica there
-        that came from it; the defensive component of a mixture is the first.
-    renewed : bool
-        Whether the replica at beta = 1 came there from the reference in this block; True where that
-        is not known.
-    component_excess : ndarray of shape (n_components,) or (0,)
-        See :func:`pymc_tempering.engine.path.excess.component_excess`, of the draws from a mixture;
-        empty for any other reference and where moves adapt.
-    """
-
+    # (n_scans, n_levels), log_target - log_reference in nats by level, after each scan
     delta: FloatArray
+    # (n_levels - 1,), mean swap probability of each pair of neighbours
     swap_acceptance_rate: FloatArray
-    acceptance_rate: FloatArray
-    counts: dict[str, int]
-    zero_density: IntArray
-    target_positions: FloatArray
+    acceptance_rate: FloatArray  # (n_levels,), mean acceptance probability of the moves
+    counts: dict[str, int]  # see `tally.counts_by_name`
+    zero_density: IntArray  # (n_levels,), see `tally.zero_density_by_level`
+    target_positions: FloatArray  # (n_scans, D) or (0, D), z at beta = 1 if asked for
+    # (2, n_components), by component of the reference, a defensive one first: arrivals at beta = 1,
+    # and scans with a replica there that came from it
     from_component: IntArray
+    # whether the replica at beta = 1 came from the reference in this block; or unknown
     tempered_restart: bool = True
+    # of the draws from a mixture, see `components.component_excess`; else empty
     component_excess: FloatArray = np.empty(0)
 
 
 class Ladder(Ensemble):
     """Replicas at inverse temperatures from 0 to 1, with swaps between neighbours.
 
-    Parameters
-    ----------
-    path : TemperedPath
-    betas : ndarray of shape (n_levels,)
-    start : ndarray of shape (n, D)
-        Points ``z`` of finite density, used in turn for replicas whose draw from the reference has
-        none, and for those of the upper half of the ladder; the last one at beta = 1.
-    rng : numpy.random.Generator
-    settings : ExplorerSettings
-        How a replica moves.
-    swap_scheme : int
-        Position in :data:`pymc_tempering.engine.ensembles.swap.SWAP_SCHEMES`.
+    `start` (n, D) are points ``z`` of finite density, used in turn for replicas whose draw from the
+    reference has none, and for those of the upper half of the ladder; the last one at beta = 1.
+    `swap_scheme` is a position in :data:`.swap.SWAP_SCHEMES`.
     """
 
     _changing = ("coordinates", "mixture", "betas", "scales", "dual_averaging", "scan", "u",
@@ -182,14 +150,8 @@ class Ladder(Ensemble):
     ) -> ScanRecord:
         """Run a block of scans in compiled code.
 
-        Parameters
-        ----------
-        n_scans : int
-        rng : numpy.random.Generator
-        adapt : bool
-            Adapt step sizes after every transition; such scans are not exactly invariant.
-        keep_positions : bool
-            Return the position at beta = 1 after each scan.
+        Scans that `adapt` tune step sizes after every transition and are not exactly invariant.
+        With `keep_positions` the position at beta = 1 after each scan is returned.
         """
         n, dim = self.u.shape
         self._forget_faults()
@@ -250,11 +212,9 @@ class Ladder(Ensemble):
         self.u = self.u
 
     def change_schedule(self, betas: FloatArray) -> None:
-        """Move to another schedule; each new level starts from the replica of the nearest old one.
+        """Move to another schedule.
 
-        Parameters
-        ----------
-        betas : ndarray of shape (n_levels,)
+        Each new level starts from the replica of the nearest old one.
         """
         old_betas, old_scales = self.betas, self.scales
         nearest = np.abs(betas[:, None] - old_betas[None, :]).argmin(axis=1)
@@ -265,17 +225,12 @@ class Ladder(Ensemble):
         self.restart_adaptation()
 
     def rescue_target(self) -> bool:
-        """Move the replica at beta = 1 if it sits where no draw from the target could be.
+        """Move the replica at beta = 1 uphill if no draw from the target could be where it is.
 
         For tuning only. A replica that started far out can have a log density hundreds of nats
         below its own mode's and no step size with which to leave. It is compared with what lies
         uphill of it, not with other replicas: a narrow mode may have a density hundreds of nats
-        higher than a wide one, and none of the mass.
-
-        Returns
-        -------
-        bool
-            Whether it was moved, uphill.
+        higher than a wide one, and none of the mass. Returns whether it was moved.
         """
         log_target, target = self.replicas.log_target, self.replica_at[-1]
         margin = 2.0 * self.path.dim + 50.0

@@ -23,19 +23,11 @@ class LadderLike(Protocol):
     :class:`pymc_tempering.engine.ensembles.ladder.Ladder` is one whose moves are compiled,
     :class:`pymc_tempering.steps.compound_ladder.CompoundLadder` one of Python code. Tuning,
     statistics and estimates of log Z need no more of either than this.
-
-    Attributes
-    ----------
-    betas : ndarray of shape (n_levels,)
-    replica_at : ndarray of int of shape (n_levels,)
-        Replica at each level.
-    n_off_record : int
-        Evaluations of the density beside those of scans.
     """
 
-    betas: FloatArray
-    replica_at: IntArray
-    n_off_record: int
+    betas: FloatArray  # (n_levels,)
+    replica_at: IntArray  # (n_levels,), replica at each level
+    n_off_record: int  # evaluations of the density beside those of scans
 
     @property
     def n_levels(self) -> int:

@@ -22,62 +22,29 @@ __all__ = ["LadderRecord", "Rungs", "ladder_scans", "ladder_scans_of_tuples"]
 
 
 class Rungs(NamedTuple):
-    """Schedule of a ladder, and which replica is at which level; the arrays of int are overwritten.
+    """Schedule of a ladder, and which replica is at which level; arrays of int are overwritten."""
 
-    Attributes
-    ----------
-    betas : ndarray of shape (n_levels,)
-        Increasing from 0 to 1.
-    replica_at : ndarray of int of shape (n_levels,)
-    last_end : ndarray of int of shape (n_levels,)
-        See :func:`.swap.track_trips`.
-    origin : ndarray of int of shape (n_levels,)
-        Component of the reference that the replica was last drawn from, by replica; -1 before.
-    swap_scheme : int
-        Position in :data:`.swap.SWAP_SCHEMES`.
-    first_scan : int
-        Number of scans made before, for the parity of the swaps.
-    """
-
-    betas: FloatArray
-    replica_at: IntArray
-    last_end: IntArray
+    betas: FloatArray  # (n_levels,), increasing from 0 to 1
+    replica_at: IntArray  # (n_levels,)
+    last_end: IntArray  # see `swap.track_trips`
+    # by replica, component of the reference that it was last drawn from; -1 before
     origin: IntArray
-    swap_scheme: int
-    first_scan: int
+    swap_scheme: int  # position in `swap.SWAP_SCHEMES`
+    first_scan: int  # scans made before, for the parity of the swaps
 
 
 class LadderRecord(NamedTuple):
-    """What scans of a ladder write down.
+    """What scans of a ladder write down."""
 
-    Attributes
-    ----------
-    delta : ndarray of shape (n_scans, n_levels)
-        By level after each scan, in nats; overwritten.
-    swap_sums : ndarray of shape (n_levels - 1,)
-        Swap probabilities of all neighbours, attempted or not, are added up.
-    acceptance_sums : ndarray of shape (n_levels,)
-        Acceptance probabilities of the moves are added up.
-    counts : ndarray of int of shape (n_levels, 9)
-        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
-    target_positions : ndarray of shape (n_scans, D) or (0, D)
-        With rows, overwritten with the position at beta = 1 after each scan.
-    reference_draws : ndarray of shape (n_scans, D) or (n_scans, 0)
-        Draws ``u`` of the reference, made beforehand; without columns they are made here.
-    draw_origins : ndarray of int of shape (n_scans,)
-        Component that each is of.
-    from_component : ndarray of int of shape (2, n_components)
-        Arrivals at the target of replicas drawn from each component, and scans with one of them
-        there; incremented.
-    """
-
-    delta: FloatArray
-    swap_sums: FloatArray
-    acceptance_sums: FloatArray
-    counts: IntArray
-    target_positions: FloatArray
+    delta: FloatArray  # (n_scans, n_levels), by level after each scan, nats
+    swap_sums: FloatArray  # (n_levels - 1,), swap probabilities of all neighbours, attempted or not
+    acceptance_sums: FloatArray  # (n_levels,), acceptance probabilities of the moves
+    counts: IntArray  # (n_levels, 9), see `tally.COUNTERS`
+    target_positions: FloatArray  # (n_scans, D) or (0, D), u at beta = 1 after each scan
+    # (n_scans, D), made beforehand; (n_scans, 0) where they are made here
     reference_draws: FloatArray
-    draw_origins: IntArray
+    draw_origins: IntArray  # (n_scans,), component that each is of
+    # (2, n_components), arrivals at the target by component, and scans with one there
     from_component: IntArray
 
 
@@ -93,17 +60,7 @@ def ladder_scans(
 ) -> None:
     """Run as many scans as the record has rows, in place.
 
-    Parameters
-    ----------
-    path : Path
-    explorer : Explorer
-    rungs : Rungs
-    replicas : Replicas
-        One for each level.
-    adaptation : Adaptation
-        By level; the scale of level 0 is not used: there the move is an independent draw.
-    record : LadderRecord
-    rng : numpy.random.Generator
+    The scale of level 0 is not used: there the move is an independent draw.
     """
     betas, replica_at, delta = rungs.betas, rungs.replica_at, replicas.delta
     n_levels, dim = replicas.u.shape

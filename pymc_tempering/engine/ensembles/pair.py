@@ -32,59 +32,28 @@ __all__ = ["ContinuousPair", "PairRecord", "PairStart", "SimulatedPair", "Temper
 
 
 class PairRecord(NamedTuple):
-    """What a block of scans reports.
+    """What a block of scans reports."""
 
-    Attributes
-    ----------
-    delta, target_delta : ndarray of shape (n_scans,)
-        ``log_target - log_reference`` in nats of z, just before beta is drawn, and of y.
-    beta : ndarray of shape (n_scans,)
-        Drawn at the end of each scan.
-    level : ndarray of int of shape (n_scans,)
-        -1 in continuous tempering.
-    acceptance_rate : ndarray of shape (n_levels,) or (1,)
-        Mean acceptance probability of the moves of z, by level or all together; nan at levels
-        without a move.
-    target_acceptance_rate, exchange_rate : float
-        Of the moves of y, of the exchanges.
-    base_acceptance_rate : float
-        Of the draws from the reference in continuous tempering; nan in simulated tempering.
-    counts : dict of str to int
-        See :func:`pymc_tempering.engine.tally.counts_by_name`.
-    zero_density : ndarray of int of shape (n_grid,)
-        See :func:`pymc_tempering.engine.tally.zero_density_by_level`.
-    renewed : bool
-        Whether y arrived from the reference in this block.
-    """
-
+    # (n_scans,), log_target - log_reference of z in nats, just before beta is drawn
     delta: FloatArray
-    target_delta: FloatArray
-    beta: FloatArray
-    level: IntArray
+    target_delta: FloatArray  # (n_scans,), of y
+    beta: FloatArray  # (n_scans,), drawn at the end of each scan
+    level: IntArray  # (n_scans,); -1 in continuous tempering
+    # (n_levels,) of the moves of z, nan without a move; or (1,), of all together
     acceptance_rate: FloatArray
-    target_acceptance_rate: float
-    exchange_rate: float
-    base_acceptance_rate: float
-    counts: dict[str, int]
-    zero_density: IntArray
-    tempered_restart: bool
+    target_acceptance_rate: float  # of the moves of y
+    exchange_rate: float  # of the exchanges
+    base_acceptance_rate: float  # of draws from the reference in continuous tempering, else nan
+    counts: dict[str, int]  # see `tally.counts_by_name`
+    zero_density: IntArray  # (n_grid,), see `tally.zero_density_by_level`
+    tempered_restart: bool  # whether y arrived from the reference in this block
 
 
 class PairStart(NamedTuple):
-    """Where a pair starts.
+    """Where a pair starts: z and y are points (D,) of finite density."""
 
-    Attributes
-    ----------
-    bias : Bias
-        Knots or levels, bias (minus the log level weights), and where scales are tuned.
-    scales : ndarray of shape (n_grid,)
-        To start from.
-    z, y : ndarray of shape (D,)
-        Points of finite density.
-    """
-
-    bias: Bias
-    scales: FloatArray
+    bias: Bias  # knots or levels, bias (minus the log level weights), and where scales are tuned
+    scales: FloatArray  # (n_grid,), to start from
     z: FloatArray
     y: FloatArray
 
@@ -92,14 +61,7 @@ class PairStart(NamedTuple):
 class TemperedPair(Ensemble):
     """Two replicas on a path; see the subclasses for what moves beta.
 
-    Parameters
-    ----------
-    path : TemperedPath
-    start : PairStart
-    settings : ExplorerSettings
-        How a replica moves.
-    level_update : int
-        Position in :data:`pymc_tempering.engine.ensembles.simulated_scans.LEVEL_UPDATES`.
+    `level_update` is a position in :data:`.simulated_scans.LEVEL_UPDATES`.
     """
 
     _changing = ("coordinates", "betas", "bias", "grid", "scales", "dual_averaging", "u", "holder",
@@ -148,15 +110,7 @@ class TemperedPair(Ensemble):
 
     @density_guard()
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False) -> PairRecord:
-        """Run a block of scans in compiled code.
-
-        Parameters
-        ----------
-        n_scans : int
-        rng : numpy.random.Generator
-        adapt : bool
-            Adapt step sizes after every transition; such scans are not exactly invariant.
-        """
+        """Run a block of scans; those that `adapt` step sizes are not exactly invariant."""
         self._forget_faults()
         begin_block(self.last_end)
         n = self.betas.size
@@ -182,7 +136,14 @@ class TemperedPair(Ensemble):
     _scans: staticmethod
 
     def _record(self, log: PairLog) -> PairRecord:
-        raise NotImplementedError
+        """Record of scans with the rates that both pairs have; the others are nan or empty."""
+        rates = log.sums / log.delta.size
+        return PairRecord(
+            log.delta, log.target_delta, log.beta, log.level, np.empty(0),
+            float(rates[TARGET_MOVE]), float(rates[EXCHANGE]), np.nan,
+            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
+            zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),
+        )  # fmt: skip
 
 
 class ContinuousPair(TemperedPair):
@@ -192,19 +153,9 @@ class ContinuousPair(TemperedPair):
 
     def _record(self, log: PairLog) -> PairRecord:
         rates = log.sums / log.delta.size
-        return PairRecord(
-            log.delta,
-            log.target_delta,
-            log.beta,
-            log.level,
-            rates[MOVE : MOVE + 1],
-            float(rates[TARGET_MOVE]),
-            float(rates[EXCHANGE]),
-            float(rates[REFERENCE_DRAW]),
-            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
-            zero_density_by_level(log.counts),
-            is_restarted(self.last_end, self._target_row),
-        )
+        record, of_draws = super()._record(log), float(rates[REFERENCE_DRAW])
+        moves = rates[MOVE : MOVE + 1]
+        return record._replace(acceptance_rate=moves, base_acceptance_rate=of_draws)
 
 
 class SimulatedPair(TemperedPair):
@@ -213,19 +164,7 @@ class SimulatedPair(TemperedPair):
     _scans = staticmethod(simulated_scans)
 
     def _record(self, log: PairLog) -> PairRecord:
-        rates = log.sums / log.delta.size
         with np.errstate(invalid="ignore"):
             acceptance = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
-        return PairRecord(
-            log.delta,
-            log.target_delta,
-            self.betas[log.level],
-            log.level,
-            acceptance,
-            float(rates[TARGET_MOVE]),
-            float(rates[EXCHANGE]),
-            np.nan,
-            self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
-            zero_density_by_level(log.counts),
-            is_restarted(self.last_end, self._target_row),
-        )
+        beta = self.betas[log.level]
+        return super()._record(log)._replace(beta=beta, acceptance_rate=acceptance)

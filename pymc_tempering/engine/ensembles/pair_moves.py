@@ -17,93 +17,44 @@ from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS, count_move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "EXCHANGE",
-    "MOVE",
-    "REFERENCE_DRAW",
-    "TARGET_MOVE",
-    "Bias",
-    "Pair",
-    "PairLog",
-    "exchange",
-    "move",
-    "move_target",
-    "scale_at",
-    "visit_reference",
-]
+__all__ = ["EXCHANGE", "MOVE", "REFERENCE_DRAW", "TARGET_MOVE", "Bias", "Pair",
+           "PairLog", "exchange", "move", "move_target", "scale_at", "visit_reference"]  # fmt: skip
 
 MOVE, TARGET_MOVE, EXCHANGE, REFERENCE_DRAW = 0, 1, 2, 3
 """Positions in :attr:`PairLog.sums`."""
 
 
 class Bias(NamedTuple):
-    """What keeps the inverse temperature moving.
+    """What keeps the inverse temperature moving."""
 
-    Attributes
-    ----------
-    betas, bias : ndarray of shape (n,)
-        Knots of a piecewise linear c(beta), or levels and minus their log weights, in nats.
-    grid : ndarray of shape (n_grid,)
-        Where scales of the moves are tuned.
-    """
-
-    betas: FloatArray
-    bias: FloatArray
-    grid: FloatArray
+    betas: FloatArray  # (n,), knots of a piecewise linear c(beta), or levels
+    bias: FloatArray  # (n,), nats; minus the log weights of levels
+    grid: FloatArray  # (n_grid,), where scales of the moves are tuned
 
 
 class Pair(NamedTuple):
-    """Which replica is what, and the inverse temperature of z; the arrays are overwritten.
+    """Which replica is what, and the inverse temperature of z; the arrays are overwritten."""
 
-    Attributes
-    ----------
-    holder : ndarray of int of shape (3,)
-        Replicas of z, of y, and the spare one.
-    last_end : ndarray of int of shape (3,)
-        By replica: 0 before any end was visited, 1 after the reference, 2 after the target, 3 after
-        the target for a position that had come from the reference, 4 the same in an earlier block.
-    beta : ndarray of shape (1,)
-    level : ndarray of int of shape (1,)
-    level_update : int
-        Position in :data:`.simulated_scans.LEVEL_UPDATES`.
-    """
-
-    holder: IntArray
-    last_end: IntArray
-    beta: FloatArray
-    level: IntArray
-    level_update: int
+    holder: IntArray  # (3,), replicas of z, of y, and the spare one
+    last_end: IntArray  # (3,), by replica, see `swap.track_trips`
+    beta: FloatArray  # (1,)
+    level: IntArray  # (1,)
+    level_update: int  # position in `simulated_scans.LEVEL_UPDATES`
 
 
 class PairLog(NamedTuple):
-    """What scans of a pair write down.
+    """What scans of a pair write down."""
 
-    Attributes
-    ----------
-    delta, target_delta, beta : ndarray of shape (n_scans,)
-        Overwritten with delta of z and of y (nats), and beta, after each scan.
-    level : ndarray of int of shape (n_scans,)
-        Overwritten in simulated tempering.
-    acceptance_sums : ndarray of shape (n_levels,)
-    visits : ndarray of int of shape (n_levels,)
-        Acceptance probabilities and numbers of moves of z by level, in simulated tempering.
-    sums : ndarray of shape (4,)
-        Acceptance probabilities of z, of y, of the exchange and of draws from the reference are
-        added up.
-    counts : ndarray of int of shape (n_grid, 9)
-        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented at the nearest scale.
-    reference_draws : ndarray of shape (n_scans, D) or (n_scans, 0)
-        Draws ``u`` of the reference, made beforehand; without columns they are made here.
-    """
-
-    delta: FloatArray
-    target_delta: FloatArray
-    beta: FloatArray
-    level: IntArray
-    acceptance_sums: FloatArray
-    visits: IntArray
+    delta: FloatArray  # (n_scans,), of z, nats
+    target_delta: FloatArray  # (n_scans,), of y
+    beta: FloatArray  # (n_scans,)
+    level: IntArray  # (n_scans,), in simulated tempering
+    acceptance_sums: FloatArray  # (n_levels,), of the moves of z in simulated tempering
+    visits: IntArray  # (n_levels,), their number
+    # (4,), acceptance probabilities of z, of y, of the exchange and of draws from the reference
     sums: FloatArray
-    counts: IntArray
+    counts: IntArray  # (n_grid, 9), see `tally.COUNTERS`, at the nearest scale
+    # (n_scans, D), made beforehand; (n_scans, 0) where they are made here
     reference_draws: FloatArray
 
 
@@ -112,11 +63,6 @@ def scale_at(beta: float, grid: FloatArray, scales: FloatArray) -> tuple[float, 
     """Scale of moves at any beta, log-linear between grid points, and the nearest grid point.
 
     A function of beta alone, so that moves at a given beta stay exactly invariant.
-
-    Parameters
-    ----------
-    beta : float
-    grid, scales : ndarray of shape (n_grid,)
 
     Examples
     --------
@@ -145,17 +91,7 @@ def move(
 ) -> float:
     """Move one replica, count the outcome, adapt, and return the acceptance probability.
 
-    Parameters
-    ----------
-    path : Path
-    explorer : Explorer
-    at : tuple
-        Inverse temperature, scale of the move, and which scale adapts.
-    replicas : Replicas
-    row : int
-    adaptation : Adaptation
-    counts : ndarray of int of shape (n_grid, 9)
-    rng : numpy.random.Generator
+    `at` is the inverse temperature, the scale of the move, and which scale adapts.
     """
     beta, scale, k = at
     outcome = explore(path, explorer, beta, scale, replicas, row, rng)
@@ -188,11 +124,6 @@ def exchange(pair: Pair, counts: IntArray) -> None:
 
     A tempered restart is the arrival at y of a position that was at the reference since it last
     was y, so that the recorded draws forget where they were.
-
-    Parameters
-    ----------
-    pair : Pair
-    counts : ndarray of int of shape (9,)
     """
     holder, last_end = pair.holder, pair.last_end
     holder[0], holder[1] = holder[1], holder[0]

@@ -98,16 +98,9 @@ def simulated_scans(
     log: PairLog,
     rng: np.random.Generator,
 ) -> None:
-    """Run as many scans as the log has entries, in place.
+    """Run as many scans as the log has entries, in place, with three replicas.
 
-    Parameters
-    ----------
-    path, explorer, pair, replicas, log, rng
-        As for :func:`.continuous_scans.continuous_scans`.
-    bias : Bias
-        With the levels; minus the bias are the log level weights.
-    adaptation : Adaptation
-        By level; the scale of level 0 is not used.
+    Minus the bias are the log level weights; the scale of level 0 is not used.
     """
     betas, log_level_weights = bias.betas, -bias.bias
     holder, level, delta = pair.holder, pair.level, replicas.delta

@@ -7,17 +7,8 @@ from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "DEO",
-    "SWAP_SCHEMES",
-    "SWEEP",
-    "attempt_swap",
-    "begin_block",
-    "is_restarted",
-    "swap_probability",
-    "swap_sweep",
-    "track_trips",
-]
+__all__ = ["DEO", "SWAP_SCHEMES", "SWEEP", "attempt_swap", "begin_block",
+           "is_restarted", "swap_probability", "swap_sweep", "track_trips"]  # fmt: skip
 
 SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 """Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""
@@ -30,14 +21,7 @@ def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> f
     """Metropolis probability of exchanging the replicas of two neighbouring levels.
 
     ``min(1, exp(-(beta_{i+1} - beta_i) (delta_{i+1} - delta_i)))``, from the density ratio of the
-    two products (Syed et al. 2021, eq. 5).
-
-    Parameters
-    ----------
-    d_beta : float
-        ``beta_{i+1} - beta_i``, positive.
-    delta_lower, delta_upper : float
-        ``log_target - log_base`` in nats; the lower one may be ``-inf``.
+    two products (Syed et al. 2021, eq. 5), with deltas in nats; the lower one may be ``-inf``.
     """
     if delta_lower == -np.inf:
         return 0.0
@@ -47,24 +31,11 @@ def swap_probability(d_beta: float, delta_lower: float, delta_upper: float) -> f
 
 @compiled(borrows=True, inside=True)
 def attempt_swap(
-    i: int,
-    betas: FloatArray,
-    delta: FloatArray,
-    replica_at: IntArray,
-    uniform: float,
+    i: int, betas: FloatArray, delta: FloatArray, replica_at: IntArray, uniform: float
 ) -> bool:
-    """Exchange the replicas of levels ``i`` and ``i + 1`` or leave them.
+    """Exchange the replicas of levels ``i`` and ``i + 1`` or leave them, by a uniform in [0, 1).
 
-    Parameters
-    ----------
-    i : int
-    betas : ndarray of shape (n_levels,)
-    delta : ndarray of shape (n_replicas,)
-        By replica, not by level.
-    replica_at : ndarray of int of shape (n_levels,)
-        Replica at each level; overwritten.
-    uniform : float
-        In [0, 1); the decision is a deterministic function of it.
+    `replica_at` (n_levels,) is overwritten; `delta` is by replica, not by level.
     """
     lower, upper = replica_at[i], replica_at[i + 1]
     if uniform < swap_probability(betas[i + 1] - betas[i], delta[lower], delta[upper]):
@@ -82,20 +53,10 @@ def swap_sweep(
     replica_at: IntArray,
     rng: np.random.Generator,
 ) -> None:
-    """Make the swaps of one scan.
+    """Make the swaps of one scan by a scheme of :data:`SWAP_SCHEMES`; overwrites `replica_at`.
 
-    Parameters
-    ----------
-    scheme : int
-        Position in :data:`SWAP_SCHEMES`.
-    scan : int
-        Number of scans made before; its parity says which pairs meet.
-    betas : ndarray of shape (n_levels,)
-    delta : ndarray of shape (n_replicas,)
-        By replica.
-    replica_at : ndarray of int of shape (n_levels,)
-        Overwritten.
-    rng : numpy.random.Generator
+    `scan` is the number of scans made before, whose parity says which pairs meet; `delta` is by
+    replica.
     """
     n_pairs = betas.shape[0] - 1
     if scheme in (DEO, SEO):
@@ -115,16 +76,9 @@ def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> N
     """Count round trips and tempered restarts after a round of swaps.
 
     A tempered restart is an arrival at the target of a replica that visited the base since it was
-    last there; a round trip is such a journey and the way back to the base.
-
-    Parameters
-    ----------
-    replica_at : ndarray of int of shape (n_levels,)
-    last_end : ndarray of int of shape (n_replicas,)
-        0 before any end was visited, 1 after the base, 2 after the target, 3 after the target for
-        a replica that had come from the base, 4 the same in an earlier block; overwritten.
-    counts : ndarray of int of shape (9,)
-        See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
+    last there; a round trip is such a journey and the way back to the base. `last_end`, by replica,
+    is 0 before any end was visited, 1 after the base, 2 after the target, 3 after the target for a
+    replica that had come from the base, 4 the same in an earlier block; overwritten.
     """
     base = replica_at[0]
     if last_end[base] >= 3:
@@ -139,13 +93,7 @@ def track_trips(replica_at: IntArray, last_end: IntArray, counts: IntArray) -> N
 
 
 def begin_block(last_end: IntArray) -> None:
-    """Tell arrivals at the target in the block of scans that follows from those before it.
-
-    Parameters
-    ----------
-    last_end : ndarray of int of shape (n_replicas,)
-        See :func:`track_trips`; overwritten.
-    """
+    """Tell arrivals at the target in the block of scans that follows from those before it."""
     last_end[last_end == 3] = 4
 
 

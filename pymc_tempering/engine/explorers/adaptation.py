@@ -8,48 +8,28 @@ from pymc_tempering.engine.move import Explorer
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "Adaptation",
-    "adapt_scale",
-    "averaged_step_sizes",
-    "new_dual_averaging",
-    "update_dual_averaging",
-]
+__all__ = ["Adaptation", "adapt_scale", "averaged_step_sizes", "new_dual_averaging",
+           "update_dual_averaging"]  # fmt: skip
 
-_GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75
+_GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # as in the paper
 # fewer updates than this leave the average near where the search began
 _MIN_UPDATES = 30.0
 _MIN_LOG_STEP = np.log(1e-6)
 
 
 class Adaptation(NamedTuple):
-    """Scales of the moves, and what tunes them; the arrays are overwritten.
+    """Scales of the moves, and what tunes them; the arrays are overwritten."""
 
-    Attributes
-    ----------
-    scales : ndarray of shape (n,)
-        By level or grid point.
-    dual_averaging : ndarray of shape (n, 4) or (0, 4)
-        With rows, scales adapt after every move; without, nothing does and every scan is exactly
-        invariant.
-    """
-
-    scales: FloatArray
+    scales: FloatArray  # (n,), by level or grid point
+    # (n, 4), adapting after every move; (0, 4) keeps every scan exactly invariant
     dual_averaging: FloatArray
 
 
 def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
-    """State that starts from given step sizes.
+    """State (n_levels, 4) that starts from given step sizes (n_levels,).
 
-    Parameters
-    ----------
-    step_sizes : ndarray of shape (n_levels,)
-
-    Returns
-    -------
-    ndarray of shape (n_levels, 4)
-        Columns: number of updates, running acceptance error, log of the averaged step size, log of
-        the step size that the search shrinks towards.
+    Columns: number of updates, running acceptance error, log of the averaged step size, log of
+    the step size that the search shrinks towards.
     """
     state = np.zeros((step_sizes.size, 4))
     state[:, 2] = np.log(step_sizes)
@@ -62,15 +42,9 @@ def new_dual_averaging(step_sizes: FloatArray) -> FloatArray:
 def update_dual_averaging(
     row: FloatArray, acceptance_rate: float, target_accept: float, log_max_step: float
 ) -> float:
-    """Update one row after one transition and return the step size to try next.
+    """Update one row (4,) after one transition and return the step size to try next.
 
-    Parameters
-    ----------
-    row : ndarray of shape (4,)
-        One row of :func:`new_dual_averaging`, overwritten; ``exp(row[2])`` is the averaged result.
-    acceptance_rate, target_accept : float
-    log_max_step : float
-        Log of the largest step size to try.
+    ``exp(row[2])`` is the averaged result; `log_max_step` bounds what is tried.
     """
     row[0] += 1.0
     t = row[0]
@@ -93,22 +67,11 @@ def adapt_scale(adaptation: Adaptation, k: int, signal: float, explorer: Explore
 
 
 def averaged_step_sizes(betas: FloatArray, state: FloatArray) -> FloatArray:
-    """Return the averaged step sizes, borrowed from the neighbours where a level was hardly used.
+    """Return the averaged step sizes (n_levels,), borrowed where a level was hardly used.
 
-    A level that tuning visited a few times only, as those of low weight are in simulated
-    tempering, would keep a step size that may reject every move.
-
-    Parameters
-    ----------
-    betas : ndarray of shape (n_levels,)
-        Increasing.
-    state : ndarray of shape (n_levels, 4)
-        Of :func:`new_dual_averaging`.
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-        Levels with fewer than 30 updates get the step size of those with more, log-linear in beta.
+    A level that tuning visited a few times only, as those of low weight are in simulated tempering,
+    would keep a step size that may reject every move. Levels with fewer than 30 updates get the
+    step size of those with more, log-linear in beta.
 
     Examples
     --------

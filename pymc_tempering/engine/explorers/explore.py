@@ -35,20 +35,10 @@ def explore(
     row: int,
     rng: np.random.Generator,
 ) -> Move:
-    """Move one replica by a transition that leaves the density at ``beta`` invariant.
+    """Move one replica by a transition that leaves the density at ``beta`` in [0, 1] invariant.
 
-    Parameters
-    ----------
-    path : Path
-    explorer : Explorer
-    beta : float
-        Inverse temperature in [0, 1].
-    scale : float
-        Tuned: a step size, or a width.
-    replicas : Replicas
-        The density at the replica's position has to be finite.
-    row : int
-    rng : numpy.random.Generator
+    The density at the replica's position has to be finite; `scale` is what is tuned, a step size or
+    a width.
     """
     if explorer.address != 0:
         arguments = path, explorer.options, beta, scale, replicas, row, rng

@@ -26,13 +26,8 @@ from pymc_tempering.engine.path.trial import (
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "GibbsHamiltonian",
-    "GibbsSlice",
-    "Support",
-    "gibbs_hamiltonian_move",
-    "gibbs_slice_move",
-]
+__all__ = ["GibbsHamiltonian", "GibbsSlice", "Support", "gibbs_hamiltonian_move",
+           "gibbs_slice_move"]  # fmt: skip
 
 Support = tuple[int, int, int]
 """Of one entry: its place in ``z``, its lowest value, and how many values it has, one apart."""
@@ -46,13 +41,9 @@ _MEAN = 6
 
 @dataclass(frozen=True)
 class GibbsHamiltonian(Hamiltonian):
-    """Gibbs sweeps, and Hamiltonian moves of all other coordinates.
+    """Gibbs sweeps over `supports`, and Hamiltonian moves of all other coordinates.
 
-    Attributes
-    ----------
-    aim, trajectory_length, max_steps
-        Of the Hamiltonian moves.
-    supports : tuple of Support
+    The other settings are those of the Hamiltonian moves.
     """
 
     supports: tuple[Support, ...] = ()
@@ -69,13 +60,9 @@ class GibbsHamiltonian(Hamiltonian):
 
 @dataclass(frozen=True)
 class GibbsSlice(Slice):
-    """Gibbs sweeps, and slice sampling of all other coordinates, if there are any.
+    """Gibbs sweeps over `supports`, and slice sampling of all other coordinates, if there are any.
 
-    Attributes
-    ----------
-    aim, max_expansions, n_updates
-        Of slice sampling; `n_updates` does not apply: all coordinates are updated.
-    supports : tuple of Support
+    The other settings are those of slice sampling, but `n_updates` does not apply.
     """
 
     supports: tuple[Support, ...] = ()
@@ -167,13 +154,8 @@ def gibbs_slice_move(
 ) -> Move:
     """Sweep, then update every other coordinate; the density at ``beta`` stays invariant.
 
-    Parameters
-    ----------
-    path, beta, width, replicas, row, rng
-        As for :func:`pymc_tempering.engine.explorers.slice.slice_move`.
-    options : ndarray of shape (2 + 3 n,)
-        Of the slices; and of every entry with a support its place, lowest value and number of
-        values, in the order of places.
+    `options` (2 + 3 n,) are those of slices; and of every entry with a support its place, lowest
+    value and number of values, in the order of places.
     """
     supports = _supports(options)
     n_evaluations, n_bad = _sweep(path, beta, supports, replicas, row, rng)
@@ -202,14 +184,8 @@ def gibbs_hamiltonian_move(
     """Sweep, then follow a trajectory of the others; the density at ``beta`` stays invariant.
 
     A trajectory rotates every coordinate around the origin. One that is there without momentum and
-    without a force stays there: the values that the sweep drew become part of the origin.
-
-    Parameters
-    ----------
-    path, beta, step_size, replicas, row, rng
-        As for :func:`pymc_tempering.engine.explorers.hamiltonian.hamiltonian_move`.
-    options : ndarray of shape (2 + 3 n,)
-        Of the trajectories; and the supports, as for :func:`gibbs_slice_move`.
+    without a force stays there: the values that the sweep drew become part of the origin. Options
+    are as for :func:`gibbs_slice_move`.
     """
     supports = _supports(options)
     n_evaluations, n_bad = _sweep(path, beta, supports, replicas, row, rng)

@@ -1,4 +1,4 @@
-"""Hamiltonian moves whose step size is drawn around the local scale, for necks and funnels.
+"""Hamiltonian moves whose step size is drawn around the local scale, for funnels.
 
 The scale comes from the curvature along one random direction, by a difference of gradients. A step
 size is drawn around it, a trajectory followed with it, and the move accepted as if the step size
@@ -12,8 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, accept, follow
-from pymc_tempering.engine.explorers.trajectories import TrajectorySettings
+from pymc_tempering.engine.explorers.integrator import (
+    LOG_MAX_STEP_SIZE,
+    TrajectorySettings,
+    accept,
+    follow,
+)
 from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
@@ -28,12 +32,12 @@ _MOMENTUM = 5
 _PROBE, _PROBE_GRADIENT, _PROBE_RESIDUAL, _DIRECTION = 8, 9, 10, 11
 
 DISPLACEMENT = 1e-3
-"""Of the probe, in standard deviations of the reference: below the width of most necks."""
+"""Of the probe, in standard deviations of the reference: narrow parts of funnels are wider."""
 
 FLAT = 0.01
 """Added to the curvature, so that there is a scale where there is none."""
 
-_LOG_LEAST = np.log(1e-8)
+_LOG_LEAST = np.log(1e-8)  # of a step: below it positions hardly change
 
 _SPREAD = 0.4
 _WIDE_SHARE, _WIDE_SPREAD, _WIDE_SHIFT = 0.3, 1.2, -0.7
@@ -45,7 +49,7 @@ so that a trajectory may end where the scale is several times another (benchmark
 class Gist(TrajectorySettings):
     """Hamiltonian moves with a step size drawn around the local scale.
 
-    For posteriors with necks, such as hierarchies written centred and horseshoes: the step size
+    For posteriors with funnels, such as hierarchies written centred and horseshoes: the step size
     that one place needs is a hundredth of another's.
 
     Attributes
@@ -133,16 +137,8 @@ def gist_move(
     """Move one replica by a transition that leaves the density at ``beta`` invariant.
 
     Two coins, for the energy error and for the density of the step size: a move that the first one
-    rejects needs no second scale.
-
-    Parameters
-    ----------
-    path, beta, replicas, row, rng
-        As for :func:`pymc_tempering.engine.explorers.explore.explore`.
-    options : ndarray of shape (2,)
-        Longest simulated time of a trajectory, largest number of its steps.
-    scale : float
-        Tuned: step size in units of the local scale.
+    rejects needs no second scale. `options` are the longest simulated time of a trajectory and the
+    largest number of its steps; `scale` is the step size in units of the local scale.
     """
     work = replicas.work
     momentum, direction = work[_MOMENTUM], work[_DIRECTION]

@@ -5,8 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE, accept, follow
-from pymc_tempering.engine.explorers.trajectories import TrajectorySettings
+from pymc_tempering.engine.explorers.integrator import (
+    MAX_STEP_SIZE,
+    TrajectorySettings,
+    accept,
+    follow,
+)
 from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path
@@ -50,17 +54,9 @@ class Hamiltonian(TrajectorySettings):
 def jitter(step_size: float, short_steps: bool, rng: np.random.Generator) -> tuple[float, bool]:
     """Step size of one transition, drawn independently of the state, and whether it is short.
 
-    One transition in five takes much shorter steps: a step size tuned for the bulk of a density
-    cannot enter the neck of a funnel, and a sampler that never enters underestimates log Z without
-    any other sign.
-
-    Parameters
-    ----------
-    step_size : float
-        Tuned step size.
-    short_steps : bool
-        Whether there are short steps at all.
-    rng : numpy.random.Generator
+    One transition in five takes much shorter steps, if `short_steps` says so: a step size tuned for
+    the bulk of a density cannot enter the narrow part of a funnel, and a sampler that never enters
+    underestimates log Z without any other sign.
     """
     jittered = step_size * (0.8 + 0.4 * rng.random())
     if short_steps and rng.random() < SHORT_STEP_PROBABILITY:
@@ -76,19 +72,6 @@ def draw_trajectory(
 
     The number of steps is uniform on 1 to ``trajectory_length / step_size``, since a fixed length
     can resonate with an orbit.
-
-    Parameters
-    ----------
-    step_size : float
-        Tuned step size.
-    trajectory_length : float
-    max_steps : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    step_size : float
-    n_steps : int
     """
     longest = min(max(int(np.ceil(trajectory_length / step_size)), 1), max_steps)
     jittered, is_short = jitter(step_size, True, rng)
@@ -108,14 +91,7 @@ def propose(
     momentum: FloatArray,
     rng: np.random.Generator,
 ) -> Move:
-    """Follow a trajectory and accept its end with probability ``min(1, exp(-energy error))``.
-
-    Parameters
-    ----------
-    path, beta, step_size, n_steps, replicas, row, momentum
-        As for :func:`pymc_tempering.engine.explorers.integrator.follow`.
-    rng : numpy.random.Generator
-    """
+    """Follow a trajectory and accept its end with probability ``min(1, exp(-energy error))``."""
     proposal = follow(path, beta, step_size, n_steps, replicas, row, momentum)
     status, rate = proposal.status, proposal.acceptance_rate
     if status == REJECTED and rng.random() < rate:
@@ -137,16 +113,9 @@ def hamiltonian_move(
     """Move one replica by a transition that leaves the density at ``beta`` invariant.
 
     Momentum is drawn afresh, a trajectory is followed, and its end point is accepted with
-    probability ``min(1, exp(-energy error))``.
-
-    Parameters
-    ----------
-    path, beta, replicas, row, rng
-        As for :func:`pymc_tempering.engine.explorers.explore.explore`.
-    options : ndarray of shape (2,)
-        Longest simulated time of a trajectory, largest number of its steps.
-    step_size : float
-        Tuned; in units of the reference's standard deviation.
+    probability ``min(1, exp(-energy error))``. `options` are the longest simulated time of a
+    trajectory and the largest number of its steps; `step_size` is in standard deviations of the
+    reference.
     """
     jittered, n_steps = draw_trajectory(step_size, options[0], int(options[1]), rng)
     momentum = replicas.work[_MOMENTUM]

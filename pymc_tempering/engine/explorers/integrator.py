@@ -11,18 +11,20 @@ reference, the smaller the kicks and the longer the steps: at beta = 0, or for a
 equals the target, every step is exact. For small steps it is the leapfrog scheme.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from pymc_tempering.engine.move import DIVERGENT, REJECTED, ZERO_DENSITY
+from pymc_tempering.engine.move import DIVERGENT, REJECTED, ZERO_DENSITY, ExplorerSettings
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
 from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.engine.path.trial import GRADIENT, POSITION, RESIDUAL
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LOG_MAX_STEP_SIZE", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Proposal", "accept", "follow"]
+__all__ = ["LOG_MAX_STEP_SIZE", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Proposal",
+           "TrajectorySettings", "accept", "follow"]  # fmt: skip
 
 MAX_ENERGY_ERROR = 1000.0
 """Energy error in nats beyond which a trajectory counts as divergent, as in PyMC and Stan."""
@@ -38,33 +40,38 @@ LOG_MAX_STEP_SIZE = np.log(MAX_STEP_SIZE)
 
 
 class Proposal(NamedTuple):
-    """End of a trajectory, whose position and gradients are in the scratch space.
+    """End of a trajectory, whose position and gradients are in the scratch space."""
 
-    Attributes
-    ----------
-    log_target, log_reference : float
-        At the end, in nats.
-    acceptance_rate : float
-        Metropolis probability of the end point.
-    signal : float
-        What the step size is tuned by: the same, but nan where an edge of the support ended a
-        trajectory of small errors, which a shorter step would have led there as well.
-    status : int
-        ``DIVERGENT`` or ``ZERO_DENSITY`` where it is 0 for that reason, else ``REJECTED``, until a
-        coin says otherwise.
-    n_evaluations : int
-        Fewer than steps where the trajectory ran into zero density.
-    n_bad_gradients : int
-        Points of finite density at which the gradient was not finite.
-    """
-
-    log_target: float
-    log_reference: float
-    acceptance_rate: float
+    log_target: float  # at the end, nats
+    log_reference: float  # at the end, nats
+    acceptance_rate: float  # Metropolis probability of the end point
+    # what the step size is tuned by: the same, but nan where an edge of the support ended a
+    # trajectory of small errors, which a shorter step would have led there as well
     signal: float
+    # DIVERGENT or ZERO_DENSITY for a rate of 0, else REJECTED until a coin says otherwise
     status: int
-    n_evaluations: int
-    n_bad_gradients: int
+    n_evaluations: int  # fewer than steps where the trajectory ran into zero density
+    n_bad_gradients: int  # points of finite density at which the gradient was not finite
+
+
+@dataclass(frozen=True)
+class TrajectorySettings(ExplorerSettings):
+    """Base class of the settings of explorers that follow trajectories; see Hamiltonian."""
+
+    needs_gradient: ClassVar[bool] = True
+    aim: float
+    trajectory_length: float = 1.5
+    max_steps: int = 64
+
+    def most_evaluations(self, dim: int) -> int:  # noqa: ARG002  trajectories are bounded
+        """Steps of the longest trajectory, and two to find scales with."""
+        return self.max_steps + 2
+
+    def within(self, reach: float) -> Self:
+        """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
+        if reach == 1.0:
+            return self
+        return replace(self, trajectory_length=reach * self.trajectory_length)
 
 
 @compiled(inline="always")
@@ -116,22 +123,10 @@ def follow(
     row: int,
     momentum: FloatArray,
 ) -> Proposal:
-    """Follow the dynamics from one replica; what it was stays untouched.
+    """Follow the dynamics at `beta` from one replica, of finite density, which stays untouched.
 
-    Parameters
-    ----------
-    path : Path
-    beta : float
-        Inverse temperature in [0, 1].
-    step_size : float
-        In units of the reference's standard deviation.
-    n_steps : int
-        At least 1.
-    replicas : Replicas
-        The density at the replica's position has to be finite.
-    row : int
-    momentum : ndarray of shape (D,)
-        Overwritten with that at the end.
+    `step_size` is in standard deviations of the reference, `n_steps` at least 1; `momentum` (D,) is
+    overwritten with that at the end.
     """
     work = replicas.work
     dim = momentum.shape[0]

@@ -27,8 +27,8 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Slice", "slice_move", "update_coordinate"]
 
-_MAX_SHRINKAGES = 100
-_TYPICAL_EVALUATIONS = 6
+_MAX_SHRINKAGES = 100  # by then an interval has no length left
+_TYPICAL_EVALUATIONS = 6  # of the update of one coordinate, at the tuned width
 
 
 @dataclass(frozen=True)
@@ -136,21 +136,10 @@ def slice_move(
     row: int,
     rng: np.random.Generator,
 ) -> Move:
-    """Update coordinates of one replica; the density at ``beta`` stays invariant.
+    """Update coordinates of one replica; the density at ``beta`` in [0, 1] stays invariant.
 
-    Parameters
-    ----------
-    path : Path
-    options : ndarray of shape (2,)
-        Largest number of expansions; coordinates to update, 0 for all.
-    beta : float
-        Inverse temperature in [0, 1].
-    width : float
-        Tuned: first length of the interval, in units of the reference's standard deviation.
-    replicas : Replicas
-        The density at the replica's position has to be finite.
-    row : int
-    rng : numpy.random.Generator
+    `options` are the largest number of expansions and the coordinates to update, 0 for all; `width`
+    is the first length of the interval, in standard deviations of the reference.
     """
     dim = replicas.u.shape[1]
     n_updates = int(options[1]) if options[1] > 0.0 else dim

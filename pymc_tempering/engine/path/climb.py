@@ -10,26 +10,14 @@ from pymc_tempering.types import FloatArray
 __all__ = ["climb"]
 
 MAX_EVALUATIONS = 200
+"""Gradients, several times what an ascent takes that ends at a mode."""
 
 
 def climb(path: Path, u: FloatArray, fixed: int | None = None) -> tuple[FloatArray, float, int]:
-    """Ascend the log target by L-BFGS.
+    """Ascend the log target by L-BFGS from `u` (D,), of finite density, in the path's coordinates.
 
-    Parameters
-    ----------
-    path : Path
-    u : ndarray of shape (D,)
-        In the coordinates of the path, with a finite log target.
-    fixed : int, optional
-        A coordinate that is to stay where it is.
-
-    Returns
-    -------
-    u : ndarray of shape (D,)
-        The highest point that was met, perhaps the first.
-    log_target : float
-        There, in nats.
-    n_gradients : int
+    Returns the highest point that was met, its log target in nats, and the number of gradients. The
+    coordinate `fixed`, if any, stays where it is.
     """
     point = new_replicas(path, u[None])
     # scipy may end on another point than the best where a line search fails

@@ -11,8 +11,8 @@ from pymc_tempering.engine.path.transport import NO_TERMS, log_map
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["NEGLIGIBLE", "Components", "is_diagonal", "log_component", "log_defensive",
-           "log_mixture", "no_components", "widest"]  # fmt: skip
+__all__ = ["Components", "component_excess", "is_diagonal", "log_mixture", "no_components",
+           "widest"]  # fmt: skip
 
 _MANY = 32
 """Coordinates from which vector instructions gain more than they cost to begin with."""
@@ -24,33 +24,18 @@ NEGLIGIBLE = 37.0
 class Components(NamedTuple):
     """A mixture as compiled code sees it, in the coordinates of a path.
 
-    Attributes
-    ----------
-    log_scales : ndarray of shape (K + 1,)
-        Log densities of the weighted components at their means: the defensive one, then the others.
-    means : ndarray of shape (K, D)
-    roots : ndarray of shape (K, D, D)
-        To coordinates in which a component is N(0, I), or bent. Lower triangular for those that
-        are not: inverses of the Cholesky factors of the covariances.
-    begins : ndarray of int, shape (K, D)
-        Column of the first entry of each row of the roots that is not zero, at most the diagonal.
-    what : ndarray of int, shape (T, 4)
-    coefficients : ndarray of shape (T,)
-        See :class:`pymc_tempering.engine.path.transport.Terms`; of all components.
-    ends : ndarray of int, shape (K + 1,)
-        Where the terms of the components begin and end.
-    dof : float
-        Degrees of freedom of the defensive component.
+    K local fits, the defensive component before them, and T terms of transport maps.
     """
 
-    log_scales: FloatArray
-    means: FloatArray
+    log_scales: FloatArray  # (K + 1,), log densities of the weighted components at their means
+    means: FloatArray  # (K, D)
+    # (K, D, D), to coordinates in which a fit is N(0, I), lower triangular, or mapped further
     roots: FloatArray
-    begins: IntArray
-    what: IntArray
-    coefficients: FloatArray
-    ends: IntArray
-    dof: float
+    begins: IntArray  # (K, D), column of the first entry of each row of a root that is not zero
+    what: IntArray  # (T, 4), see `transport.Terms`; of all components
+    coefficients: FloatArray  # (T,)
+    ends: IntArray  # (K + 1,), where the terms of each component begin and end
+    dof: float  # degrees of freedom of the defensive component
 
 
 def no_components(dim: int) -> Components:
@@ -168,17 +153,9 @@ def log_component(
 def log_mixture(
     components: Components, u: FloatArray, residual: FloatArray, work: FloatArray
 ) -> float:
-    """Log density at ``u`` of shape (D,) in nats, and the part of its gradient that is not ``-u``.
+    """Log density at ``u`` (D,) in nats, and its gradient plus ``u``, written into `residual`.
 
-    Parameters
-    ----------
-    components : Components
-        With a defensive one, a t around the origin.
-    u : ndarray of shape (D,)
-    residual : ndarray of shape (D,)
-        Overwritten with the gradient plus ``u``.
-    work : ndarray of shape (2, D) or more rows
-        Scratch space.
+    One component is a defensive t around the origin. `work` has two or more rows of scratch space.
     """
     dim = u.shape[0]
     square = 0.0
@@ -217,3 +194,34 @@ def log_mixture(
     for i in range(dim):
         residual[i] /= total
     return top + np.log(total)
+
+
+@compiled
+def component_excess(components: Components, shares: FloatArray, draws: FloatArray) -> FloatArray:
+    """Sum of responsibilities of draws (n, D) from a mixture, minus its mean, n times `shares`.
+
+    Result and shares have shape (K + 1,), the defensive component first. The means are known
+    whatever the target is: control variates that cost no density (Owen & Zhou 2000). With them
+    :mod:`pymc_tempering.estimators.controls` takes out what estimates owe to the number of draws
+    that happened to be of one component.
+    """
+    n, dim = draws.shape
+    excess = -n * shares
+    logs, x, pull = np.empty(shares.size), np.empty(dim), np.empty(dim)
+    for row in range(n):
+        u = draws[row]
+        square = 0.0
+        for i in range(dim):
+            square += u[i] * u[i]
+        top = log_defensive(components, square, dim)
+        logs[0] = top
+        for k in range(shares.size - 1):
+            logs[k + 1] = log_component(components, k, u, x, pull, top - NEGLIGIBLE)
+            top = max(top, logs[k + 1])
+        total = 0.0
+        for k in range(shares.size):
+            logs[k] = np.exp(logs[k] - top)
+            total += logs[k]
+        for k in range(shares.size):
+            excess[k] += logs[k] / total
+    return excess

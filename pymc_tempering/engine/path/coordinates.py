@@ -14,22 +14,18 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Coordinates"]
 
-_MIN_COMPRESSED_DIM = 40
-_MAX_RANK_SHARE = 0.2
-_NEGLIGIBLE = 0.2
+_MIN_COMPRESSED_DIM = 40  # from here a dense product costs as much as many a gradient
+_MAX_RANK_SHARE = 0.2  # of D, up to which two low-rank products cost less than half the dense one
+_NEGLIGIBLE = 0.2  # of a log variance: moves are as good without
 
 
 @dataclass(frozen=True)
 class Coordinates:
     """Map from base coordinates ``u`` to ``z`` for one base.
 
-    Attributes
-    ----------
-    base : GaussianBase
-    rows : ndarray of shape (R, D)
-        One row: standard deviations s. D rows: a lower triangular factor. Otherwise ``1 + 2 k``
-        rows: s, orthonormal vectors v_j, and c_j v_j, for
-        ``z = mean + s * (u + sum_j c_j v_j (v_j . u))``.
+    ``rows`` has one row: standard deviations s. D rows: a lower triangular factor. Otherwise
+    ``1 + 2 k`` rows: s, orthonormal vectors v_j, and c_j v_j, for
+    ``z = mean + s * (u + sum_j c_j v_j (v_j . u))``.
     """
 
     base: GaussianBase
@@ -43,10 +39,6 @@ class Coordinates:
         gradient. Where few directions of the correlation matrix have a variance more than 20 %
         from one, the others are set to one: ``coordinates.base`` is then a slightly different
         Gaussian, a proper density in its own right, to be used in place of ``base``.
-
-        Parameters
-        ----------
-        base : GaussianBase
         """
         if base.is_diagonal:
             return cls(base, np.ascontiguousarray(base.scale[None, :]))

@@ -22,21 +22,9 @@ __all__ = ["call_density", "call_density_at", "pull_back", "to_z"]
 def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
     """Call ``double f(const double *z, double *grad)`` at an address, from compiled code.
 
-    Parameters
-    ----------
-    address : int
-        Address of the function. It returns the log density in nats (``-inf`` outside the support)
-        and writes its gradient.
-    z : ndarray of shape (D,), contiguous
-        Flat unconstrained vector.
-    grad : ndarray of shape (D,), contiguous
-        Overwritten with the gradient.
-
-    Returns
-    -------
-    float
-        ``-inf`` without a call once the run was interrupted, see
-        :mod:`pymc_tempering.engine.interrupts`.
+    The function returns the log density in nats, ``-inf`` outside the support, and overwrites
+    `grad`; both arrays are contiguous and of shape (D,). Without a call ``-inf`` is returned once
+    the run was interrupted, see :mod:`pymc_tempering.engine.interrupts`.
     """
     signature = numba.types.float64(address, z, grad)
 
@@ -106,16 +94,7 @@ def _low_rank_times(rows: FloatArray, x: FloatArray) -> None:
 
 @compiled(borrows=True, apart=True, inside=True)
 def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> None:
-    """Map ``u`` to ``z = mean + scale u``.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (D,)
-    scale : ndarray of shape (R, D)
-        See :class:`pymc_tempering.engine.path.path.Path`.
-    u, z : ndarray of shape (D,)
-        ``z`` is overwritten.
-    """
+    """Map ``u`` to ``z = mean + scale u``, both (D,); ``scale`` has the rows of Coordinates."""
     dim = u.shape[0]
     n_rows = scale.shape[0]
     if n_rows == 1:
@@ -135,14 +114,7 @@ def to_z(mean: FloatArray, scale: FloatArray, u: FloatArray, z: FloatArray) -> N
 
 @compiled(borrows=True, apart=True, inside=True)
 def pull_back(scale: FloatArray, grad_z: FloatArray, grad: FloatArray) -> None:
-    """Gradient with respect to ``u`` of a function of ``z``, by the transpose of ``scale``.
-
-    Parameters
-    ----------
-    scale : ndarray of shape (R, D)
-    grad_z, grad : ndarray of shape (D,)
-        ``grad`` is overwritten.
-    """
+    """Gradient ``grad`` by ``u``, (D,), of a function of ``z``, by the transpose of ``scale``."""
     dim = grad.shape[0]
     n_rows = scale.shape[0]
     if n_rows == 1:

@@ -1,8 +1,8 @@
-"""Whether density times width rises without end beyond a place where it is known.
+"""Divergent integrals: whether density times width rises without end on the way of an ascent.
 
-A narrow place may have any density; what counts is density times width. An ascent ends at a mode,
-or in a neck that has the less mass the further one goes. Where it has more, as where a scale
-shrinks onto identical data, the integral has no end, and a sampler only stopped.
+A narrow place may have any density; what counts is density times width, the mass. An ascent ends at
+a mode, or in the narrow part of a funnel, where the mass falls. Where the mass rises, as where a
+scale shrinks onto identical data, the integral diverges, and where a sampler stops means nothing.
 """
 
 from collections.abc import Sequence
@@ -42,43 +42,23 @@ _N_MOVES = 3
 
 
 class Rise(NamedTuple):
-    """A direction in which the mass rises, if there is one.
+    """A direction in which the mass rises, if there is one."""
 
-    Attributes
-    ----------
-    coordinate : int
-        -1 where the mass does not rise.
-    nats : tuple of float
-        By how much from ``BEYOND`` standard deviations away to twice as many, and from there to
-        three times as many.
-    n_gradients : int
-        That the look took.
-    """
-
-    coordinate: int = -1
+    coordinate: int = -1  # -1 where the mass does not rise
+    # from `BEYOND` standard deviations away to twice, and from there to three times as many
     nats: tuple[float, float] = (0.0, 0.0)
-    n_gradients: int = 0
+    n_gradients: int = 0  # that the look took
 
 
 NO_RISE = Rise()
 
 
 def rise_beyond(density: Density, base: GaussianBase, end: FloatArray) -> Rise:
-    """Look at the mass on the way of an ascent, and beyond.
+    """Look at the mass on the way to `end` (D,), that of an ascent, and further.
 
-    Parameters
-    ----------
-    density : Density
-    base : GaussianBase
-        Independent Gaussian like what is known of the target.
-    end : ndarray of shape (D,)
-        Of an ascent, ``z``.
-
-    Returns
-    -------
-    Rise
-        None is found where the ascent ended within 5 standard deviations, where the mass falls, and
-        in more than 100 dimensions.
+    `base` is an independent Gaussian like what is known of the target. No rise is found where the
+    ascent ended within 5 standard deviations, where the mass falls, and in more than 100
+    dimensions.
     """
     way = base.to_base(end[None])[0]
     far = int(np.abs(way).argmax())

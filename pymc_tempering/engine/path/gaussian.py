@@ -189,20 +189,6 @@ class GaussianBase:
         Squares would lose what is narrow beside what is wide. Of a root that is singular, as far
         as rounding tells, what is missing is as narrow as a number can say.
 
-        Parameters
-        ----------
-        mean : ndarray of shape (D,)
-        root : ndarray of shape (D, D)
-
-        Returns
-        -------
-        GaussianBase
-
-        Raises
-        ------
-        BaseError
-            If the shapes do not fit.
-
         Examples
         --------
         >>> root = np.array([[0.0, 2.0], [2.0, 1.0]])
@@ -307,27 +293,7 @@ class GaussianBase:
         )
 
     def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw independent vectors from the base.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of randomness.
-        n : int
-            Number of draws.
-
-        Returns
-        -------
-        array of shape (n, D)
-            Draws of z.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> base = GaussianBase([0.0, 5.0], [1.0, 2.0])
-        >>> base.draw(np.random.default_rng(0), 3).shape
-        (3, 2)
-        """
+        """Draw `n` independent vectors ``z`` from the base, shape (n, D)."""
         return self.from_base(rng.standard_normal((n, self.dim)))
 
 

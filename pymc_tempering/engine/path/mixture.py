@@ -5,9 +5,9 @@ Its log density in the coordinates of a path is
     log(share t(u; 0, I) + (1 - share) sum_k w_k N(u; m_k, C_k))
 
 with a multivariate t that has the scales of the coordinates' Gaussian. The mixture has each mode's
-own shape where one is known, bent where no Gaussian fits it. It covers, if thinly, what lies many
-standard deviations outside of all of them: tails that no Gaussian has, and a wide mode around a
-narrow one. Compiled code sees it as the arrays of :mod:`.components`.
+own shape where one is known, by a transport map where no Gaussian fits it. It covers, if thinly,
+what lies many standard deviations outside of all of them: tails that no Gaussian has, and a wide
+mode around a narrow one. Compiled code sees it as the arrays of :mod:`.components`.
 """
 
 import hashlib
@@ -42,22 +42,11 @@ the dimension. See "What bounds the mixture" in benchmarks/README.md."""
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Local fits with weights, and a defensive t of the scales of a path's coordinates.
+    """K local fits with weights, and a defensive t of the scales of a path's coordinates.
 
-    Attributes
-    ----------
-    fits : tuple of K GaussianBase or TransportMap
-    weights : ndarray of shape (K,)
-        Positive, adding up to 1: shares of what the defensive component leaves.
-    share : float
-        Weight of the defensive component.
-    dof : float
-        Its degrees of freedom.
-
-    Raises
-    ------
-    BaseError
-        If there are no fits, dimensions differ, or the weights are not what they should be.
+    The weights (K,) are shares of what the defensive component, of weight `share` and `dof` degrees
+    of freedom, leaves; they are positive and add up to 1. Anything else is refused with a
+    BaseError.
 
     Examples
     --------
@@ -103,7 +92,7 @@ class Mixture:
 
     @property
     def has_map(self) -> bool:
-        """Whether any of the fits is."""
+        """Whether any of the fits is a transport map."""
         return any(isinstance(fit, TransportMap) for fit in self.fits)
 
     @cached_property

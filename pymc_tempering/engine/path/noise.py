@@ -36,30 +36,12 @@ _LENGTHS = np.linspace(0.5, 1.0, _N_PAIRS)[:, None]
 
 
 def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
-    """Noise of a log density at a place, as a standard deviation in nats.
+    """Noise of a log density at `z` (D,), as a standard deviation in nats.
 
     The mean of two mirrored copies, a relative 1e-12 away, is the value itself but for noise, as
-    the slope cancels.
-
-    Parameters
-    ----------
-    density : Density
-    z : ndarray of shape (D,)
-    only : int, optional
-        The one coordinate that differs in the copies; by default all do.
-
-    Returns
-    -------
-    float
-        Beyond the last digits of the log density itself; 0 where no copy has a finite density: an
-        edge is no noise.
-
-    Examples
-    --------
-    >>> from pymc_tempering.testing import heavy_tail
-    >>> target = heavy_tail(dof=(2.0,), loc=(0.0,), scale=(1e-7,))
-    >>> jitter(target, np.array([3.0])) < 1e-3
-    True
+    the slope cancels. The copies differ in all coordinates, or in the one given as `only`. Counted
+    is what exceeds the last digits of the log density itself; 0 where no copy has a finite density,
+    as an edge is no noise.
     """
     signs = np.random.default_rng(z.size).choice([-1.0, 1.0], (_N_PAIRS, z.size))
     if only is not None:
@@ -89,15 +71,10 @@ def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
 
 
 def is_noise(density: Density, z: FloatArray) -> bool:
-    """Whether a log density is rounding noise at a place, or at one on the way there from zero.
+    """Whether a log density is rounding noise at `z` (D,), or somewhere on the way there from zero.
 
-    Beyond the noise, where ``b + 1`` is ``b``, differences are smooth again, and wrong: what was to
+    Past the noise, where ``b + 1`` is ``b``, differences are smooth again, and wrong: what was to
     be subtracted is lost.
-
-    Parameters
-    ----------
-    density : Density
-    z : ndarray of shape (D,)
     """
     return first_noise(density, z) is not None
 

@@ -19,16 +19,8 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "GAUSSIAN",
-    "HALF_LOG_2PI",
-    "MIXTURE",
-    "Path",
-    "evaluate_reference",
-    "evaluate_target",
-    "log_normal",
-    "n_residual",
-]
+__all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Path", "evaluate_reference",
+           "evaluate_target", "log_normal", "n_residual"]  # fmt: skip
 
 HALF_LOG_2PI = 0.5 * LOG_2PI
 
@@ -47,33 +39,15 @@ class Path(NamedTuple):
     """A path: its two densities and the coordinates in which replicas move.
 
     Made by an object that keeps the compiled code alive, never by hand.
-
-    Attributes
-    ----------
-    target_address : int
-        The target's log density of ``z``, see :func:`.density.call_density`.
-    reference_address : int
-        The reference's, normalised; 0 where it is N(0, I) in ``u``, 1 where it is a mixture.
-    mean : ndarray of shape (D,)
-    scale : ndarray of shape (R, D)
-        The rows of :class:`.coordinates.Coordinates`: standard deviations, low rank, or a lower
-        triangular factor.
-    log_det_scale : float
-        Log of the Jacobian, in nats.
-    components : Components
-        Of a mixture, in ``u``; empty for any other reference.
-    faults : ndarray of int of shape (2,)
-        Evaluations at which the log target density was ``+inf``, and at which it was no number;
-        incremented.
     """
 
-    target_address: int
-    reference_address: int
-    mean: FloatArray
-    scale: FloatArray
-    log_det_scale: float
-    components: Components
-    faults: IntArray
+    target_address: int  # the target's log density of `z`, see `density.call_density`
+    reference_address: int  # the reference's, normalised; or `GAUSSIAN`, or `MIXTURE`
+    mean: FloatArray  # (D,)
+    scale: FloatArray  # (R, D), the rows of `coordinates.Coordinates`
+    log_det_scale: float  # log of the Jacobian, nats
+    components: Components  # of a mixture, in `u`; empty for any other reference
+    faults: IntArray  # (2,), evaluations with a log target of +inf, and of no number; incremented
 
 
 def n_residual(path: Path) -> int:
@@ -108,28 +82,13 @@ def _zero_bad_entries(grad: FloatArray) -> bool:
 def evaluate_target(
     path: Path, u: FloatArray, grad: FloatArray, work: FloatArray
 ) -> tuple[float, bool]:
-    """Log target density and its gradient at ``u``, in the path's coordinates.
+    """Log target density at ``u`` (D,) in the path's coordinates, and whether its gradient was bad.
 
-    A point of finite density whose gradient is not finite keeps its density: bad entries of the
-    gradient count as zero, which leaves moves exact, since a kick may be any function of position.
-
-    Parameters
-    ----------
-    path : Path
-    u : ndarray of shape (D,)
-    grad : ndarray of shape (D,)
-        Overwritten with the gradient with respect to ``u``; zero where the density is zero.
-    work : ndarray of shape (2, D) or more rows
-        Scratch space, so that an integration step allocates nothing.
-
-    Returns
-    -------
-    log_target : float
-        Log density of ``u`` in nats; ``-inf`` where the target's is infinite or not a number, which
-        is counted.
-    bad_gradient : bool
-        Whether entries of the gradient were set to zero where a move might end: trajectories that
-        diverge in a neck go where squares overflow.
+    `grad` is overwritten with the gradient by ``u``, zero where the density is zero; `work` is two
+    rows of scratch space. An infinite density, or one that is not a number, is counted and is
+    ``-inf``. Entries of a gradient that are not finite count as zero, which leaves moves exact,
+    since a kick may be any function of position. It is bad where a move might end: trajectories
+    that diverge in the narrow part of a funnel go where squares overflow.
     """
     z, grad_z = work[0], work[1]
     to_z(path.mean, path.scale, u, z)
@@ -147,16 +106,10 @@ def evaluate_target(
 
 @compiled(borrows=True, apart=True, inside=True)
 def evaluate_reference(path: Path, u: FloatArray, residual: FloatArray, work: FloatArray) -> float:
-    """Log reference density at ``u`` in nats, and the part of its gradient that is not ``-u``.
+    """Log reference density at ``u`` (D,) in nats.
 
-    Parameters
-    ----------
-    path : Path
-    u : ndarray of shape (D,)
-    residual : ndarray of shape (D,), or (0,) for a Gaussian reference
-        Overwritten with ``grad log_reference + u``, which a rotation does not account for.
-    work : ndarray of shape (2, D) or more rows
-        Scratch space.
+    `residual`, (D,) or (0,) for a Gaussian reference, is overwritten with ``grad log_reference +
+    u``, what a rotation does not account for; `work` is two rows of scratch space.
     """
     if path.reference_address == GAUSSIAN:
         return log_normal(u)

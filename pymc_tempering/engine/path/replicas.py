@@ -4,12 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.path import (
-    Path,
-    evaluate_reference,
-    evaluate_target,
-    n_residual,
-)
+from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target, n_residual
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
@@ -20,27 +15,16 @@ N_WORK = 12
 
 
 class Replicas(NamedTuple):
-    """Positions of n replicas on a path, in its coordinates; the arrays are overwritten.
+    """Positions of n replicas on a path, in its coordinates; the arrays are overwritten."""
 
-    Attributes
-    ----------
-    u, grad : ndarray of shape (n, D)
-        Positions, and gradients of the log target there.
-    residual : ndarray of shape (n, D) or (n, 0)
-        Gradients of the log reference plus ``u``; empty for a Gaussian reference.
-    log_target, log_reference, delta : ndarray of shape (n,)
-        In nats; ``delta`` is their difference.
-    work : ndarray of shape (12, D)
-        Scratch space.
-    """
-
-    u: FloatArray
-    grad: FloatArray
+    u: FloatArray  # (n, D)
+    grad: FloatArray  # (n, D), gradients of the log target
+    # (n, D), gradients of the log reference plus u; (n, 0) for a Gaussian reference
     residual: FloatArray
-    log_target: FloatArray
-    log_reference: FloatArray
-    delta: FloatArray
-    work: FloatArray
+    log_target: FloatArray  # (n,), nats
+    log_reference: FloatArray  # (n,), nats
+    delta: FloatArray  # (n,), their difference
+    work: FloatArray  # (12, D), scratch space
 
 
 def new_replicas(path: Path, u: FloatArray) -> Replicas:
@@ -74,16 +58,10 @@ def draw_from_reference(
 ) -> bool:
     """Put one replica at an independent draw from the reference.
 
-    Returns whether the gradient there was bad, see :func:`.path.evaluate_target`.
+    Whether the gradient there was bad.
 
-    Parameters
-    ----------
-    path : Path
-    replicas : Replicas
-    row : int
-    draws : ndarray of shape (D,), or (0,) for a Gaussian reference
-        A draw ``u`` made beforehand, of a reference that only Python code can draw from.
-    rng : numpy.random.Generator
+    `draws` is one ``u`` of shape (D,), made beforehand of a reference that only Python code can
+    draw from, or has shape (0,) for a Gaussian reference.
     """
     u = replicas.u[row]
     if draws.shape[0] == 0:

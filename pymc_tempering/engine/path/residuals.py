@@ -1,4 +1,4 @@
-"""Laws of the independent residuals of a bent Gaussian: normal, with heavy tails, or skewed.
+"""Laws of the independent residuals of a transport map: normal, with heavy tails, or skewed.
 
 A skewed one is the log-gamma law of Prentice (1974), "A log gamma model and its maximum likelihood
 estimation", Biometrika 61: r = log(G / a) / k with a = 1 / k^2 and G of a gamma density of shape a,
@@ -37,6 +37,7 @@ TAIL, SKEW = 2, 3
 LEAST_SKEW, MOST_SKEW = 1e-3, 3.0
 """Bounds of the absolute value of k, within which quantiles have ten digits."""
 
+# bounds within which nothing overflows, or is zero
 _MOST_EXPONENT = 40.0
 _LEAST_PROBABILITY = 1e-300
 _TINY = 1e-200
@@ -44,14 +45,9 @@ _TINY = 1e-200
 
 @compiled
 def log_residual(kind: int, parameter: float, r: float) -> tuple[float, float]:
-    """Log density in nats minus what it is at zero, and minus its derivative.
+    """Log density of a residual in nats minus what it is at zero, and minus its derivative.
 
-    Parameters
-    ----------
-    kind : int
-        `TAIL`, `SKEW`, or anything else for a standard normal law.
-    parameter : float
-    r : float
+    The law is of `kind` `TAIL` or `SKEW`, with its parameter, else standard normal.
     """
     if kind == TAIL:
         stretched = 1.0 + r * r / parameter
@@ -66,14 +62,7 @@ def log_residual(kind: int, parameter: float, r: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Laws of all D residuals.
-
-    Attributes
-    ----------
-    dof : ndarray of shape (D,)
-        Degrees of freedom, infinite for those without heavy tails.
-    skew : ndarray of shape (D,)
-        k of those that are skewed, else 0.
+    """Laws of all D residuals: ``dof`` (D,), inf without heavy tails; ``skew`` (D,), k or 0.
 
     Examples
     --------

@@ -7,10 +7,10 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["robust_moments", "scale_from_correlation"]
 
-TAIL = 0.005
+TAIL = 0.005  # share of the draws that is clipped on each side
 # Standard deviation of a standard normal clipped at its 0.5 % and 99.5 % quantiles.
 WINSORISED_NORMAL_SD = 0.9909
-RELATIVE_FLOOR = 1e-8
+RELATIVE_FLOOR = 1e-8  # of a scale: the square root of rounding
 # A matrix doubles the cost of a cheap gradient; correlations worth less are not kept by default.
 MIN_GAIN = 0.1
 
@@ -23,7 +23,7 @@ def robust_moments(
     n_effective: float | None = None,
     min_scale: FloatArray | float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Mean and scale of draws, with scales that exist for any target.
+    r"""Mean (D,) and scale of draws (n, D), with scales that exist for any target.
 
     Each coordinate is winsorised at its 0.5 % and 99.5 % quantiles, so that Cauchy draws have a
     finite and stable scale, while a mode with one tenth of the mass counts in full; scales are
@@ -35,43 +35,13 @@ def robust_moments(
 
     the first term being the intensity with the least expected squared error (Ledoit & Wolf 2004;
     Schäfer & Strimmer 2005, section 2.4, target D), the second the rule that a full covariance
-    takes ten effective draws per dimension.
+    takes ten effective draws per dimension. `shrinkage` replaces it.
 
-    Parameters
-    ----------
-    draws : array of shape (n, D)
-        Draws of the flat unconstrained vector; rows that are not finite are left out.
-    full : bool, optional
-        Whether to keep correlations. By default they are kept with at least two effective draws
-        per dimension and if they are worth 0.1 nats, :math:`-\tfrac12 \log |R| \ge 0.1`.
-    shrinkage : float in [0, 1], optional
-        Replaces :math:`\lambda`.
-    n_effective : float, optional
-        Effective number of draws; by default their number, right for independent draws only.
-    min_scale : float or array of shape (D,), optional
-        Lower bound of the marginal standard deviations, e.g. those of the widest local fit.
-
-    Returns
-    -------
-    mean : ndarray of shape (D,)
-    scale : ndarray of shape (D,) or (D, D)
-        Standard deviations, at least 1e-8 times the larger of 1 and the mean, or a lower triangular
-        factor of a positive definite covariance.
-
-    Raises
-    ------
-    BaseError
-        If ``draws`` is not two-dimensional or has fewer than two finite rows.
-    OptionError
-        If ``shrinkage`` lies outside [0, 1] or ``n_effective`` is not positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> cauchy = np.random.default_rng(3).standard_cauchy((5000, 1))
-    >>> mean, scale = robust_moments(cauchy)
-    >>> bool(1.0 < scale[0] < 20.0), bool(cauchy.std() > 20.0)
-    (True, True)
+    The scale is (D,) standard deviations, at least 1e-8 times the larger of 1 and the mean and at
+    least `min_scale`, or a lower triangular factor (D, D). Correlations are kept if `full` says so;
+    by default with at least two effective draws per dimension and if they are worth 0.1 nats,
+    :math:`-\tfrac12 \log |R| \ge 0.1`. Rows that are not finite are left out; with fewer than two a
+    BaseError is raised.
     """
     x = np.asarray(draws, dtype=np.float64)
     if x.ndim != 2 or x.shape[1] == 0:
@@ -108,19 +78,9 @@ def robust_moments(
 
 
 def scale_from_correlation(sd: FloatArray, corr: FloatArray, *, keep: bool) -> FloatArray:
-    """Scale of a Gaussian with given standard deviations and correlations.
+    """Lower triangular factor (D, D) for standard deviations (D,) and correlations (D, D).
 
-    Parameters
-    ----------
-    sd : ndarray of shape (D,)
-    corr : ndarray of shape (D, D)
-    keep : bool
-        Keep correlations that are worth less than 0.1 nats, too.
-
-    Returns
-    -------
-    ndarray of shape (D, D) or (D,)
-        A lower triangular factor, or `sd` where correlations are not kept.
+    Where correlations are worth less than 0.1 nats it is `sd`, unless `keep` says otherwise.
     """
     jitter = 0.0
     while True:

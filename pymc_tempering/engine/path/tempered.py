@@ -44,24 +44,14 @@ class Reference(Density, Protocol):
 
 @dataclass(frozen=True)
 class TemperedPath:
-    """From a reference to a target.
-
-    Attributes
-    ----------
-    target : Density
-    coordinates : Coordinates
-        In which replicas move. Their Gaussian is the reference, unless another is given.
-    reference : Reference or Mixture, optional
-        A mixture, whose defensive component has the scales of the coordinates, or any other
-        normalised density; the coordinates are then a preconditioner alone.
-    whole : tuple of int
-        Entries of ``z`` that are whole numbers, which coordinates show as they are. The reference
-        has to be one that is given.
-    """
+    """From a reference to a target."""
 
     target: Density
+    # in which replicas move; their Gaussian is the reference, unless another is given
     coordinates: Coordinates
+    # a mixture, or any other normalised density; coordinates then only precondition
     reference: Reference | Mixture | None = None
+    # entries of z that are whole numbers, shown as they are; they need a reference
     whole: tuple[int, ...] = ()
 
     @classmethod
@@ -71,22 +61,12 @@ class TemperedPath:
         return cls(target, coordinates)
 
     def moved(self, base: GaussianBase | Coordinates) -> "TemperedPath":
-        """Return the same path in other coordinates, whose Gaussian takes the place of this one.
-
-        Parameters
-        ----------
-        base : GaussianBase or Coordinates
-        """
+        """Return the same path in other coordinates, whose Gaussian takes the place of this one."""
         coordinates = base if isinstance(base, Coordinates) else Coordinates.of(base)
         return replace(self, coordinates=coordinates)
 
     def as_whole(self, base: GaussianBase) -> GaussianBase:
-        """Return a Gaussian with units of 1 around 0 for whole numbers, independent of all others.
-
-        Parameters
-        ----------
-        base : GaussianBase
-        """
+        """Return a Gaussian with whole numbers independent, in units of 1 around 0."""
         if not self.whole:
             return base
         whole = np.isin(np.arange(base.dim), self.whole)

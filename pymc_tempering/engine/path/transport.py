@@ -1,4 +1,4 @@
-"""A Gaussian whose conditional means bend and whose conditional scales change: bananas and funnels.
+"""Triangular transport maps: Gaussians with conditional means that curve and scales that change.
 
 Its tails may be those of t densities, or one side longer than the other, coordinate by coordinate.
 In coordinates ``x = root (z - mean)``, taken in an order in which each depends on those before it,
@@ -31,18 +31,8 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "MEAN",
-    "NOTHING",
-    "NO_TERMS",
-    "SCALE",
-    "SKEW",
-    "TAIL",
-    "Terms",
-    "TransportMap",
-    "log_map",
-    "products",
-]  # fmt: skip
+__all__ = ["MEAN", "NOTHING", "NO_TERMS", "SCALE", "SKEW", "TAIL", "Terms",
+           "TransportMap", "log_map", "products"]  # fmt: skip
 
 MEAN, SCALE = 0, 1
 """What a term is a part of: the conditional mean, or the logarithm of the conditional scale. Those
@@ -56,22 +46,15 @@ _MOST_LOG_SCALE = 40.0
 
 
 class Terms(NamedTuple):
-    """Terms of the sums q and s.
+    """Terms of the sums q and s."""
 
-    Attributes
-    ----------
-    what : ndarray of int, shape (T, 4)
-        By term: coordinate i whose sum it is in, ascending; `MEAN`, `SCALE`, `TAIL` or `SKEW`; and
-        the two factors, each a coordinate before i or `NOTHING`, as for the last two kinds.
-    coefficients : ndarray of shape (T,)
-    """
-
+    # (T, 4): coordinate i whose sum it is in, ascending; kind; two factors before i, or `NOTHING`
     what: IntArray
-    coefficients: FloatArray
+    coefficients: FloatArray  # (T,)
 
 
 NO_TERMS = Terms(np.empty((0, 4), dtype=np.int64), np.empty(0))
-"""Of a Gaussian that is not bent."""
+"""Of a Gaussian."""
 
 
 @compiled
@@ -129,14 +112,7 @@ def log_map(
 
 
 def products(x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-    """Products of pairs of coordinates, `NOTHING` counting as 1: (n, D) to (n, T).
-
-    Examples
-    --------
-    >>> x = np.array([[2.0, 3.0]])
-    >>> products(x, np.array([-1, 0, 0]), np.array([-1, -1, 1])).tolist()
-    [[1.0, 2.0, 6.0]]
-    """
+    """Products of pairs of coordinates, `NOTHING` counting as 1: (n, D) to (n, T)."""
     padded = _padded(x)
     return np.asarray(padded[:, first] * padded[:, second])
 
@@ -148,23 +124,12 @@ def _padded(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class TransportMap:
-    """A Gaussian bent by a triangular map of few terms, with tails and skews where there are any.
+    """A Gaussian under a triangular map of few terms, with tails and skews where there are any.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (D,)
-    root : ndarray of shape (D, D)
-        From ``z - mean`` to the coordinates of the terms.
-    terms : Terms
-    log_zeta : float, optional
-        Guess of the target's log normaliser in nats, as that of a
-        :class:`~pymc_tempering.engine.path.gaussian.GaussianBase`.
-
-    Raises
-    ------
-    BaseError
-        If the root is singular, or a term depends on a coordinate that does not come before its
-        own, or the parameter of a residual is out of bounds, or it has two.
+    ``root`` (D, D) maps ``z - mean`` to the coordinates of the terms; ``log_zeta`` is a guess of
+    the target's log normaliser in nats, or None. A BaseError is raised if the root is singular, a
+    term depends on a coordinate that does not come before its own, or the parameter of a residual
+    is out of bounds or one of two.
 
     Examples
     --------
@@ -188,14 +153,14 @@ class TransportMap:
         finite = all(np.isfinite(a).all() for a in (mean, root, coefficients))
         if root.shape != (mean.size, mean.size) or not finite or np.linalg.slogdet(root)[0] == 0:
             raise BaseError(
-                f"A bent Gaussian was given a mean of shape {mean.shape} and a root of shape "
+                f"A transport map was given a mean of shape {mean.shape} and a root of shape "
                 f"{root.shape}; expected finite numbers, and a square matrix that has an inverse."
             )
         i, kind, a, b = what.T
         ordered = (np.diff(i) >= 0).all() and np.isin(kind, (MEAN, SCALE, TAIL, SKEW)).all()
         if not i.size or not ordered or (np.maximum(a, b) >= i).any() or (i >= mean.size).any():
             raise BaseError(
-                "A bent Gaussian was given no terms, or terms that are not in the order of their "
+                "A transport map was given no terms, or terms that are not in the order of their "
                 "coordinates or depend on a coordinate that does not come before their own."
             )
         _check_residuals(what, coefficients)
@@ -297,19 +262,10 @@ class TransportMap:
         return np.asarray(log_det + self.residuals.log_density(r))
 
     def pulled_back(self, z: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient of log weights by the residuals, at ``z``.
+        """Residuals at ``z`` (n, D), and the gradient of log weights by them, both (n, D).
 
-        Parameters
-        ----------
-        z : ndarray of shape (n, D)
-        gradient : ndarray of shape (n, D)
-            Of a target's log density there.
-
-        Returns
-        -------
-        residuals, gradient : ndarray of shape (n, D)
-            The latter of the target's log density minus this one, as functions of the residuals:
-            zero where both are the same.
+        `gradient` (n, D) is that of a target's log density at ``z``; log weights are the target's
+        log density minus this one, so that the result is zero where both are the same.
         """
         r, x = self._residuals(z)[0], _padded((z - self.mean) @ self.root.T)
         by_x = np.column_stack([np.linalg.solve(self.root.T, gradient.T).T, np.zeros(len(z))])
@@ -338,7 +294,7 @@ def _check_residuals(what: IntArray, coefficients: FloatArray) -> None:
     )
     if not (alone and once and bounded):
         raise BaseError(
-            f"A bent Gaussian was given tails with {dof} degrees of freedom and skews {k}; "
+            f"A transport map was given tails with {dof} degrees of freedom and skews {k}; "
             f"expected positive numbers, and of absolute value {LEAST_SKEW} to {MOST_SKEW}, that "
             "depend on no coordinate, and one of them for a coordinate at most."
         )

@@ -13,35 +13,19 @@ from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "GRADIENT",
-    "POSITION",
-    "RESIDUAL",
-    "Trial",
-    "evaluate_trial",
-    "log_tempered",
-    "take_trial",
-    "trial_position",
-]
+__all__ = ["GRADIENT", "POSITION", "RESIDUAL", "Trial", "evaluate_trial",
+           "log_tempered", "take_trial", "trial_position"]  # fmt: skip
 
 POSITION, GRADIENT, RESIDUAL = 2, 3, 4
 """Rows of the scratch space, beside the two with which densities are evaluated."""
 
 
 class Trial(NamedTuple):
-    """What was evaluated at a trial position.
+    """What was evaluated at a trial position."""
 
-    Attributes
-    ----------
-    log_target, log_reference : float
-        In nats.
-    bad_gradient : bool
-        See :func:`.path.evaluate_target`.
-    """
-
-    log_target: float
-    log_reference: float
-    bad_gradient: bool
+    log_target: float  # nats
+    log_reference: float  # nats
+    bad_gradient: bool  # see `path.evaluate_target`
 
 
 @compiled(inline="always")

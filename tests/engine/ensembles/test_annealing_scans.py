@@ -24,8 +24,8 @@ from pymc_tempering.engine.ensembles.annealing_runs import (
     anneal_ensemble,
     anneal_forward,
     anneal_reverse,
+    annealing_scans,
 )
-from pymc_tempering.engine.ensembles.annealing_scans import annealing_scans
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase

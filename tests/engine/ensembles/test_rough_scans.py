@@ -11,8 +11,7 @@ from loops import annealing_kernel, ladder_kernel, pair_kernel
 from planted import with_planted
 from rough import BAD_BELOW, JUMP_AT, Rough
 
-from pymc_tempering.engine.ensembles.annealing_runs import anneal_ensemble
-from pymc_tempering.engine.ensembles.annealing_scans import annealing_scans
+from pymc_tempering.engine.ensembles.annealing_runs import anneal_ensemble, annealing_scans
 from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.ensembles.pair_moves import Bias

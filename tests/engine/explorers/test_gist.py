@@ -30,7 +30,7 @@ WIDE = GaussianBase(BANANA.mean, 1.2 * np.sqrt(np.diag(BANANA.cov)))
 CURVED = ExactPath(BANANA, GaussianLaw(WIDE))
 MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Curvatures that change from place to place; the second from a reference that is no Gaussian."""
-PATHS = {"curved": (CURVED, WIDE), "bent": (MAPPED, COORDINATES)}
+PATHS = {"curved": (CURVED, WIDE), "mapped": (MAPPED, COORDINATES)}
 
 
 def check(name, beta, rng, settings=None, n=N):
@@ -93,7 +93,7 @@ def test_any_rule_for_the_scale_is_exact(rng):
 
 
 def test_evaluations_are_counted_and_what_was_evaluated_is_kept(rng):
-    path, base = PATHS["bent"]
+    path, base = PATHS["mapped"]
     view = path.in_coordinates(base).view
     replicas = new_replicas(view, np.array([[0.4, -0.3]]))
     explorer, n_accepted = Gist(max_steps=1).packed, 0

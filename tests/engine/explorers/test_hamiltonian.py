@@ -1,11 +1,11 @@
 """Hamiltonian moves leave their density invariant, and their trajectories are jittered."""
 
 import math
-from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
+from densities import half_normal, narrow_between_edges
 from laws import ExactPath, ExactReference
 from loops import move_kernel
 
@@ -22,7 +22,6 @@ from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSI
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 
 
 def base_of(target, kind):
@@ -170,18 +169,9 @@ def test_trajectories_are_jittered_and_one_in_five_is_short(rng):
     assert trajectories(1.5, 1.0, 8, 1000, rng)[1].max() <= 2
 
 
-@numba.cfunc(DENSITY_SIGNATURE)
-def narrow_between_edges(z_pointer, grad_pointer):
-    """N(0, 0.1^2) between -5 and 3 of its standard deviations."""
-    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
-    grad[0] = -100.0 * z[0]
-    return -50.0 * z[0] ** 2 if -0.5 < z[0] < 0.3 else -np.inf
-
-
 def test_steps_that_are_too_long_are_told_from_an_edge_that_short_ones_meet_too(rng):
     """In steps of half the width it is the edge; three times as long, trajectories explode."""
-    density = SimpleNamespace(address=narrow_between_edges.address, dim=1)
-    base = GaussianBase(np.zeros(1), np.ones(1))
+    density, base = narrow_between_edges, GaussianBase(np.zeros(1), np.ones(1))
     for scale, is_unstable in ((0.05, False), (0.3, True)):
         signals = [
             outcome.signal
@@ -195,9 +185,8 @@ def test_steps_that_are_too_long_are_told_from_an_edge_that_short_ones_meet_too(
 @pytest.mark.statistical
 def test_an_edge_does_not_shorten_steps(rng):
     """A wall through a Gaussian's mean: its steps are tuned as those of the Gaussian are."""
-    density = SimpleNamespace(address=half_normal.address, dim=1)
     base = GaussianBase(np.array([0.8]), np.array([0.8]))
-    path = TemperedPath.from_base(density, base)
+    path = TemperedPath.from_base(half_normal, base)
     ladder = Ladder(path, np.array([0.0, 0.5, 1.0]), np.ones(1), rng, settings=Hamiltonian())
     ladder.run(400, rng, adapt=True)
     ladder.stop_adaptation()
@@ -205,10 +194,3 @@ def test_an_edge_does_not_shorten_steps(rng):
     delta = ladder.run(4000, rng, keep_positions=True)
     # the mean of a half-normal, to 5 standard errors of 400 independent draws
     assert delta.target_positions.mean() == pytest.approx(np.sqrt(2 / np.pi), abs=0.15)
-
-
-@numba.cfunc(DENSITY_SIGNATURE)
-def half_normal(z_pointer, grad_pointer):
-    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
-    grad[0] = -z[0]
-    return -0.5 * z[0] ** 2 if z[0] > 0.0 else -np.inf

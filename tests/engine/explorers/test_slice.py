@@ -42,7 +42,7 @@ MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0
 """Neither end is Gaussian, nor symmetric."""
 ROUGH_FROM_MAP = ExactPath(Rough(), ExactReference(testing.banana(log_z=0.0)))
 TWO_MODES = ExactPath(testing.asymmetric_bimodal(), GaussianLaw(COORDINATES))
-PATHS = {"rough": ROUGH, "bent": MAPPED, "rough from bent": ROUGH_FROM_MAP}
+PATHS = {"rough": ROUGH, "mapped": MAPPED, "rough from a map": ROUGH_FROM_MAP}
 
 
 @numba.njit
@@ -89,7 +89,7 @@ def check(path, beta, width, rng, *, move=slice_move, n=N, n_steps=2, **settings
 )
 def test_invariant(name, beta, width, settings, rng):
     """False alarm 1e-3 each, with intervals too short, too long, and never stepped out."""
-    if beta == 0.0 and name != "bent":
+    if beta == 0.0 and name != "mapped":
         # a replica never leaves the support, and the reference is not cut off
         beta = 0.05
     result = check(PATHS[name], beta, width, rng, **settings)
@@ -191,7 +191,7 @@ def test_planted_errors_are_found(fault, rng):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("path", [ROUGH, MAPPED], ids=["rough", "bent"])
+@pytest.mark.parametrize("path", [ROUGH, MAPPED], ids=["rough", "mapped"])
 def test_ladder(path, rng):
     """Scans of parallel tempering with slice moves; false alarm 1e-3 each."""
     betas = np.array([0.0, 0.2, 0.6, 1.0])
@@ -219,7 +219,7 @@ def test_ladder(path, rng):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("scans", [continuous_scans, simulated_scans])
-@pytest.mark.parametrize("path", [ROUGH, MAPPED], ids=["rough", "bent"])
+@pytest.mark.parametrize("path", [ROUGH, MAPPED], ids=["rough", "mapped"])
 def test_pairs(scans, path, rng):
     """Scans of continuous and of simulated tempering with slice moves; false alarm 1e-3 each."""
     levels = scans is simulated_scans

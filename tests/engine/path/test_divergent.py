@@ -57,5 +57,5 @@ def test_a_mode_beyond_the_way_is_an_end():
     assert (np.diff(at) > 1.0).all()
     assert rise_beyond(density, NEAR, along_x(density, -60.7)).coordinate == -1
     # what has no end rises as far behind the place where an ascent gave up
-    endless = shrinking_scale()
-    assert rise_beyond(endless, NEAR, along_x(endless, -60.7)).coordinate >= 0
+    divergent = shrinking_scale()
+    assert rise_beyond(divergent, NEAR, along_x(divergent, -60.7)).coordinate >= 0

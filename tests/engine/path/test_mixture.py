@@ -102,11 +102,11 @@ def test_density_in_low_rank_coordinates(rng):
 
 
 def test_density_and_gradient_in_many_dimensions(rng):
-    """40 of them, where vector instructions take over: dense, banded and bent components."""
+    """40 of them, where vector instructions take over: dense, banded and mapped components."""
     dim = 40
     dense, banded = (np.tril(0.2 * rng.normal(size=(dim, dim)), -1) for _ in range(2))
     banded[np.abs(np.subtract.outer(range(dim), range(dim))) > 2] = 0.0
-    # a banded root, whose rows begin beyond the first column
+    # a banded root, whose rows begin after the first column
     fits = (
         GaussianBase(rng.normal(size=dim), dense + np.diag(rng.uniform(0.5, 1.5, dim))),
         GaussianBase(np.zeros(dim), np.linalg.inv(banded + np.eye(dim))),

@@ -1,11 +1,11 @@
 """Densities by address, in base coordinates."""
 
 import math
-from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
+from densities import awkward
 from laws import ExactReference
 
 from pymc_tempering import testing
@@ -15,33 +15,6 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import log_normal
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
-
-SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
-
-
-@numba.cfunc(SIGNATURE)
-def awkward(z_pointer, grad_pointer):
-    """By the size of z[0]: above 3 -inf, above 2 nan, above 1 inf, above 0 a gradient of nan.
-
-    As well as below -50, where the density is as good as none.
-    """
-    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
-    grad[0], grad[1] = 1.0, 2.0
-    if z[0] > 3.0:
-        return -math.inf
-    if z[0] > 2.0:
-        return math.nan
-    if z[0] > 1.0:
-        return math.inf
-    if z[0] > 0.0:
-        grad[1] = math.nan
-    if z[0] < -50.0:
-        grad[1] = -math.inf
-        return -1e9
-    return 5.0
-
-
-AWKWARD = SimpleNamespace(address=awkward.address, dim=2)
 
 
 def at(density, base, u):
@@ -86,16 +59,16 @@ def test_base_coordinates_against_numpy(scale, rng):
 @pytest.mark.parametrize("scale", [np.ones(2), np.eye(2)], ids=["diagonal", "dense"])
 @pytest.mark.parametrize("first", [3.5, 2.5, 1.5])
 def test_no_density_where_the_value_is_not_a_number(first, scale):
-    value, grad, _ = at(AWKWARD, GaussianBase(np.zeros(2), scale), [first, 0.0])
+    value, grad, _ = at(awkward, GaussianBase(np.zeros(2), scale), [first, 0.0])
     assert value == -math.inf
     assert grad.tolist() == [0.0, 0.0]
-    value, grad, _ = at(AWKWARD, GaussianBase(np.zeros(2), scale), [-1.0, 0.0])
+    value, grad, _ = at(awkward, GaussianBase(np.zeros(2), scale), [-1.0, 0.0])
     assert (value, grad.tolist()) == (5.0, [1.0, 2.0])
 
 
 def test_a_bad_gradient_keeps_its_density_and_its_good_entries():
     base = GaussianBase(np.zeros(2), np.array([2.0, 3.0]))
-    path = TemperedPath.from_base(AWKWARD, base)
+    path = TemperedPath.from_base(awkward, base)
     replicas = new_replicas(path.view, np.array([[0.25, 0.0], [-1.0, 0.0]]))
     assert replicas.log_target.tolist() == [5.0 + np.log(6.0)] * 2
     assert replicas.grad.tolist() == [[2.0, 0.0], [2.0, 6.0]]
@@ -108,7 +81,7 @@ def test_a_bad_gradient_keeps_its_density_and_its_good_entries():
 
 def test_densities_that_are_not_finite_are_told_apart():
     """Infinite, no number, and zero: all count as zero, and the first two are counted."""
-    path = TemperedPath.from_base(AWKWARD, GaussianBase(np.zeros(2), np.ones(2)))
+    path = TemperedPath.from_base(awkward, GaussianBase(np.zeros(2), np.ones(2)))
     first = np.array([1.5, 3.5, 2.5, 1.6, -1.0])
     replicas = new_replicas(path.view, np.column_stack([first, np.zeros(5)]))
     assert replicas.log_target.tolist() == [-math.inf] * 4 + [5.0]
@@ -166,7 +139,7 @@ def test_reference_that_is_not_gaussian_against_numpy(scale, rng):
 
 def test_no_reference_density_where_it_is_not_a_number():
     base = GaussianBase(np.zeros(2), np.ones(2))
-    path = TemperedPath(testing.banana(), Coordinates.of(base), AWKWARD)
+    path = TemperedPath(testing.banana(), Coordinates.of(base), awkward)
     replicas = new_replicas(path.view, np.array([[3.5, 0.0], [2.5, 0.0], [-1.0, 2.0]]))
     assert replicas.log_reference.tolist() == [-math.inf, -math.inf, 5.0]
     assert replicas.residual.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.0, 4.0]]

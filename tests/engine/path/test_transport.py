@@ -1,4 +1,4 @@
-"""A bent Gaussian: its density, gradient, draws and state; scans from it, right and wrong."""
+"""A transport map: its density, gradient, draws and state; scans from it, right and wrong."""
 
 import cloudpickle
 import numpy as np

@@ -1,1 +1,0 @@
-"""What the demonstration shows: the galaxies, their mixtures, a picture and a table."""
