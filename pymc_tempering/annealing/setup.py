@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
@@ -15,12 +16,11 @@ from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.pilot import Pilot, PilotStart
+from pymc_tempering.steps.pilot import PilotStart, read_pilot, start_pilot
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "N_SUPPORT_DRAWS",
     "check_draws",
     "check_step_size",
     "check_untuned",
@@ -50,7 +50,7 @@ def set_up(
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
     base, pooled, modes = step._first_base(work.report)
     wide = base if step._given_base is not None else overdisperse(base, len(modes))
-    pilot = Pilot(
+    pilot = start_pilot(
         PilotStart(step._path(wide), pooled, modes, modes), betas=None,
         adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip
@@ -59,12 +59,13 @@ def set_up(
         pilot.run(PILOT_SCANS, rng)
         phase.advance()
     ladder = pilot.ladder
+    assert isinstance(ladder, Ladder)
     ladder.stop_adaptation()
     if betas is None and tune > 0:
-        result = pilot.result()
+        result = read_pilot(pilot)
         betas = annealing_schedule(
             options.schedule, n_levels, result.betas, result.rejection_rates,
-            np.concatenate(pilot.deltas),
+            pilot.delta,
         )  # fmt: skip
     elif betas is None:
         betas = make_schedule(options.schedule, n_levels)
@@ -95,17 +96,17 @@ def support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
 def check_untuned(
     has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
 ) -> None:
-    """Refuse options that need the pilot run which ``tune=0`` leaves away."""
+    """Refuse options that need the pilot run which ``tune=0`` leaves out."""
     if not has_betas and schedule in ("barrier", "ess"):
         raise ScheduleError(
-            f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
+            f"schedule={schedule!r} needs the pilot run that tune=0 leaves out. Choose "
             "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
         )
     if step_size is None:
         raise OptionError("tune=0 tunes no step sizes. Pass `step_size`, or a positive `tune`.")
     if direction != "forward" and draws is None:
         raise OptionError(
-            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves away the "
+            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves out the "
             "pilot run that they would come from. Pass `draws`, or a positive `tune`."
         )
 

@@ -160,10 +160,14 @@ class CompoundTempering(ParallelTempering):
         places: FloatArray,
     ) -> CompoundLadder:
         return CompoundLadder(
-            self._prior_path, self._moves, betas, places, self.rng, swap_scheme=self._swap_scheme
-        )
+            self._prior_path, self._moves, betas, places, self.rng,
+            swap_scheme=self._options.swap_scheme,
+        )  # fmt: skip
 
     def _restored_ladder(self, state: dict[str, Any]) -> CompoundLadder:
         return CompoundLadder.restored(
-            state, path=self._prior_path, moves=self._moves, swap_scheme=self._swap_scheme
+            state,
+            path=self._prior_path,
+            moves=self._moves,
+            swap_scheme=self._options.swap_scheme,
         )
