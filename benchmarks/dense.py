@@ -43,7 +43,8 @@ def row(made, seed):
     started = time.process_time()
     estimate = pm_temper.estimate_logz(made, random_seed=seed, **QUIET)
     seconds = time.process_time() - started
-    n = int(estimate.idata["sample_stats"]["gradients_so_far"].isel(draw=-1).sum())
+    so_far = estimate.idata["sample_stats"]["so_far"].sel(so_far_entry="gradients_so_far")
+    n = int(so_far.isel(draw=-1).sum())
     return [f"{float(estimate.log_z):+.3f}", f"{float(estimate.se):.3f}", f"{n / 1e3:.1f}",
             f"{seconds:.1f}"]  # fmt: skip
 

@@ -14,7 +14,7 @@ import pymc as pm
 from rich.console import Console
 
 import pymc_tempering as pm_temper
-from pymc_tempering import plots, testing
+from pymc_tempering import testing
 
 SETTINGS = {
     "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True,
@@ -57,27 +57,30 @@ def pictures():
     sensitivity = pm_temper.prior_sensitivity(estimates["slope"], models["slope"])
     exact = target.log_z
     pt = runs["pt"]
-    yield "evidence", lambda **k: plots.plot_evidence(estimates, **k)
-    yield "evidence_table", lambda **k: plots.plot_evidence(pm_temper.compare(estimates), **k)
-    yield "logz_trace_pt", lambda **k: plots.plot_logz_trace(pt, reference=exact, **k)
-    yield "logz_trace_time", lambda **k: plots.plot_logz_trace(pt, x="time", **k)
+    yield "evidence", lambda **k: pm_temper.plot_evidence(estimates, **k)
+    yield "evidence_table", lambda **k: pm_temper.plot_evidence(pm_temper.compare(estimates), **k)
+    yield "logz_trace_pt", lambda **k: pm_temper.plot_logz_trace(pt, reference=exact, **k)
+    yield "logz_trace_time", lambda **k: pm_temper.plot_logz_trace(pt, x="time", **k)
     yield (
         "logz_trace_hais",
-        lambda **k: plots.plot_logz_trace(
+        lambda **k: pm_temper.plot_logz_trace(
             runs["hais"], reference=exact, bounds=(exact - 0.2, exact + 0.2), **k
         ),
     )
-    yield "barrier", lambda **k: plots.plot_barrier(pt, **k)
-    yield "index_process", lambda **k: plots.plot_index_process(pt, **k)
-    yield "logz_curve_pt", lambda **k: plots.plot_logz_curve(pt, **k)
-    yield "logz_curve_gibbs_ct", lambda **k: plots.plot_logz_curve(runs["gibbs_ct"], **k)
-    yield "beta_occupancy_st", lambda **k: plots.plot_beta_occupancy(runs["st"], **k)
-    yield "beta_occupancy_gibbs_ct", lambda **k: plots.plot_beta_occupancy(runs["gibbs_ct"], **k)
-    yield "modes", lambda **k: plots.plot_modes(pt, **k)
-    yield "prior_sensitivity", lambda **k: plots.plot_prior_sensitivity(sensitivity, **k)
-    yield "log_weights", lambda **k: plots.plot_log_weights(runs["hais"], **k)
+    yield "barrier", lambda **k: pm_temper.plot_barrier(pt, **k)
+    yield "index_process", lambda **k: pm_temper.plot_index_process(pt, **k)
+    yield "logz_curve_pt", lambda **k: pm_temper.plot_logz_curve(pt, **k)
+    yield "logz_curve_gibbs_ct", lambda **k: pm_temper.plot_logz_curve(runs["gibbs_ct"], **k)
+    yield "beta_occupancy_st", lambda **k: pm_temper.plot_beta_occupancy(runs["st"], **k)
+    yield (
+        "beta_occupancy_gibbs_ct",
+        lambda **k: pm_temper.plot_beta_occupancy(runs["gibbs_ct"], **k),
+    )
+    yield "modes", lambda **k: pm_temper.plot_modes(pt, **k)
+    yield "prior_sensitivity", lambda **k: pm_temper.plot_prior_sensitivity(sensitivity, **k)
+    yield "log_weights", lambda **k: pm_temper.plot_log_weights(runs["hais"], **k)
     for method, idata in runs.items():
-        yield f"report_{method}", lambda idata=idata, **k: plots.plot_report(idata, **k)
+        yield f"report_{method}", lambda idata=idata, **k: pm_temper.plot_report(idata, **k)
 
 
 def main():

@@ -20,7 +20,7 @@ from figures import QUIET, SHORT_FOLDER, console, pyplot, rmse, save
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering.comparison.calibrated import ModelCalibration
+from pymc_tempering.comparison.calibration import ModelCalibration
 
 N, NOISE, SLOPE_SD = 20, 0.8, 0.5
 X = np.linspace(-1.0, 1.5, N)

@@ -33,7 +33,8 @@ from figures import (
 import pymc_tempering as pm_temper
 from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.evidence.stored import estimate_from_idata
-from pymc_tempering.transform.analysis import analyse
+from pymc_tempering.transform.analysis import collect
+from pymc_tempering.transform.untempered import statistics_of_draws
 
 SOURCE = "Graham & Storkey 2017, figure 1"
 WHAT = ("log Z", "mean", "covariance")
@@ -113,8 +114,9 @@ def run_joint(case, settings, seed):
     elapsed = clock.elapsed(settings.joint_tune)
     points = []
     for n in prefixes(settings.joint_draws):
-        run = analyse(idata.isel(draw=slice(0, n)))
-        weights = np.exp(run.log_weights - run.log_weights.max()).ravel()
+        run = collect(statistics_of_draws(idata.isel(draw=slice(0, n))))
+        log_weights = run.arrays["log_weights"]
+        weights = np.exp(log_weights - log_weights.max()).ravel()
         flat = positions[:, :n].reshape(weights.size, -1)
         points.append(
             (elapsed[n - 1], *relative_errors(

@@ -27,7 +27,8 @@ from figures import (
 
 import pymc_tempering as pm_temper
 from pymc_tempering.evidence.stored import estimate_from_idata
-from pymc_tempering.transform.analysis import analyse
+from pymc_tempering.transform.analysis import collect_bridge
+from pymc_tempering.transform.untempered import statistics_of_draws
 
 SOURCE = "Graham & Storkey 2017, figure 2"
 LOOK = {
@@ -57,7 +58,8 @@ def run_joint(case, base, settings, seed):
         )  # fmt: skip
     elapsed = fixed + clock.elapsed(settings.joint_tune)
     ends = prefixes(settings.joint_draws)
-    log_z = [float(analyse(idata.isel(draw=slice(0, n))).log_z.mean()) for n in ends]
+    parts = [statistics_of_draws(idata.isel(draw=slice(0, n))) for n in ends]
+    log_z = [float(collect_bridge(part).log_z.mean()) for part in parts]
     return elapsed[ends - 1], np.array(log_z)
 
 

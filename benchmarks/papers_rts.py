@@ -102,7 +102,8 @@ def simulate(case, base, ladder, n_scans, seed):
         stats = pm.sample(
             n_scans // 50, tune=100, step=step, chains=1, random_seed=seed, **QUIET
         ).sample_stats
-    delta, level = (stats[name].values.reshape(-1) for name in ("delta", "current_level"))
+    delta, beta = (stats[name].values.reshape(-1) for name in ("delta", "beta"))
+    level = np.searchsorted(ladder[0], beta)
     # delta is recorded where the level was drawn, so that (position, level) pairs are draws of the
     # joint density
     return delta, level.astype(int)

@@ -26,6 +26,7 @@ from rich.table import Table
 from scipy import special
 
 import pymc_tempering as pm_temper
+from pymc_tempering.results.datatree import read_statistics
 
 CASES = ("bimodal_gmm", "bimodal_gmm_30", "label_switching", "bmr_0", "poe_student",
          "linear_gaussian", "conjugate_regression", "phase_transition")  # fmt: skip
@@ -83,7 +84,7 @@ def one_run(step, model, name, log_z, seed):
     estimate = pm_temper.estimate_logz(idata)
     statistics = idata["sample_stats"]
     levels = np.isfinite(statistics["betas"].values[:, -1]).sum(axis=-1)
-    mixtures = statistics.get("n_components")
+    mixtures = read_statistics(estimate.idata)["n_components"]
     return {
         "error": estimate.log_z - log_z,
         "se": estimate.se,
@@ -91,7 +92,7 @@ def one_run(step, model, name, log_z, seed):
         "tuning": float(idata["warmup_sample_stats"]["n_gradients"].sum()),
         "draws": float(statistics["n_gradients"].sum()),
         "levels": levels.mean(),
-        "mixtures": 0 if mixtures is None else int((mixtures.values[:, -1] > 0).sum()),
+        "mixtures": int((mixtures[:, -1] > 0).sum()),
         "warned": len(estimate.warnings) > 0,
         "codes": [warning.code for warning in estimate.warnings],
     }

@@ -17,9 +17,9 @@ from unittest.mock import patch
 
 import numpy as np
 from figures import QUIET, rmse, table
-from gaussian_fit import problem
 from hard_targets import HARD
 from peers import cpu_seconds
+from straight import problem
 
 import pymc_tempering as pm_temper
 from pymc_tempering.references import local_runs

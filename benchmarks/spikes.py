@@ -55,7 +55,7 @@ def one_run(target, seed):
         "se": float(estimate.se),
         "warnings": [diagnostic.code for diagnostic in estimate.warnings],
         "once": float(searched["search_mass_once"].values.max()),
-        "fits": int(stats["n_components"].values[:, -1].min()),
+        "fits": int(stats["tuned"].sel(tuned_entry="n_components").values[:, -1].min()),
         "arrivals": int(stats["n_tempered_restarts"].values.sum()),
     }
 

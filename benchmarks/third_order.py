@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 from corpus_models import CORPUS
 from figures import QUIET, rmse, table
-from gaussian_fit import problem
+from straight import problem
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingError

@@ -21,22 +21,19 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz
     from pymc_tempering.evidence.sample import sample
-    from pymc_tempering.plots import (
-        plot_barrier,
-        plot_beta_occupancy,
-        plot_calibration,
-        plot_evidence,
-        plot_index_process,
-        plot_log_weights,
-        plot_logz_curve,
-        plot_logz_trace,
-        plot_modes,
-        plot_prior_sensitivity,
-        plot_report,
-    )
-    from pymc_tempering.plots.report import report
+    from pymc_tempering.plots.barrier import plot_barrier
+    from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
+    from pymc_tempering.plots.calibration import plot_calibration
+    from pymc_tempering.plots.evidence import plot_evidence
+    from pymc_tempering.plots.index_process import plot_index_process
+    from pymc_tempering.plots.log_weights import plot_log_weights
+    from pymc_tempering.plots.logz_curve import plot_logz_curve
+    from pymc_tempering.plots.logz_trace import plot_logz_trace
+    from pymc_tempering.plots.modes import plot_modes
+    from pymc_tempering.plots.prior_sensitivity import plot_prior_sensitivity
+    from pymc_tempering.plots.report import plot_report, report
     from pymc_tempering.references.prepare import fit_base
-    from pymc_tempering.results.datatree import concat_chains
+    from pymc_tempering.results.concat import concat_chains
     from pymc_tempering.results.modes import Modes
     from pymc_tempering.steps.compound import CompoundTempering
     from pymc_tempering.steps.discrete import DiscreteTempering
@@ -103,21 +100,21 @@ _HOMES = {
     "bidirectional_check": "pymc_tempering.annealing.bidirectional",
     "check_calibration": "pymc_tempering.comparison.calibration",
     "compare": "pymc_tempering.comparison.table",
-    "concat_chains": "pymc_tempering.results.datatree",
+    "concat_chains": "pymc_tempering.results.concat",
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.references.prepare",
     "modes": "pymc_tempering.diagnostics.modes",
-    "plot_barrier": "pymc_tempering.plots",
-    "plot_beta_occupancy": "pymc_tempering.plots",
-    "plot_calibration": "pymc_tempering.plots",
-    "plot_evidence": "pymc_tempering.plots",
-    "plot_index_process": "pymc_tempering.plots",
-    "plot_log_weights": "pymc_tempering.plots",
-    "plot_logz_curve": "pymc_tempering.plots",
-    "plot_logz_trace": "pymc_tempering.plots",
-    "plot_modes": "pymc_tempering.plots",
-    "plot_prior_sensitivity": "pymc_tempering.plots",
-    "plot_report": "pymc_tempering.plots",
+    "plot_barrier": "pymc_tempering.plots.barrier",
+    "plot_beta_occupancy": "pymc_tempering.plots.beta_occupancy",
+    "plot_calibration": "pymc_tempering.plots.calibration",
+    "plot_evidence": "pymc_tempering.plots.evidence",
+    "plot_index_process": "pymc_tempering.plots.index_process",
+    "plot_log_weights": "pymc_tempering.plots.log_weights",
+    "plot_logz_curve": "pymc_tempering.plots.logz_curve",
+    "plot_logz_trace": "pymc_tempering.plots.logz_trace",
+    "plot_modes": "pymc_tempering.plots.modes",
+    "plot_prior_sensitivity": "pymc_tempering.plots.prior_sensitivity",
+    "plot_report": "pymc_tempering.plots.report",
     "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
     "report": "pymc_tempering.plots.report",
     "sample": "pymc_tempering.evidence.sample",

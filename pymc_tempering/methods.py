@@ -124,10 +124,10 @@ _ROWS = (
         code=5,
         label="joint_ct, bridge",
         prepare="pymc_tempering.transform.joint_ct.prepare",
-        collect="pymc_tempering.transform.joint_ct.collect",
-        collect_part="pymc_tempering.transform.joint_ct.collect_bridge",
+        collect="pymc_tempering.transform.analysis.collect",
+        collect_part="pymc_tempering.transform.analysis.collect_bridge",
         needs=("delta", "beta", "base_delta", "knots", "bias"),
-        read="pymc_tempering.transform.record.stored_statistics",
+        read="pymc_tempering.transform.untempered.stored_statistics",
         per_draw=("delta", "beta", "diverging"),
         draws=3000,  # of NUTS, a draw is one step
     ),

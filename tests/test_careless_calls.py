@@ -424,12 +424,12 @@ class TestFailureAfterSampling:
 
     def test_terminal_that_has_gone(self, place, monkeypatch):
         """As in ``... | head -0``: the run is stored before anything is printed."""
-        from pymc_tempering.cli import sample
+        from pymc_tempering.cli import commands
 
         def gone(*_):
             raise BrokenPipeError
 
-        monkeypatch.setattr(sample, "estimate_table", gone)
+        monkeypatch.setattr(commands, "_show", gone)
         with pytest.raises(BrokenPipeError):
             cli.main(["model.py", "--output", "run.nc"])
         assert xr.load_datatree("run.nc")["posterior"]["x"].shape == (2, 50)

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,10 @@ import xarray as xr
 
 import pymc_tempering
 from pymc_tempering import cli
-from pymc_tempering.cli import tables
+from pymc_tempering.cli import commands
 from pymc_tempering.errors import OptionError, TemperingWarning
 from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.estimators.result import LogZEstimate
 
 GOOD_MODEL = """
 import pymc as pm
@@ -23,22 +23,11 @@ with pm.Model() as model:
 """
 
 
-@dataclass
-class StubEstimate:
-    """What the command line reads of a LogZEstimate."""
-
-    idata: xr.DataTree
-    log_z: float = -12.3456
-    se: float = 0.0789
-    method: str = "pt"
-    per_chain: tuple = (-12.4, -12.2)
-    warnings: tuple = field(default=())
-    gradients: dict = field(default_factory=lambda: {"search": 50_000, "draws": 1_200})
-    mass_missing: bool = False
-
-    def interval(self, prob):
-        assert prob == 0.95
-        return self.log_z - 2 * self.se, self.log_z + 2 * self.se
+def stub_estimate(idata, warnings=()):
+    spent = {"search": 50_000, "draws": 1_200}
+    return LogZEstimate(
+        -12.3456, 0.0789, "pt", np.array([-12.4, -12.2]), warnings, idata=idata, gradients=spent
+    )
 
 
 def draws(**shapes):
@@ -60,7 +49,7 @@ def calls(monkeypatch):
 
     def estimate_logz(model, **options):
         recorded.append((model, options))
-        return StubEstimate(draws(x=()))
+        return stub_estimate(draws(x=()))
 
     monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
     return recorded
@@ -79,9 +68,8 @@ class TestModelFile:
         assert [v.name for v in model.free_RVs] == ["x"]
         assert options == {}
         shown = capsys.readouterr().out
-        assert "-12.346 nats" in shown
-        assert "0.079" in shown
-        assert "-12.503 to -12.188" in shown
+        assert "log Z = -12.35 ± 0.08 nats (pt, 2 chains" in shown
+        assert "51,200 (50,000 for search, 1,200 for draws)" in shown
         assert "--output" in shown
 
     def test_options_are_passed_on(self, tmp_path, calls):
@@ -151,7 +139,7 @@ class TestModelFile:
         def estimate_logz(model, **options):
             diagnostic = Diagnostic("no_round_trips", "nothing moved.", "Raise `tune`.", {})
             warnings.warn(str(diagnostic), TemperingWarning, stacklevel=2)
-            return StubEstimate(draws(x=()), warnings=(diagnostic,))
+            return stub_estimate(draws(x=()), warnings=(diagnostic,))
 
         monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
         assert cli.main([write(tmp_path, GOOD_MODEL)]) == 0
@@ -167,7 +155,7 @@ class TestModelFile:
             diagnostic = Diagnostic(
                 "interrupted", "stopped after 1 of 4 chains.", "Run it again.", {}
             )
-            return StubEstimate(draws(x=()), warnings=(diagnostic,))
+            return stub_estimate(draws(x=()), warnings=(diagnostic,))
 
         monkeypatch.setattr(pymc_tempering, "estimate_logz", estimate_logz, raising=False)
         first, second = tmp_path / "one", tmp_path / "two"
@@ -177,10 +165,14 @@ class TestModelFile:
         assert len(sampled) == 1
         assert "stopped after 1 of 4 chains" in capsys.readouterr().out
 
-    def test_long_posterior_is_cut_and_says_so(self):
-        table = tables.posterior_table(draws(x=(40,)))
-        assert table.row_count == tables.MAX_SUMMARY_ROWS
-        assert "of 40" in table.caption
+    def test_long_posterior_is_cut_and_says_so(self, tmp_path, monkeypatch, capsys):
+        long = stub_estimate(draws(x=(40,)))
+        monkeypatch.setattr(pymc_tempering, "estimate_logz", lambda model, **options: long)
+        assert cli.main([write(tmp_path, GOOD_MODEL)]) == 0
+        shown = capsys.readouterr().out
+        assert f"first {commands.MAX_SUMMARY_ROWS} of 40 rows" in shown
+        assert "x[29]" in shown
+        assert "x[30]" not in shown
 
 
 class TestRefusals:

@@ -18,6 +18,7 @@ from scipy import integrate, stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
+from pymc_tempering.results.datatree import read_statistics
 
 ROOT = Path(__file__).resolve().parents[1]
 normal = stats.norm
@@ -117,12 +118,12 @@ def test_log_z_at_the_edges_of_floating_point(case, seed):
     # of two chains one may use more levels
     unused = np.isnan(estimate.idata["sample_stats"]["betas"])
     assert (unused | ((rates >= 0.0) & (rates <= 1.0))).all()
-    counts = {name: values.sum() for name, values in estimate.idata["sample_stats"].items()}
+    counts = {name: values.sum() for name, values in read_statistics(estimate.idata).items()}
     # a wall that only overflows is in no run's way for certain
     if case is not overflow:
-        assert (counts["n_zero_density"] > 0) == (case in (nan_and_minus_infinity, infinite))
-    at_levels = estimate.idata["sample_stats"]["n_zero_density_at"].clip(min=0)
-    assert at_levels.isel(level=slice(1, None)).sum() == counts["n_zero_density"]
+        at_levels = estimate.idata["sample_stats"]["n_zero_density_at"].clip(min=0)
+        hit = at_levels.isel(level=slice(1, None)).sum() > 0
+        assert hit == (case in (nan_and_minus_infinity, infinite))
     assert (counts["n_infinite_density"] > 0) == (case is infinite)
     assert (counts["n_nan_density"] > 0) == (case is nan_and_minus_infinity)
     assert (case is infinite) == ("density_infinite" in [w.code for w in estimate.warnings])

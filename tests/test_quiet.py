@@ -52,7 +52,7 @@ def test_our_ops_are_not_deprecated():
         "for name in [name for name in sys.modules if name.startswith('pymc_tempering')]:\n"
         "    del sys.modules[name]\n"
         "warnings.simplefilter('error')\n"
-        "import pymc_tempering.transform.safe\n"
+        "import pymc_tempering.transform.tempered\n"
     )
 
 
@@ -82,9 +82,8 @@ def test_single_divergences_are_recorded_and_not_advised_on(name, seed, caplog):
                 60, tune=40, step=step, chains=1, cores=1, random_seed=seed, progressbar=False
             )
     stats = run["sample_stats"]
-    at_target = stats["n_target_divergences"].values
-    assert (at_target > 0).sum() > stats["diverging"].values.sum()
-    np.testing.assert_array_equal(stats["diverging"].values, at_target > 4)
+    n_divergences, diverging = stats["n_divergences"].values, stats["diverging"].values
+    assert (n_divergences > 0).sum() > diverging.sum()
+    assert (n_divergences[diverging] > 4).all()
     advised = [r for r in caplog.records if "after tuning. Increase" in r.getMessage()]
     assert bool(advised) == bool(stats["diverging"].values.any())
-    assert (stats["n_divergences"].values >= at_target).all()

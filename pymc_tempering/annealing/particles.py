@@ -1,16 +1,17 @@
 """Annealed importance sampling with an ensemble of independent particles."""
 
+import functools
 import inspect
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
+import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.annealing.pool import run_particles
 from pymc_tempering.annealing.setup import (
     N_SUPPORT_DRAWS,
     check_draws,
@@ -19,11 +20,14 @@ from pymc_tempering.annealing.setup import (
     set_up,
     support_mass,
 )
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.estimators.annealed import annealed_forward
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -33,17 +37,17 @@ from pymc_tempering.options import (
     check_whole,
     resolve_model,
 )
-from pymc_tempering.progress.phases import Phases, compiling, phases
-from pymc_tempering.progress.plan import plan_of_particles, say
+from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.schedule.grid import check_n_levels
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.progress import format_log_z
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
 
-DIRECTIONS = ("forward", "reverse", "both")
+# fixed, so that the generators of the particles do not depend on the number of workers
+_N_PORTIONS = 16
+
+# transitions between copies of a draw, which stay draws of the target and part from one another
 _MOVES_BETWEEN_DRAWS = 10
 
 
@@ -121,33 +125,31 @@ def anneal(
 ) -> AnnealingResult:
     r"""Anneal independent particles and estimate log Z from their weights.
 
-    Forward particles run from the base to the target; the mean of their weights is Z, so that
-    the estimate is below log Z in expectation. Reverse particles run from draws of the target by
-    the exact reversal; ``-log mean(1 / W)`` is above log Z in expectation, given that the draws are
-    from the target. Both together sandwich log Z and are combined by Bennett's ratio.
+    Forward particles run from the base to the target. The mean of their weights is Z, so that the
+    estimate is below log Z in expectation. Reverse particles run from draws of the target by the
+    exact reversal: ``-log mean(1 / W)`` is above log Z in expectation. Both together bound log Z
+    from both sides and are combined by Bennett's ratio.
 
     Parameters
     ----------
     model : pymc.Model, optional
         Default: the model of the context.
     n_particles : int
-        In each direction, default 200 as in [1]_.
+        In each direction, default 200 as in Sohl-Dickstein & Culpepper (2012).
     n_levels : int
         Levels of the schedule, base and target included, default 1000.
     direction : {"forward", "reverse", "both"}
     draws : DataTree or ndarray of shape (n, D), optional
         Draws of the posterior that reverse particles start from: those of an earlier run, or flat
-        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions,
-        which leave exact draws exact, but not independent: the error is that of means by draw, and
-        fewer than 20 are warned of. Of more, evenly spaced ones are taken. Default: from a pilot
-        run of parallel tempering.
+        unconstrained vectors. Fewer than `n_particles` are continued by Hamiltonian transitions;
+        the error then is that of means by draw, and fewer than 20 are warned of. Of more, evenly
+        spaced ones are taken. Default: from a pilot run of parallel tempering.
     tune : int
         Blocks of 16 scans of the pilot run, default 200. 0 leaves it away: `base` (or local fits),
         a fixed schedule and a `step_size` are then used as they are.
     random_seed : int or numpy.random.Generator, optional
     progressbar : bool
-        Show how far pilot run and particles are, with log Z from the particles so far: the mean
-        forward weight, and the inverse of the mean of inverse reverse weights. Default True.
+        Show how far pilot run and particles are. Default True.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1, instead of `n_levels` and `schedule`.
     schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
@@ -173,13 +175,6 @@ def anneal(
     DensityError
         If Python code that the model calls raises.
 
-    References
-    ----------
-    .. [1] J. Sohl-Dickstein, B. J. Culpepper (2012). Hamiltonian annealed importance sampling for
-       partition function estimation. Redwood technical report.
-    .. [2] R. Grosse, Z. Ghahramani, R. Adams (2015). Sandwiching the marginal likelihood using
-       bidirectional Monte Carlo. arXiv:1511.02543.
-
     Examples
     --------
     >>> import pymc as pm
@@ -192,7 +187,7 @@ def anneal(
     >>> bool(abs(result.log_z - exact) < 0.1)
     True
     """
-    check_choice("direction", direction, DIRECTIONS)
+    check_choice("direction", direction, ("forward", "reverse", "both"))
     check_positive("n_particles", n_particles, integer=True)
     check_whole("tune", tune, 0)
     check_random_seed(random_seed)
@@ -217,14 +212,6 @@ def anneal(
     forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
     origins = None
     rates, n_gradients = [], 0
-    if progressbar:
-        n_gradients = n * step._tuner_options.moves.n_leapfrog
-        say(
-            plan_of_particles(
-                step.density, n_gradients=n_gradients, n_particles=n_particles,
-                direction=direction, pilot_scans=PILOT_SCANS * tune,
-            )
-        )  # fmt: skip
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
@@ -232,17 +219,17 @@ def anneal(
             origins = _origins(starts, n_particles)
             starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
         if direction != "reverse":
-            forward, ends, rate, n = run_particles(
+            forward, ends, rate, n = _run_particles(
                 annealer, n_particles, None, executor, forward_rng,
-                _follow(work, "Forward particles", n_particles, sign=1.0),
+                work.add("Forward particles", n_particles).advance,
             )  # fmt: skip
             ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
             rates.append(rate)
             n_gradients += n
         if direction != "forward":
-            reverse, _, rate, n = run_particles(
+            reverse, _, rate, n = _run_particles(
                 annealer, n_particles, starts, executor, reverse_rng,
-                _follow(work, "Reverse particles", n_particles, sign=-1.0),
+                work.add("Reverse particles", n_particles).advance,
             )  # fmt: skip
             rates.append(rate)
             n_gradients += n
@@ -275,16 +262,97 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
     return np.argsort(np.argsort(first))[index.ravel()]
 
 
-def _follow(work: Phases, name: str, n_particles: int, sign: float) -> Callable[[FloatArray], None]:
-    """Callback that shows log Z from the particles so far, with its error."""
-    phase, seen = work.add(name, n_particles), np.empty(0)
+class _Portion(NamedTuple):
+    log_weights: FloatArray
+    positions: FloatArray
+    acceptance_rate: FloatArray
+    n_gradients: int
 
-    def on_portion(log_weights: FloatArray) -> None:
-        nonlocal seen
-        seen = np.append(seen, sign * log_weights)
-        estimate = annealed_forward(seen)
-        with np.errstate(invalid="ignore"):
-            se = float(np.std(estimate.influence) / np.sqrt(max(seen.size - 1, 1)))
-        phase.advance(log_weights.size, f"log Z {format_log_z(sign * estimate.log_z, se)}")
 
-    return on_portion
+def _run_particles(
+    annealer: Annealer,
+    n_particles: int,
+    starts: FloatArray | None,
+    executor: Executor | None,
+    rng: np.random.Generator,
+    on_portion: Callable[[int], None],
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Anneal independent particles in portions, here, on threads or any executor: all the same.
+
+    With `starts` (n_particles, D), draws of the target, they run in reverse. Threads share the
+    compiled density; workers of any other kind of executor compile the model, once each.
+    `on_portion` is given the size of each portion that is done.
+
+    Returns
+    -------
+    log_weights : ndarray of shape (n_particles,)
+    positions : ndarray of shape (n_particles, D)
+    acceptance_rate : ndarray of shape (n_levels,)
+    n_gradients : int
+    """
+    portions = [p for p in np.array_split(np.arange(n_particles), _N_PORTIONS) if p.size]
+    rngs = rng.spawn(len(portions))
+    tasks = [
+        (len(portion), None if starts is None else starts[portion], child)
+        for portion, child in zip(portions, rngs, strict=True)
+    ]
+    state, settings, target = annealer.state(), annealer.settings, annealer.path.target
+    pending: Iterable[_Portion]
+    futures: list[Future[_Portion]] = []
+    threads = isinstance(executor, ThreadPoolExecutor)
+    if executor is None:
+        pending = (_run(target, state, settings, *task) for task in tasks)
+    elif threads or not isinstance(target, CompiledDensity):
+        futures = [executor.submit(_run, target, state, settings, *task) for task in tasks]
+        pending = (future.result() for future in futures)
+    else:
+        packed = cloudpickle.dumps(target)
+        futures = [executor.submit(_run_packed, packed, state, settings, *t) for t in tasks]
+        pending = (future.result() for future in futures)
+    done = []
+    try:
+        for portion_done in pending:
+            done.append(portion_done)
+            on_portion(portion_done.log_weights.size)
+    except BaseException:
+        running = [future for future in futures if not future.cancel()]
+        if threads:
+            # they end at once, while the guard around is still there
+            wait(running)
+        raise
+    sizes = np.array([p.size for p in portions])
+    rates = np.stack([portion.acceptance_rate for portion in done])
+    return (
+        np.concatenate([portion.log_weights for portion in done]),
+        np.concatenate([portion.positions for portion in done]),
+        np.average(rates, axis=0, weights=sizes),
+        sum(portion.n_gradients for portion in done),
+    )
+
+
+def _run(
+    target: Density,
+    state: dict[str, Any],
+    settings: AnnealingSettings,
+    n_particles: int,
+    starts: FloatArray | None,
+    rng: np.random.Generator,
+) -> _Portion:
+    coordinates = from_plain(state["coordinates"])
+    annealer = Annealer.restored(state, path=TemperedPath(target, coordinates), settings=settings)
+    record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
+    log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
+    return _Portion(
+        log_weights, record.positions, record.acceptance_rate, record.counts["n_gradients"]
+    )
+
+
+def _run_packed(target: bytes, *task: Any) -> _Portion:
+    return _run(_unpacked(target), *task)
+
+
+@functools.lru_cache(maxsize=4)
+def _unpacked(target: bytes) -> CompiledDensity:
+    """Compile once in each worker."""
+    density: CompiledDensity = cloudpickle.loads(target)
+    return density

@@ -31,6 +31,7 @@ __all__ = [
 N_SUPPORT_DRAWS = 2000
 """Draws of the reference that say on which share of it the target has any density."""
 
+# enough for step sizes that are 40 averages, and for draws that are nearly independent
 _N_STEP_SIZE_RUNS = 40
 _THIN = 4
 
@@ -94,12 +95,7 @@ def support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
 def check_untuned(
     has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
 ) -> None:
-    """Refuse options that need the pilot run which ``tune=0`` leaves away.
-
-    Raises
-    ------
-    ScheduleError, OptionError
-    """
+    """Refuse options that need the pilot run which ``tune=0`` leaves away."""
     if not has_betas and schedule in ("barrier", "ess"):
         raise ScheduleError(
             f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
@@ -115,12 +111,7 @@ def check_untuned(
 
 
 def check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
-    """Step sizes by level, shape (n_levels,), or None where they are to be tuned.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Step sizes by level, shape (n_levels,), or None where they are to be tuned."""
     if step_size is None:
         return None
     sizes = as_numbers("step_size", step_size)
@@ -133,12 +124,7 @@ def check_step_size(step_size: Any, n_levels: int) -> FloatArray | None:
 
 
 def check_draws(draws: Any, density: CompiledDensity) -> FloatArray | None:
-    """Draws ``z`` of the posterior, shape (n, D), or None where the pilot run has to make them.
-
-    Raises
-    ------
-    OptionError, DataError
-    """
+    """Draws ``z`` of the posterior, shape (n, D), or None where the pilot run has to make them."""
     if draws is None:
         return None
     if isinstance(draws, xr.DataTree):

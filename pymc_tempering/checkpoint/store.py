@@ -29,8 +29,8 @@ from pymc_tempering.engine.path.divergent import Rise
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
+from pymc_tempering.model.at_draws import differing
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.rounding import differing
 from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.results.files import PARTIAL, probe, write_whole

@@ -8,49 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pymc_tempering.errors import TemperingError
-from pymc_tempering.results.stored_runs import RUN_SUFFIXES
+from pymc_tempering.results.files import RUN_SUFFIXES
 
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["CommandError", "SamplingError", "check_model_file", "load_model", "load_models"]
+__all__ = ["CommandError", "check_model_file", "load_model", "load_models"]
 
 
 class CommandError(TemperingError):
-    """What was asked for on the command line cannot be done."""
+    """What was asked for on the command line cannot be done, or failed in the middle of it."""
 
-    exit_code = 2
-
-
-class SamplingError(CommandError):
-    """What was asked for failed in the middle of it."""
-
-    exit_code = 1
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 def load_model(path: Path) -> "pm.Model":
     r"""Run a Python file and return the PyMC model that it defines.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Its ``model`` is taken if there is one, otherwise ``build_model()`` is called.
-        Modules next to it can be imported, as when Python runs it.
-
-    Raises
-    ------
-    CommandError
-        If the file is missing, is not Python, fails, or defines no model.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from pymc_tempering.cli import load_model
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "my_model.py")
-    ...     _ = path.write_text("import pymc as pm\nwith pm.Model() as model: pm.Normal('x')")
-    ...     load_model(path).free_RVs
-    [x]
+    Its ``model`` is taken if there is one, otherwise ``build_model()`` is called. Modules next to
+    the file can be imported, as when Python runs it. A file that is missing, is not Python, fails,
+    or defines no model is a CommandError.
     """
     import pymc as pm
 
@@ -86,10 +65,6 @@ def load_models(files: Mapping[str, Path]) -> dict[str, "pm.Model"]:
     """Models of several files, by the names given to them; see :func:`load_model`.
 
     Files in different folders may import modules of equal names, each its own.
-
-    Parameters
-    ----------
-    files : mapping of str to Path
     """
     folders = {path.resolve().parent for path in files.values()}
     models = {}
@@ -105,12 +80,7 @@ def load_models(files: Mapping[str, Path]) -> dict[str, "pm.Model"]:
 
 
 def check_model_file(path: Path) -> None:
-    """Refuse what cannot be a model file, without running it.
-
-    Raises
-    ------
-    CommandError
-    """
+    """Refuse what cannot be a model file, without running it."""
     if not path.is_file():
         raise CommandError(f"There is no file {path}. Give the path of a Python file.")
     if path.suffix in RUN_SUFFIXES:

@@ -7,16 +7,24 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_tempering.comparison.table import check_same_data, data_diagnostics
-from pymc_tempering.comparison.weights import evidence_table, model_weights
+from pymc_tempering.comparison.estimates import check_same_data, data_diagnostics
+from pymc_tempering.comparison.probabilities import (
+    check_prior,
+    model_probabilities,
+    simulate_log_z,
+)
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.reading import evidence_of
 from pymc_tempering.numerics import systematic_indices
 from pymc_tempering.options import check_flag, check_random_seed, check_whole
 from pymc_tempering.results.identity import check_one_model
 
-__all__ = ["average"]
+__all__ = ["average", "model_weights"]
+
+# columns of the table of `compare` that weights are made from
+_TABLE = ("log_marginal_likelihood", "se", "log_bayes_factor", "probability", "warning")
 
 
 def average(
@@ -32,7 +40,8 @@ def average(
 ) -> xr.DataTree:
     r"""Mix the draws of several models by posterior model probability.
 
-    The averaged density of a quantity x that all models have is (Hoeting et al. 1999, eq. 1)
+    The averaged density of a quantity x that all models have is (Hoeting et al. 1999,
+    Statistical Science 14, 382, eq. 1)
 
     .. math:: p(x \mid y) = \sum_k p(M_k \mid y)\, p(x \mid y, M_k),
               \quad p(M_k \mid y) \propto p(M_k) Z_k .
@@ -44,9 +53,9 @@ def average(
     models : mapping of str to DataTree or LogZEstimate
         At least two runs that have the group; of an estimate, its ``idata``.
     comparison : DataFrame or mapping, optional
-        Table of :func:`pymc_tempering.compare`, which knows its prior probabilities, or estimates
-        (or runs) by name. Default: the evidence that `models` carry. A table has no degrees of
-        freedom, so its errors count as normal; those of estimates are Student's.
+        Table of :func:`pymc_tempering.compare`, or estimates (or runs) by name. Default: the
+        evidence that `models` carry. Errors of a table count as normal, those of estimates as
+        Student's.
     prior_probs : mapping of str to float, optional
         Prior probability of each model; equal by default. Not together with a table.
     group : str, default "posterior_predictive"
@@ -58,10 +67,8 @@ def average(
         Draws of the mixture; by default as many as the model with fewest has, so that no draw is
         repeated.
     carry_error : bool, default True
-        Average the probabilities over the errors of log Z. What is unknown for lack of computation
-        is unknown: where errors are small it makes no difference, and where they are not, the
-        mixture is wider instead of trusting the model that happens to be ahead. With False the
-        weights are the column ``probability`` of the table.
+        Average the probabilities over the errors of log Z, so that the mixture is wider where
+        these are large. With False the weights are the column ``probability`` of the table.
     random_seed : int or numpy.random.Generator, optional
         Of the choice of draws and of their order.
 
@@ -71,8 +78,8 @@ def average(
         The group, with one chain and a coordinate ``model`` that names the model of each draw;
         ``model_weights`` with ``weight``, ``probability``, ``n_draws``, ``prior_probability``,
         ``log_marginal_likelihood`` and ``se`` of each model; and ``observed_data``. Each model has
-        its share of draws to within one (systematic sampling), evenly spaced over its chains; the
-        order of all is random, so that a part of the mixture is a mixture too.
+        its share of draws to within one (systematic sampling), evenly spaced over its chains. The
+        draws are in random order, so that any part of them is a mixture too.
 
     Raises
     ------
@@ -87,11 +94,6 @@ def average(
     -----
     TemperingWarning
         If an estimate that decides the weights has warnings, or likelihoods are potentials.
-
-    References
-    ----------
-    Hoeting, J. A., Madigan, D., Raftery, A. E. & Volinsky, C. T. (1999). Bayesian model averaging:
-    a tutorial. Statistical Science 14(4), 382-417.
 
     Examples
     --------
@@ -114,11 +116,12 @@ def average(
     warn_of(data_diagnostics(runs))
     if isinstance(comparison, Mapping):
         _check_estimates(runs, comparison)
-    evidence = evidence_table(models if comparison is None else comparison, names, prior_probs)
+    evidence = _evidence(models if comparison is None else comparison, names, prior_probs)
     table = model_weights(evidence, carry_error)
     variables = _common_variables(runs, group, var_names)
-    available = [_n_draws(run, group) for run in runs.values()]
-    n = min(available) if num_samples is None else check_whole("num_samples", num_samples, 1)
+    sizes = [run[group].dataset.sizes for run in runs.values()]
+    available = min(size["chain"] * size["draw"] for size in sizes)
+    n = available if num_samples is None else check_whole("num_samples", num_samples, 1)
     rng = np.random.default_rng(random_seed)
     chosen = systematic_indices(table["weight"].to_numpy(), n, rng)
     table["n_draws"] = np.bincount(chosen, minlength=len(names))
@@ -129,13 +132,9 @@ def average(
     ]
     order = rng.permutation(n)
     mixture = xr.concat(
-        parts,
-        dim="draw",
-        combine_attrs="drop_conflicts",
-        join="override",
-        coords="minimal",
+        parts, dim="draw", combine_attrs="drop_conflicts", join="override", coords="minimal",
         compat="override",
-    ).isel(draw=order)
+    ).isel(draw=order)  # fmt: skip
     origin = np.repeat(np.array(names, dtype=object), table["n_draws"])[order]
     mixture = mixture.expand_dims(chain=[0]).transpose("chain", "draw", ...)
     mixture = mixture.assign_coords(
@@ -146,13 +145,13 @@ def average(
         if "observed_data" in run.children:
             groups["observed_data"] = run["observed_data"].to_dataset()
             break
-    diagnosticful = evidence.index[evidence["warning"]].tolist()
-    if diagnosticful:
+    doubtful = evidence.index[evidence["warning"]].tolist()
+    if doubtful:
         diagnostic = Diagnostic(
             "doubtful_evidence",
-            f"the estimates of {diagnosticful} have warnings, and all weights depend on them.",
+            f"the estimates of {doubtful} have warnings, and all weights depend on them.",
             "Read `estimate.warnings`, or the group `tempering` of the run.",
-            {"models": diagnosticful},
+            {"models": doubtful},
         )
         warn_of([diagnostic])
     return xr.DataTree.from_dict(groups)
@@ -193,9 +192,8 @@ def _check_runs(models: Any, group: str) -> dict[str, xr.DataTree]:
 def _check_estimates(runs: dict[str, xr.DataTree], comparison: Mapping[str, Any]) -> None:
     """Refuse evidences that were stored with other models than the draws that they are to weigh."""
     for name in set(runs) & set(comparison):
-        pair = {f"the run {name!r}": runs[name], f"the evidence {name!r}": comparison[name]}
         check_one_model(
-            pair,
+            {f"the run {name!r}": runs[name], f"the evidence {name!r}": comparison[name]},
             "Draws and evidence are of different models",
             "Pass the evidence of the model that the draws are of.",
         )
@@ -228,37 +226,22 @@ def _common_variables(
                     f"{sorted(map(str, dataset.data_vars))}."
                 )
     for variable in chosen:
-        expected = _layout(first[variable])
+        expected = first[variable].isel(chain=0, draw=0)
         for name, dataset in datasets.items():
-            found = _layout(dataset[variable])
-            if found != expected:
+            found = dataset[variable].isel(chain=0, draw=0)
+            if dict(found.sizes) != dict(expected.sizes):
                 raise DataError(
-                    f"{variable!r} has dimensions {found} in {name!r} and {expected} in "
-                    f"{first_name!r}; an average needs the same quantity in all models. Rename or "
-                    "select with `var_names`."
+                    f"{variable!r} has dimensions {dict(found.sizes)} in {name!r} and "
+                    f"{dict(expected.sizes)} in {first_name!r}; an average needs the same quantity "
+                    "in all models. Rename or select with `var_names`."
                 )
-            for dim in expected:
-                if not _same_labels(first[variable], dataset[variable], dim):
+            for dim in set(expected.indexes) & set(found.indexes):
+                if not np.array_equal(expected[dim].values, found[dim].values):
                     raise DataError(
                         f"{variable!r} has other coordinates along {dim!r} in {name!r} than in "
                         f"{first_name!r}. Give the models the same coordinates, in the same order."
                     )
     return chosen
-
-
-def _layout(variable: xr.DataArray) -> dict[str, int]:
-    return {str(d): n for d, n in variable.sizes.items() if d not in ("chain", "draw")}
-
-
-def _same_labels(one: xr.DataArray, two: xr.DataArray, dim: str) -> bool:
-    if dim in one.coords and dim in two.coords:
-        return bool(np.array_equal(one[dim].values, two[dim].values))
-    return True
-
-
-def _n_draws(run: xr.DataTree, group: str) -> int:
-    sizes = run[group].dataset.sizes
-    return int(sizes["chain"] * sizes["draw"])
 
 
 def _evenly(dataset: xr.Dataset, n: int, rng: np.random.Generator) -> xr.Dataset:
@@ -275,3 +258,104 @@ def _evenly(dataset: xr.Dataset, n: int, rng: np.random.Generator) -> xr.Dataset
         chain=xr.DataArray(index // n_draws, dims="draw"),
         draw=xr.DataArray(index % n_draws, dims="draw"),
     ).compute()
+
+
+def _evidence(
+    comparison: Any, names: list[str], prior_probs: Mapping[str, float] | None
+) -> pd.DataFrame:
+    """Table of `names`: ``log_z`` and ``se`` in nats, ``df``, ``prior`` and ``warning``."""
+    if not isinstance(comparison, pd.DataFrame | Mapping):
+        raise OptionError(
+            f"`comparison` is a {type(comparison).__name__}; expected the table of `compare`, or a "
+            "mapping of names to estimates or runs."
+        )
+    given = [
+        str(n) for n in (comparison.index if isinstance(comparison, pd.DataFrame) else comparison)
+    ]
+    if sorted(given) != sorted(names):
+        raise OptionError(
+            f"The comparison has the models {sorted(given)}, the runs are {sorted(names)}; "
+            "probabilities hold for one set of models. Compare those that are to be averaged."
+        )
+    if isinstance(comparison, pd.DataFrame):
+        if prior_probs is not None:
+            raise OptionError(
+                "`prior_probs` are part of a table of `compare`; give them there, or pass "
+                "estimates."
+            )
+        return _from_table(comparison).loc[names]
+    estimates = evidence_of({str(name): value for name, value in comparison.items()})
+    prior = check_prior(prior_probs, names)
+    rows = [
+        (e.log_z, e.se, e.df, p, bool(e.warnings))
+        for e, p in zip((estimates[name] for name in names), prior, strict=True)
+    ]
+    return pd.DataFrame(
+        rows, index=pd.Index(names, name="model"), columns=["log_z", "se", "df", "prior", "warning"]
+    )
+
+
+def _from_table(table: pd.DataFrame) -> pd.DataFrame:
+    missing = [name for name in _TABLE if name not in table.columns]
+    if missing:
+        raise OptionError(
+            f"The table lacks the columns {missing}; expected one that `pymc_tempering.compare` "
+            "returned. (Weights of `arviz.compare` are no probabilities of models: "
+            "`arviz.weight_predictions` mixes by those.)"
+        )
+    log_z = table["log_marginal_likelihood"].to_numpy(dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(table["probability"].to_numpy(dtype=np.float64)) - log_z
+    prior = np.exp(log_prior - np.max(log_prior, initial=-np.inf))
+    return pd.DataFrame(
+        {
+            "log_z": log_z,
+            "se": table["se"].to_numpy(dtype=np.float64),
+            "df": np.inf,
+            "prior": prior / prior.sum(),
+            "warning": table["warning"].to_numpy(dtype=bool),
+        },
+        index=pd.Index([str(name) for name in table.index], name="model"),
+    )
+
+
+def model_weights(evidence: pd.DataFrame, carry_error: bool) -> pd.DataFrame:
+    """Posterior probability of each model, and ``weight``: its average over the errors of log Z.
+
+    Without `carry_error` the weight is the probability.
+
+    Examples
+    --------
+    >>> rows = [(-10.0, 2.0, np.inf, 0.5, False), (-12.0, 2.0, np.inf, 0.5, False)]
+    >>> evidence = pd.DataFrame(rows, columns=["log_z", "se", "df", "prior", "warning"])
+    >>> model_weights(evidence, True)[["weight", "probability"]].round(1).values.tolist()
+    [[0.7, 0.9], [0.3, 0.1]]
+    """
+    log_z, se, df, prior = (
+        evidence[name].to_numpy(dtype=np.float64) for name in ("log_z", "se", "df", "prior")
+    )
+    unknown = evidence.index[~np.isfinite(log_z)].tolist()
+    if unknown:
+        raise DataError(
+            f"log Z of {unknown} is not finite, so no model has a probability. Look at their "
+            "warnings, and leave them out or sample them again."
+        )
+    probability = weight = model_probabilities(log_z, prior)
+    if carry_error:
+        without = evidence.index[~np.isfinite(se)].tolist()
+        if without:
+            raise OptionError(
+                f"log Z of {without} has no error, so none can be carried. Sample for longer, or "
+                "pass carry_error=False to take the estimates for exact."
+            )
+        weight = model_probabilities(simulate_log_z(log_z, se, df), prior).mean(axis=0)
+    return pd.DataFrame(
+        {
+            "weight": weight,
+            "probability": probability,
+            "prior_probability": prior,
+            "log_marginal_likelihood": log_z,
+            "se": se,
+        },
+        index=evidence.index,
+    )

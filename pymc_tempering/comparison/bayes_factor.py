@@ -5,17 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-from pymc_tempering.comparison.table import resolve_estimates
+from pymc_tempering.comparison.estimates import resolve_estimates
 from pymc_tempering.estimators.result import decimals_of_error, format_nats
 from pymc_tempering.options import check_probability
 
 __all__ = ["BayesFactor", "bayes_factor", "kass_raftery"]
 
+# in nats, half of Kass & Raftery's 2, 6 and 10
 _LIMITS = ((1.0, "not worth more than a bare mention"), (3.0, "positive"), (5.0, "strong"))
-_BEYOND = "very strong"
-
-# larger Bayes factors are easier to read as powers of ten
-_MAX_PLAIN_LOG10 = 4.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class BayesFactor:
             return "infinite"
         if self.log10 < 0.0:
             return f"1/{BayesFactor(-self.log_bayes_factor, self.se)._ratio()}"  # noqa: SLF001  its own class
-        if self.log10 < _MAX_PLAIN_LOG10:
+        if self.log10 < 4.0:
             return f"{self.bayes_factor:.2g}" if self.log10 < 2 else f"{self.bayes_factor:.0f}"
         return f"10^{self.log10:.2f}"
 
@@ -93,14 +90,10 @@ class BayesFactor:
 
 
 def kass_raftery(log_bayes_factor: float) -> str:
-    """Say a log Bayes factor in the words of Kass & Raftery (1995).
+    """Say a log Bayes factor in nats in the words of Kass & Raftery (1995, section 3.2).
 
-    Their scale is in twice the natural logarithm: up to 2, 6, 10 and beyond.
-
-    Parameters
-    ----------
-    log_bayes_factor : float
-        In nats; negative values speak for the other model; nan is unknown.
+    Their scale is in twice the natural logarithm: up to 2, 6, 10 and beyond. Negative values speak
+    for the other model; nan is unknown.
 
     Examples
     --------
@@ -110,7 +103,7 @@ def kass_raftery(log_bayes_factor: float) -> str:
     if np.isnan(log_bayes_factor):
         return "unknown"
     size = abs(log_bayes_factor)
-    word = next((word for limit, word in _LIMITS if size <= limit), _BEYOND)
+    word = next((word for limit, word in _LIMITS if size <= limit), "very strong")
     if size <= _LIMITS[0][0]:
         return word
     return f"{word} evidence for {'a' if log_bayes_factor > 0 else 'b'}"

@@ -1,26 +1,21 @@
-"""Posterior probabilities of models from their evidence."""
+"""Posterior probabilities of models from their evidence, and what its errors make of them."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
+from pymc_tempering.errors import OptionError
+from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = ["model_probabilities"]
+__all__ = ["check_prior", "model_probabilities", "simulate_log_z"]
 
 
 def model_probabilities(log_z: FloatArray, prior: FloatArray | None = None) -> FloatArray:
     """Posterior model probabilities, softmax of ``log_z + log prior`` over the last axis.
 
-    Parameters
-    ----------
-    log_z : ndarray of shape (..., n_models)
-        Log marginal likelihoods, in nats.
-    prior : ndarray of shape (n_models,), optional
-        Default: all models are equally probable beforehand.
-
-    Returns
-    -------
-    ndarray of shape (..., n_models)
-        Sums to one.
+    `log_z` of shape (..., n_models) is in nats; without `prior` (n_models,) all models are equally
+    probable beforehand.
 
     Examples
     --------
@@ -33,3 +28,52 @@ def model_probabilities(log_z: FloatArray, prior: FloatArray | None = None) -> F
             score = log_z + np.log(prior)
     weights = np.exp(score - score.max(axis=-1, keepdims=True, initial=-np.inf))
     return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatArray:
+    """Draw log Z of every model from the distribution of its error, the same draws at every call.
+
+    Arguments of shape (n_models,): estimates and errors in nats, and degrees of freedom of
+    Student's t, infinite for a normal. The result (n_draws, n_models) is nan throughout where one
+    error is unknown, since that leaves the probabilities of all models uncertain by an unknown
+    amount.
+
+    Examples
+    --------
+    >>> draws = simulate_log_z(np.array([-4.0, -5.0]), np.array([0.1, 0.2]), np.full(2, np.inf))
+    >>> draws.std(axis=0).round(1).tolist()
+    [0.1, 0.2]
+    """
+    # fixed: what is made of it is a function of the estimates
+    rng = np.random.default_rng(20160101)
+    errors = rng.standard_normal((4000, len(log_z)))
+    finite_df = np.where(np.isfinite(df), df, 1e9)
+    errors /= np.sqrt(rng.chisquare(finite_df, errors.shape) / finite_df)
+    return log_z + (se if np.isfinite(se).all() else np.nan) * errors
+
+
+def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
+    """Prior probabilities of the named models in their order, scaled to sum to one.
+
+    Raises
+    ------
+    OptionError
+        If names do not match, or a probability is negative or not a number.
+    """
+    if prior_probs is None:
+        return np.full(len(names), 1.0 / len(names))
+    if not isinstance(prior_probs, Mapping):
+        raise OptionError(
+            f"`prior_probs` is a {type(prior_probs).__name__}; expected a mapping of the names "
+            f"{sorted(map(str, names))} to probabilities."
+        )
+    if set(prior_probs) != set(names):
+        raise OptionError(
+            f"`prior_probs` has the names {sorted(map(str, prior_probs))}, the models are "
+            f"{sorted(map(str, names))}; "
+            "give each model one probability."
+        )
+    values = as_numbers("prior_probs", [prior_probs[name] for name in names])
+    if not np.isfinite(values).all() or values.ndim != 1 or (values < 0).any() or values.sum() <= 0:
+        raise OptionError(f"`prior_probs` are {values.tolist()}; expected non-negative numbers.")
+    return values / values.sum()

@@ -8,6 +8,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.comparison.table import PrintedTable
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import with_error
@@ -22,23 +23,17 @@ from pymc_tempering.evidence.common import MIN_ESS
 from pymc_tempering.evidence.reweighted import (
     HEAVY_PARETO_K,
     MIN_WEIGHTS,
-    Original,
-    Row,
     from_draws,
     from_ladder,
     original_of,
 )
 from pymc_tempering.model.scaled_prior import scalable_names
 from pymc_tempering.options import resolve_model
-from pymc_tempering.results.printed import PrintedTable
 
 __all__ = ["prior_sensitivity"]
 
 type Factors = Sequence[float]
 type Names = str | tuple[str, ...]
-
-_DEFAULT_SCALES = (0.5, 2.0)
-_DEFAULT_POWERS = (0.8, 1.25)
 
 _COLUMNS = (
     "change", "name", "value", "log_z", "se", "log_bayes_factor", "log_bayes_factor_se",
@@ -83,13 +78,13 @@ def prior_sensitivity(
 ) -> pd.DataFrame:
     r"""Evidence under other priors or likelihood powers, from the draws of one run.
 
-    Nothing is sampled. With draws x of the posterior (Geyer & Thompson 1992)
+    Nothing is sampled. With draws x of the posterior (Geyer & Thompson 1992, JRSS B 54, 657)
 
     .. math:: \log Z' - \log Z = \log \mathrm{E}\left[\frac{p'(x)}{p(x)}\right], \qquad
               \log Z_a - \log Z = \log \mathrm{E}\left[L(x)^{a - 1}\right]
 
-    for a prior p' instead of p, and for the likelihood L raised to the power a. How far this goes
-    is what the weights say: columns ``weight_ess_share`` and ``pareto_k``.
+    for a prior p' instead of p, and for the likelihood L raised to the power a. The weights tell
+    how large a change the draws support: columns ``weight_ess_share`` and ``pareto_k``.
 
     Parameters
     ----------
@@ -99,19 +94,17 @@ def prior_sensitivity(
     model : pymc.Model, optional
         The model that was sampled. Default: that of the context.
     prior_scale : mapping or sequence of float, optional
-        Factors by variable, as in ``{"tau": (0.5, 2)}``. Several variables are scaled together
-        where the name is a tuple: ``{("alpha", "beta"): (0.5, 2)}``. A sequence alone scales, each
-        by itself, all variables whose prior depends on no other variable and can be scaled. The
-        scaled prior of n entries about its location m (zero for positive variables) is
-        :math:`p_s(x) = s^{-n} p(m + (x - m) / s)`: the same family with its scale parameter times
-        s. Priors on a bounded range have none; use `alternatives`.
+        Factors by variable, as in ``{"tau": (0.5, 2)}``; a tuple of names is scaled together:
+        ``{("alpha", "beta"): (0.5, 2)}``. A sequence alone scales, each by itself, all variables
+        whose prior depends on no other variable. The scaled prior of n entries about its location m
+        (zero for positive variables) is :math:`p_s(x) = s^{-n} p(m + (x - m) / s)`: the same family
+        with its scale parameter times s. For priors on a bounded range use `alternatives`.
     likelihood_power : sequence of float, optional
         Positive powers a of the likelihood, which is all observed terms and potentials, as in
         ``pm.sample_smc``. :math:`Z_a` is the normaliser of prior times :math:`L^a`; it is no
         probability of data unless a is 1.
     alternatives : mapping of str to pymc.Model, optional
-        Models with the same free variables and the same data; priors, and also likelihoods, may
-        differ. The general form of the above.
+        Models with the same free variables and data; priors and likelihoods may differ.
 
     Without any of the last three: scales 0.5 and 2, and powers 0.8 and 1.25.
 
@@ -148,11 +141,6 @@ def prior_sensitivity(
     of every draw. Powers then use all tempered states (source "ladder"), and those between 0 and
     1 are as good as log Z itself.
 
-    References
-    ----------
-    Geyer, C. J. & Thompson, E. A. (1992). Constrained Monte Carlo maximum likelihood for dependent
-    data. Journal of the Royal Statistical Society B 54(3), 657-699.
-
     Examples
     --------
     >>> with pm.Model() as model:
@@ -174,13 +162,16 @@ def prior_sensitivity(
     changes = _changes(model, prior_scale, likelihood_power, alternatives)
     evaluated = evaluate_changes(tree, model, changes)
     original = original_of(tree)
-    rows = [_original_row(original)]
+    rows: list[tuple[Any, ...]] = [
+        ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")
+    ]
     powers = [change.value for change in changes if isinstance(change, LikelihoodPower)]
     by_ladder = from_ladder(tree, powers, evaluated.log_likelihood) if powers else None
     ladder = dict(zip(powers, by_ladder or (), strict=False))
     for change, log_weights, diagnostic in evaluated.weights:
         row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
-        rows.append(_row(change, row or from_draws(original, log_weights), diagnostic))
+        row = row or from_draws(original, log_weights)
+        rows.append((change.kind, change.name, change.value, *row[:-1], diagnostic or row.warning))
     table = SensitivityTable(rows, columns=list(_COLUMNS))
     warn_of(_diagnostics(table))
     return table
@@ -190,15 +181,11 @@ def _diagnostics(table: pd.DataFrame) -> Iterator[Diagnostic]:
     """One for each code in the column ``warning``."""
     rows, measured = {}, {}
     for code, part in table.groupby("warning"):
-        labels = [
-            _label(*row) for row in zip(part["change"], part["name"], part["value"], strict=True)
-        ]
+        changes = zip(part["change"], part["name"], part["value"], strict=True)
+        labels = [_label(*change) for change in changes]
         rows[code] = ", ".join(labels)
-        measured[code] = {
-            "rows": labels,
-            "pareto_k": part["pareto_k"].tolist(),
-            "weight_ess_share": part["weight_ess_share"].tolist(),
-        }
+        numbers = {name: part[name].tolist() for name in ("pareto_k", "weight_ess_share")}
+        measured[code] = {"rows": labels} | numbers
     if collapsed := rows.get("weights_collapse"):
         yield Diagnostic(
             "weights_collapse",
@@ -241,8 +228,8 @@ def _changes(
     alternatives: Mapping[str, pm.Model] | None,
 ) -> list[Change]:
     if prior_scale is None and likelihood_power is None and alternatives is None:
-        prior_scale = _DEFAULT_SCALES
-        likelihood_power = _DEFAULT_POWERS if model.observed_RVs or model.potentials else ()
+        prior_scale = (0.5, 2.0)
+        likelihood_power = (0.8, 1.25) if model.observed_RVs or model.potentials else ()
     by_name: Mapping[Names, Factors]
     if prior_scale is None:
         by_name = {}
@@ -291,14 +278,6 @@ def _positive(option: str, values: Any) -> list[float]:
     if array.ndim != 1 or not (np.isfinite(array) & (array > 0.0)).all():
         raise OptionError(f"`{option}` has {values!r}; expected positive numbers.")
     return [float(value) for value in array]
-
-
-def _original_row(original: Original) -> tuple[Any, ...]:
-    return ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")
-
-
-def _row(change: Change, row: Row, diagnostic: str) -> tuple[Any, ...]:
-    return (change.kind, change.name, change.value, *row[:-1], diagnostic or row.warning)
 
 
 def _label(kind: str, name: str, value: float) -> str:

@@ -1,6 +1,5 @@
 """Comparing models by their evidence."""
 
-import logging
 import os
 import textwrap
 from collections.abc import Mapping
@@ -11,35 +10,44 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.comparison.diagnostics import diagnostics_of_comparison, mass_missing
-from pymc_tempering.comparison.probabilities import model_probabilities
-from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
+from pymc_tempering.comparison.estimates import diagnostics_of_comparison, resolve_estimates
+from pymc_tempering.comparison.probabilities import (
+    check_prior,
+    model_probabilities,
+    simulate_log_z,
+)
+from pymc_tempering.errors import OptionError
+from pymc_tempering.estimators.diagnostic import CODES, Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate, with_error
-from pymc_tempering.evidence.estimate import estimate_logz
-from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import has_statistics
-from pymc_tempering.model.identity import Identity
-from pymc_tempering.options import as_numbers, check_probability, check_random_seed
-from pymc_tempering.results.digest import describe_observed, observed_digest
-from pymc_tempering.results.identity import recorded_identity
-from pymc_tempering.results.printed import PrintedTable
-from pymc_tempering.results.stored_runs import as_run
+from pymc_tempering.options import check_probability, check_random_seed
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "check_prior",
-    "check_same_data",
-    "compare",
-    "data_diagnostics",
-    "resolve_estimates",
-    "simulate_log_z",
-]
+__all__ = ["PrintedTable", "compare", "mass_missing"]
 
-_N_ERROR_DRAWS = 4000
 
-# where PyMC says what it samples, so that users silence both alike
-_log = logging.getLogger("pymc")
+class PrintedTable(pd.DataFrame):
+    """A data frame whose print has short columns, made from its own, and fits 80 characters.
+
+    What is selected or computed from it is a plain data frame again.
+    """
+
+    @staticmethod
+    def short(table: pd.DataFrame) -> pd.DataFrame:
+        """Make the columns to print."""
+        return pd.DataFrame(table)
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def __repr__(self) -> str:
+        table = type(self).short(self)
+        names = [str(name) for name in table.index]
+        longest = max(map(len, names), default=0)
+        width = len(table.to_string().split("\n", 1)[0])
+        most = max(8, longest + 80 - width)
+        table.index = pd.Index([n if len(n) <= most else f"{n[: most - 1]}…" for n in names])
+        return table.to_string()
 
 
 class ComparisonTable(PrintedTable):
@@ -49,13 +57,10 @@ class ComparisonTable(PrintedTable):
     def short(table: pd.DataFrame) -> pd.DataFrame:
         """Columns that fit 80 characters; no more digits than missing modes leave."""
         missing = mass_missing(table)
-        poorly_fitted = missing | missing.iloc[0] if len(table) else missing
-        intervals = zip(
-            table["probability"], table["probability_low"], table["probability_high"], strict=True
-        )
-        factors = zip(
-            table["log_bayes_factor"], table["log_bayes_factor_se"], poorly_fitted, strict=True
-        )
+        unknown = missing | missing.iloc[0] if len(table) else missing
+        columns = ("probability", "probability_low", "probability_high")
+        intervals = zip(*(table[name] for name in columns), strict=True)
+        factors = zip(table["log_bayes_factor"], table["log_bayes_factor_se"], unknown, strict=True)
         return pd.DataFrame(
             {
                 "log Z": [
@@ -114,15 +119,13 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        Best first, one row per model. ``log_marginal_likelihood`` and ``se``; ``log_bayes_factor``
-        against the best (0 for itself, negative for the others) with ``log_bayes_factor_se``;
-        ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors
-        of log Z and are nan where one of these is; ``rank_stability``, the probability over those
-        errors that the row would keep its rank; ``warning``, whether the estimate has any, and
-        ``warning_codes``, which (separated by commas; explained on the page of diagnostics).
-        All in nats.
-
-        Its print shows the most important ones, in 80 columns; ``.T`` prints all.
+        Best first, one row per model, in nats. ``log_marginal_likelihood`` and ``se``;
+        ``log_bayes_factor`` against the best (0 for itself) with ``log_bayes_factor_se``;
+        ``probability`` with ``probability_low`` and ``probability_high``, which carry the errors of
+        log Z and are nan where one of these is; ``rank_stability``, the probability that the row
+        keeps its rank under these errors; ``warning``, whether the estimate has any, and
+        ``warning_codes``, separated by commas. Its print shows the most important columns in 80
+        characters; ``.T`` prints all.
 
     Raises
     ------
@@ -163,102 +166,6 @@ def compare(
     return _table(estimates, warnings, prior, prob)
 
 
-def resolve_estimates(
-    models: Mapping[str, Any], *, random_seed: Any = None, **kwargs: Any
-) -> dict[str, LogZEstimate]:
-    """Estimates of models, runs and estimates of the same data; models are sampled.
-
-    Parameters
-    ----------
-    models : mapping of str to Model, DataTree, LogZEstimate or path-like
-    random_seed : optional
-        For models.
-    **kwargs
-        Passed to :func:`pymc_tempering.estimate_logz` for models.
-
-    Raises
-    ------
-    OptionError
-        For anything else.
-    DataError
-        If they were fitted to different data, or a file holds no run.
-    """
-    models = {name: as_run(_unwrapped(model)) for name, model in models.items()}
-    for name, model in models.items():
-        if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
-            build = " Call its `build()` first." if callable(getattr(model, "build", None)) else ""
-            raise OptionError(
-                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree, a "
-                f"LogZEstimate or the path of a stored run.{build}"
-            )
-    check_same_data(models)
-    warn_of(data_diagnostics(models), outwards=1)
-    if kwargs.get("resume") is not None:
-        raise OptionError(
-            f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
-            "estimates, each from `estimate_logz(model, resume=...)` with a path of its own."
-        )
-    if kwargs and not any(isinstance(model, pm.Model) for model in models.values()):
-        raise OptionError(
-            f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
-            "runs and estimates are used as they are. Leave the options out, or pass models."
-        )
-    seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
-    estimates = {}
-    for (name, model), seed in zip(models.items(), seeds, strict=True):
-        if isinstance(model, LogZEstimate):
-            estimates[name] = model
-        elif isinstance(model, pm.Model):
-            if not kwargs.get("quiet"):
-                _log.info("Sampling the model %r", name)
-            estimates[name] = estimate_logz(model, random_seed=int(seed), **kwargs)
-        else:
-            estimates[name] = _of_run(name, model)
-    return estimates
-
-
-def _unwrapped(model: Any) -> Any:
-    """Give the PyMC model inside the object of a package that builds one, as bambi's."""
-    inner = getattr(getattr(model, "backend", None), "model", None)
-    return inner if isinstance(inner, pm.Model) else model
-
-
-def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
-    try:
-        # a run may have been cut down to its result
-        return estimate_logz(idata) if has_statistics(idata) else stored_estimate(idata)
-    except DataError as error:
-        raise DataError(f"{name!r}: {error}") from error
-
-
-def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatArray:
-    """Draw log Z of every model from the distribution of its error, the same draws at every call.
-
-    Parameters
-    ----------
-    log_z, se, df : ndarray of shape (n_models,)
-        Estimates and errors in nats, and degrees of freedom of Student's t; infinite for a normal.
-
-    Returns
-    -------
-    ndarray of shape (n_draws, n_models)
-        In nats; nan throughout where one error is unknown, since that leaves the probabilities of
-        all models uncertain by an unknown amount.
-
-    Examples
-    --------
-    >>> draws = simulate_log_z(np.array([-4.0, -5.0]), np.array([0.1, 0.2]), np.full(2, np.inf))
-    >>> draws.std(axis=0).round(1).tolist()
-    [0.1, 0.2]
-    """
-    # fixed: what is made of it is a function of the estimates
-    rng = np.random.default_rng(20160101)
-    errors = rng.standard_normal((_N_ERROR_DRAWS, len(log_z)))
-    finite_df = np.where(np.isfinite(df), df, 1e9)
-    errors /= np.sqrt(rng.chisquare(finite_df, errors.shape) / finite_df)
-    return log_z + (se if np.isfinite(se).all() else np.nan) * errors
-
-
 def _table(
     estimates: dict[str, LogZEstimate],
     warnings: dict[str, list[Diagnostic]],
@@ -266,9 +173,7 @@ def _table(
     prob: float,
 ) -> pd.DataFrame:
     names = list(estimates)
-    log_z = np.array([e.log_z for e in estimates.values()])
-    se = np.array([e.se for e in estimates.values()])
-    df = np.array([e.df for e in estimates.values()])
+    log_z, se, df = np.array([(e.log_z, e.se, e.df) for e in estimates.values()]).T
     order = np.argsort(-np.where(np.isfinite(log_z), log_z, -np.inf), kind="stable")
     simulated = simulate_log_z(log_z, se, df)
     tail = 0.5 * (1.0 - prob)
@@ -300,86 +205,8 @@ def _table(
     return ComparisonTable(table.iloc[order])
 
 
-def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
-    """Prior probabilities of the named models in their order, scaled to sum to one.
-
-    Raises
-    ------
-    OptionError
-        If names do not match, or a probability is negative or not a number.
-    """
-    if prior_probs is None:
-        return np.full(len(names), 1.0 / len(names))
-    if not isinstance(prior_probs, Mapping):
-        raise OptionError(
-            f"`prior_probs` is a {type(prior_probs).__name__}; expected a mapping of the names "
-            f"{sorted(map(str, names))} to probabilities."
-        )
-    if set(prior_probs) != set(names):
-        raise OptionError(
-            f"`prior_probs` has the names {sorted(map(str, prior_probs))}, the models are "
-            f"{sorted(map(str, names))}; "
-            "give each model one probability."
-        )
-    values = as_numbers("prior_probs", [prior_probs[name] for name in names])
-    if not np.isfinite(values).all() or values.ndim != 1 or (values < 0).any() or values.sum() <= 0:
-        raise OptionError(f"`prior_probs` are {values.tolist()}; expected non-negative numbers.")
-    return values / values.sum()
-
-
-def check_same_data(models: Mapping[str, Any]) -> None:
-    """Refuse models, runs and estimates of different data.
-
-    Raises
-    ------
-    DataError
-        Naming the groups that share theirs.
-    """
-    digests = {name: observed_digest(model) for name, model in models.items()}
-    known = {name: digest for name, digest in digests.items() if digest is not None}
-    if len(set(known.values())) > 1:
-        groups: dict[str, list[str]] = {}
-        for name, digest in known.items():
-            groups.setdefault(digest, []).append(name)
-        listed = "; ".join(
-            f"{' and '.join(map(repr, names))} {describe_observed(models[names[0]])}"
-            for names in groups.values()
-        )
-        raise DataError(
-            f"The models were fitted to different data: {listed}. Evidences of different data "
-            "cannot be compared; fit all models to the same observations."
-        )
-
-
-def data_diagnostics(models: Mapping[str, Any]) -> list[Diagnostic]:
-    """Say of which models nobody can tell whether their data are the same.
-
-    A potential may hold data or none. Where those of all models are the same, so are the data.
-
-    Parameters
-    ----------
-    models : mapping of str to Model, DataTree or LogZEstimate
-    """
-    potentials: dict[str, dict[str, str]] = {}
-    for name, model in models.items():
-        identity = Identity.of(model) if isinstance(model, pm.Model) else recorded_identity(model)
-        if identity is not None and observed_digest(model) is None:
-            potentials[name] = identity.potentials
-    alike = [each for each in potentials.values() if each]
-    if not alike or (len(alike) == len(models) and all(each == alike[0] for each in alike)):
-        return []
-    named = [name for name, each in potentials.items() if each]
-    diagnostic = Diagnostic(
-        "data_not_compared",
-        f"the likelihoods of {named} are potentials, which do not say what in them is data, so "
-        "that it cannot be checked that all models are of the same data.",
-        "Make sure that they are; evidences of different data have nothing to do with one another.",
-        {"models": named},
+def mass_missing(table: pd.DataFrame) -> "pd.Series[bool]":
+    """Which rows of a comparison have warnings that a mode may be missing."""
+    return table["warning_codes"].map(
+        lambda codes: any(c in CODES and CODES[c].mass_missing for c in codes.split(", "))
     )
-    return [diagnostic]
-
-
-def _entropy(random_seed: Any) -> int | None:
-    if random_seed is None or isinstance(random_seed, int | np.integer):
-        return None if random_seed is None else int(random_seed)
-    return int(np.random.default_rng(random_seed).integers(2**62))

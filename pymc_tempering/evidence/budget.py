@@ -79,9 +79,9 @@ def _scans(statistics: xr.Dataset) -> tuple[float, float]:
     delta = statistics["delta"]
     first = delta.isel({dim: 0 for dim in delta.dims if dim not in ("chain", "draw", "scan")})
     made = float(first.notnull().sum("scan").mean())
-    if "scans_requested" not in statistics:
+    if "tuned" not in statistics:
         return made, made
-    return made, float(np.mean(statistics["scans_requested"].values))
+    return made, float(statistics["tuned"].sel(tuned_entry="scans_requested").mean())
 
 
 def _rounded_up(n: float) -> int:

@@ -10,9 +10,8 @@ import xarray as xr
 
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.model.freeze import discrete_names
-from pymc_tempering.model.identity import recipe
+from pymc_tempering.model.identity import Kept, recipe
 from pymc_tempering.model.interpreted import interpreted
-from pymc_tempering.model.kept import Kept
 from pymc_tempering.private import is_improper, reseed
 from pymc_tempering.types import FloatArray
 

@@ -11,7 +11,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.interrupted import interruption
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.progress.plan import say
-from pymc_tempering.results.datatree import concat_chains
+from pymc_tempering.results.concat import concat_chains
 from pymc_tempering.steps.budget import Budget
 
 __all__ = ["reach_target_se", "round_seeds"]

@@ -8,13 +8,23 @@ import pytensor.tensor as pt
 import xarray as xr
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
+from pymc_tempering.model.at_draws import (
+    constrained_model,
+    differing,
+    evaluate,
+    log_jacobian,
+    size_of_terms,
+    stack_draws,
+)
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.identity import Identity, listed
-from pymc_tempering.model.rounding import differing, size_of_terms
 from pymc_tempering.model.unconstrain import unconstrained_draws
-from pymc_tempering.results.digest import describe_observed, observed_digest, observed_values
-from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.results.identity import (
+    describe_observed,
+    observed_digest,
+    observed_values,
+    recorded_identity,
+)
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [

@@ -10,7 +10,7 @@ from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.planted import MASSES
 from pymc_tempering.types import FloatArray
 
-__all__ = ["search_arrays", "search_diagnostics", "search_line"]
+__all__ = ["search_diagnostics", "search_line"]
 
 MAX_MASS_ONCE = 0.5
 """Share of the fits' mass in modes that one search alone found, beyond which as much is likely to
@@ -23,37 +23,18 @@ FEW_STARTS_TO_A_MODE = 2
 MANY_STARTS = 100
 """Fewer are none that were to find all modes."""
 
-_NAMES = (
-    "starts", "modes", "left_out", "images", "mass_once", "start_counts", "found_by", "planted",
-    "funnel_depth", "rise_along", "rise", "rise_beyond", "log_mass", "log_mass_se",
-)  # fmt: skip
-
-
-def search_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Variables of the group ``tempering`` that say what was searched; by chain.
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``search_starts`` and others (chain, draw), where they were recorded.
-    """
-    if "search_starts" not in statistics:
-        return {}
-    # runs of earlier versions lack some of them
-    known = [f"search_{name}" for name in _NAMES if f"search_{name}" in statistics]
-    return {name: statistics[name][:, 0] for name in known}
-
 
 def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
     r"""Say in one line what was searched; None where that is not known, or nothing was.
 
     Examples
     --------
-    >>> counts = {"starts": 1000, "modes": 2, "left_out": 0, "mass_once": 0.0}
+    >>> counts = {"starts": 1000, "modes": 2, "left_out": 0, "images": 0, "mass_once": 0.0}
     >>> counts |= {"start_counts": np.array([700, 300]), "found_by": np.array([4, 3])}
     >>> counts |= {"planted": np.array([1.0, 1.0, 1.0, 0.5, 0.5, 0.6, 0.0, 0.0, 0.0])}
-    >>> recorded = {f"search_{name}": np.array([[value]]) for name, value in counts.items()}
-    >>> line = search_line(search_arrays(recorded))
+    >>> from pymc_tempering.results.statistics import pack_search, read_search
+    >>> recorded = {"search": pack_search(counts)[None, None]}
+    >>> line = search_line(read_search(recorded))
     >>> print(line.replace("; ", ";\n").replace(", would ", ",\nwould "))
     1000 starts of 4 searches led to 2 modes (700, 300 starts, of 4, 3 searches);
     one more of their shape, with 1, 5, 25 % of the mass, 3 to 10 standard deviations away,
@@ -111,7 +92,7 @@ def search_diagnostics(
     Parameters
     ----------
     arrays : mapping of ndarray
-        From :func:`search_arrays`.
+        From :func:`pymc_tempering.results.statistics.read_search`.
     n_arrivals : int or None
         Of such replicas, in all chains; None where replicas come from the fits of the search.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 
 __all__ = ["gradients_spent", "spent_arrays"]
@@ -17,22 +18,22 @@ def spent_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     Parameters
     ----------
     statistics : mapping of ndarray
-        ``search_gradients``, ``gradients_so_far`` and ``n_gradients`` (chain, draw), where they
+        ``search``, ``gradients_so_far`` and ``n_gradients`` (chain, draw), where they
         were recorded.
 
     Examples
     --------
-    >>> counts = {"search_gradients": [[90, 90]], "n_gradients": [[5, 6]]}
-    >>> counts |= {"gradients_so_far": [[25, 31]]}
-    >>> spent = spent_arrays({name: np.array(values) for name, values in counts.items()})
+    >>> from pymc_tempering.results.statistics import pack_search
+    >>> counts = {"n_gradients": np.array([[5, 6]]), "gradients_so_far": np.array([[25, 31]])}
+    >>> spent = spent_arrays(counts | {"search": pack_search({"gradients": 90})[None, None]})
     >>> gradients_spent(spent)
     {'search': 90, 'tuning': 20, 'draws': 11}
     """
-    if not {"search_gradients", "gradients_so_far", "n_gradients"} <= set(statistics):
+    if not {"search", "gradients_so_far", "n_gradients"} <= set(statistics):
         return {}
     so_far, of_draw = statistics["gradients_so_far"], statistics["n_gradients"]
     return {
-        "search_gradients": statistics["search_gradients"][:, 0],
+        "search_gradients": read_search(statistics)["search_gradients"],
         "tuning_gradients": so_far[:, 0] - of_draw[:, 0],
         "draws_gradients": of_draw.sum(axis=1),
     }

@@ -18,20 +18,21 @@ from pymc_tempering.evidence.infinite import infinite_diagnostics
 from pymc_tempering.evidence.overlap import bounded, overlap_diagnostics
 from pymc_tempering.evidence.parallel import LEAST_CONTROLLED
 from pymc_tempering.evidence.refused import refuse
-from pymc_tempering.evidence.search import search_arrays, search_diagnostics, search_line
+from pymc_tempering.evidence.search import search_diagnostics, search_line
 from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
 from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_diagnostics
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
 from pymc_tempering.results.compact import compact
+from pymc_tempering.results.concat import check_distinct_chains
 from pymc_tempering.results.datatree import (
+    DELTA,
     attach_estimate,
     label_dimensions,
     read_draws,
     read_statistics,
 )
 from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
-from pymc_tempering.results.identical import check_distinct_chains
-from pymc_tempering.results.names import DELTA
+from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -163,7 +164,7 @@ def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
     check_distinct_chains(statistics)
     collect: Collector = load(method.collect)
     parts = collect(statistics)
-    searched = search_arrays(statistics)
+    searched = read_search(statistics)
     spent = spent_arrays(statistics)
     parts.arrays.update(searched | spent | unvisited_arrays(statistics))
     parts.warnings.extend([*gradient_diagnostics(statistics), *infinite_diagnostics(statistics)])

@@ -17,11 +17,11 @@ from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.noise import noise_diagnostics
 from pymc_tempering.evidence.overlap import base_reaches
-from pymc_tempering.evidence.search import search_arrays
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.model.compile import density_at_hand
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.numerics import pareto_k
+from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -93,7 +93,7 @@ def tail_diagnostics(model: pm.Model, idata: xr.DataTree) -> list[Diagnostic]:
         return noise
     statistics = _recorded(idata)
     endless = (
-        runaway_diagnostics(search_arrays(statistics), names)
+        runaway_diagnostics(read_search(statistics), names)
         or divergent_diagnostics(density, z, names)
         or plateau_diagnostics(density, z, names)
     )
@@ -206,7 +206,7 @@ def runaway_diagnostics(arrays: Mapping[str, FloatArray], names: Sequence[str]) 
     Parameters
     ----------
     arrays : mapping of ndarray
-        From :func:`pymc_tempering.evidence.search.search_arrays`.
+        From :func:`pymc_tempering.results.statistics.read_search`.
     names : sequence of str
         Of the unconstrained values.
 

@@ -1,6 +1,6 @@
 """Log densities of a model at posterior draws, in the constrained space that results hold."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,17 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import copies_of_gps
 from pymc_tempering.model.interpreted import interpreted
 from pymc_tempering.private import rewrite_parameter_checks
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["constrained_model", "evaluate", "log_jacobian", "stack_draws"]
+__all__ = [
+    "constrained_model",
+    "differing",
+    "evaluate",
+    "log_jacobian",
+    "size_of_terms",
+    "stack_draws",
+    "term_sizes",
+]
 
 # draws of one call: the whole data enter it once for each
 _CHUNK = 500
@@ -27,9 +35,8 @@ _CHUNK = 500
 def constrained_model(model: pm.Model) -> pm.Model:
     """Copy of a model whose values are those of the posterior: data fixed, no transforms.
 
-    Its log density has no Jacobian terms: it is the density with respect to the variables
-    themselves. A ratio of two such densities at one point is the ratio of the densities of the
-    unconstrained values as well, since both have the same Jacobian.
+    Its log density has no Jacobian terms. A ratio of two such densities at one point is that of
+    the unconstrained densities as well, since both have the same Jacobian.
     """
     with copies_of_gps():
         frozen = freeze_dims_and_data(model)
@@ -39,19 +46,9 @@ def constrained_model(model: pm.Model) -> pm.Model:
 
 
 def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
-    """Draws of the model's free variables by name, each of shape (n_chains * n_draws, ...).
+    """Draws of a `constrained_model`'s free variables, each of shape (n_chains * n_draws, ...).
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        With a group ``posterior``.
-    model : pymc.Model
-        From :func:`constrained_model`.
-
-    Raises
-    ------
-    DataError
-        If the group or a variable is missing, or has another shape than in the model.
+    DataError if the group ``posterior`` or a variable is missing, or has another shape.
     """
     if "posterior" not in idata.children:
         raise DataError(
@@ -85,20 +82,9 @@ def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
 def evaluate(
     model: pm.Model, outputs: list[Any], draws: Mapping[str, np.ndarray]
 ) -> list[FloatArray]:
-    """Values of scalar graphs of the model's values at every draw.
+    """Values of scalar graphs of a `constrained_model` at draws of shape (n, ...): arrays of (n,).
 
-    Parameters
-    ----------
-    model : pymc.Model
-        From :func:`constrained_model`.
-    outputs : list of TensorVariable
-        Scalars, such as ``model.varlogp``.
-    draws : mapping of str to ndarray of shape (n, ...)
-
-    Returns
-    -------
-    list of ndarray of shape (n,)
-        In nats; ``-inf`` where parameters are invalid, also for nan.
+    In nats for log densities; ``-inf`` where parameters are invalid, also for nan.
     """
     values = [model.rvs_to_values[rv] for rv in model.free_RVs]
     batched = [pt.tensor(shape=(None, *value.type.shape), dtype=value.dtype) for value in values]
@@ -123,12 +109,7 @@ def evaluate(
 def log_jacobian(model: pm.Model, constrained: pm.Model) -> Any:
     """Graph of what the transforms of a model add to its log density.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        The original, with transforms.
-    constrained : pymc.Model
-        Its :func:`constrained_model`, in whose values the graph is written.
+    It is written in the values of `constrained`, the model's `constrained_model`.
     """
     total = pt.constant(0.0)
     for original in model.free_RVs:
@@ -140,3 +121,46 @@ def log_jacobian(model: pm.Model, constrained: pm.Model) -> Any:
         free = transform.forward(constrained.rvs_to_values[rv], *inputs)
         total = total + transform.log_jac_det(free, *inputs).sum()
     return total
+
+
+_UNITS = 300.0
+"""Rounding errors that a sum may have, in units of the last digit of what is summed."""
+
+
+def differing(
+    recorded: FloatArray,
+    now: FloatArray,
+    sizes: Callable[[IntArray], FloatArray],
+    eps: float = float(np.finfo(np.float64).eps),
+) -> BoolArray:
+    """Draws at which two log densities, in nats and of shape (n,), differ by more than rounding.
+
+    `sizes` gives, for positions of draws, the magnitude in nats of what is summed there. It is
+    asked only where the sums themselves do not explain the difference.
+
+    Examples
+    --------
+    >>> recorded, now = np.array([-1.0, -1.0, 3e5]), np.array([-1.0 + 1e-11, -1.5, 3e5 + 1e-3])
+    >>> differing(recorded, now, lambda index: np.full(index.size, 1e3)).tolist()
+    [False, True, True]
+    """
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(recorded - now)
+    same = (recorded == now) | (np.isnan(recorded) & np.isnan(now))
+    same |= difference <= _UNITS * eps * (1.0 + np.abs(recorded))
+    left = np.flatnonzero(~same & np.isfinite(difference))
+    if left.size:
+        same[left] = difference[left] <= _UNITS * eps * (1.0 + sizes(left))
+    return ~same
+
+
+def size_of_terms(model: pm.Model) -> Any:
+    """Graph of the sum of the magnitudes of all terms of a model's log density."""
+    return sum((pt.abs(term).sum() for term in model.logp(sum=False)), start=pt.constant(0.0))
+
+
+def term_sizes(model: pm.Model, points: Sequence[Mapping[str, Any]]) -> FloatArray:
+    """Sum of the magnitudes of all terms of a log density (nats) at points of value variables."""
+    function = interpreted(model.value_vars, size_of_terms(model), on_unused_input="ignore")
+    names = [variable.name for variable in model.value_vars]
+    return np.array([float(function(*(point[name] for name in names))) for point in points])

@@ -36,11 +36,7 @@ class Unknown(Exception):  # noqa: N818 - an answer, not an error
 
 @functools.cache
 def is_installed(module: str) -> bool:
-    """Whether a module is of a package that is installed, and changes with its version alone.
-
-    Parameters
-    ----------
-    module : str
+    """Whether a module belongs to an installed package, and changes with its version alone.
 
     Examples
     --------
@@ -57,12 +53,7 @@ def is_installed(module: str) -> bool:
 
 
 class CodeDigest:
-    """Digests of values.
-
-    Parameters
-    ----------
-    part : callable
-        Digests what this class does not know, or raises :class:`Unknown`.
+    """Digests of values; `part` digests what this class does not know, or raises `Unknown`.
 
     Examples
     --------
@@ -96,22 +87,12 @@ class CodeDigest:
             self._notes.pop()
 
     def note(self, what: str) -> None:
-        """Say that the digest is not of everything.
-
-        Parameters
-        ----------
-        what : str
-        """
+        """Say that the digest is not of everything."""
         if self._notes and what not in self._notes[-1]:
             self._notes[-1].append(what)
 
     def value(self, value: Any) -> bytes:
-        """Digest a value.
-
-        Parameters
-        ----------
-        value : object
-        """
+        """Digest a value."""
         kind = type(value)
         if kind in _PLAIN:
             return f"{kind.__name__} {value!r}".encode()
@@ -142,12 +123,7 @@ class CodeDigest:
             self._within.pop()
 
     def state(self, value: Any) -> bytes:
-        """Digest an object by its class and all its attributes, as of a transform.
-
-        Parameters
-        ----------
-        value : object
-        """
+        """Digest an object by its class and all its attributes, as of a transform."""
         parts = [self.value(type(value))]
         for name, held in sorted(getattr(value, "__dict__", {}).items()):
             # a list of transforms is theirs alone
@@ -156,12 +132,7 @@ class CodeDigest:
         return _hash("state", *parts)
 
     def is_by_name(self, value: Any) -> bool:
-        """Whether a name says all of a class or function: it is of an installed package.
-
-        Parameters
-        ----------
-        value : type or function
-        """
+        """Whether a name says all of a class or function: an installed package has it."""
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
         if not isinstance(module, str) or not is_installed(module):
             return False

@@ -6,6 +6,7 @@ which says so.
 """
 
 import ctypes
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,13 +27,11 @@ from pymc_tempering.model.freeze import (
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
-from pymc_tempering.model.identity import recipe
+from pymc_tempering.model.identity import Kept, recipe
 from pymc_tempering.model.jax_density import double_precision, made_for_jax
-from pymc_tempering.model.kept import Kept
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.prior_points import prior_points
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private import draws_from_prior
@@ -44,7 +43,10 @@ __all__ = [
     "compile_frozen",
     "compile_prior",
     "keep_density",
+    "prior_points",
 ]
+
+_log = logging.getLogger(__name__)
 
 _N_PRIOR_STARTS = 512
 
@@ -62,21 +64,20 @@ class CompiledDensity:
     address : int
         Address of ``double f(const double *z, double *grad)``: log density in nats with all
         Jacobian terms, potentials and observed terms; ``-inf`` where it is zero. Of angles one
-        period (:mod:`pymc_tempering.model.angles`).
+        period (:class:`pymc_tempering.model.point.Angles`).
     dim : int
         Number D of unconstrained values.
     start : ndarray of shape (D,)
-        The model's initial point, or another place where the density is finite: the first of seven
-        around it and, where nobody chose it, of 512 draws of the prior.
+        The model's initial point, or the first place with a finite density: of seven around it
+        and, where nobody chose it, of 512 draws of the prior.
     points : PointMap
         Flat vector to named values and back.
     model : pymc.Model
         The frozen copy that was compiled.
     no_gradient : str
-        Why there is none, from PyTensor; empty where there is one. It then counts as zero.
+        Why there is no gradient, from PyTensor, which then counts as zero; empty where there is.
     calls_python : str
-        Why an evaluation calls Python, which takes many times as long as machine code; empty where
-        it does not.
+        Why an evaluation calls Python, many times slower than machine code; else empty.
     backend : {"numba", "c", "jax"}
         Of PyTensor, that computes it.
     uses_jax : bool
@@ -118,10 +119,7 @@ class CompiledDensity:
     def value_and_grad(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Log density (nats) and gradient of shape (D,) at ``z`` of shape (D,).
 
-        Raises
-        ------
-        DensityError
-            If Python code that the model calls raises.
+        DensityError if Python code that the model calls raises.
         """
         z = np.ascontiguousarray(z, dtype=np.float64)
         if z.shape != (self.dim,):
@@ -141,10 +139,10 @@ def compile_density(
 ) -> CompiledDensity:
     """Compile a model's log density and gradient into a C function.
 
-    Data and dims are frozen into a copy; the model itself is not changed. Compiled with PyMC's
-    rewrites, so that invalid parameters give ``-inf`` and not an exception, and without liberties
-    in floating point, so that values are the same to the last bit in every process. A model that
-    was compiled before in this process, and has not changed since, is not compiled again.
+    Data and dims are frozen into a copy; the model itself is not changed. PyMC's rewrites make
+    invalid parameters ``-inf``. Floating point is strict, so that values are the same to the last
+    bit in every process. A model that has not changed since it was compiled in this process is not
+    compiled again.
 
     Parameters
     ----------
@@ -153,27 +151,21 @@ def compile_density(
         Seed of the starting points at which the density must be finite. Fixed by default, since a
         constructor must not depend on chance.
     discrete : bool
-        Whether free variables may be discrete, of supports that are known to be finite. Their
-        entries of the flat vector have to be whole numbers, at which alone the density is that of
-        the model; their gradient is zero.
+        Whether free variables may be discrete, with finite supports. Their entries of the flat
+        vector have to be whole numbers; their gradient is zero.
     backend : {"numba", "c", "jax"}, optional
         Of PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
-
-    Returns
-    -------
-    CompiledDensity
 
     Raises
     ------
     ModelError
         For models without free variables, with free discrete variables, with minibatches or other
-        random graphs, or without a finite log density at the initial point, at seven others around
-        it or at any of 512 draws of the prior; if the
-        compiled density is not what PyTensor evaluates; or if the backend cannot compile it.
+        random graphs, or without a finite log density at any start; if the compiled density is not
+        what PyTensor evaluates; or if the backend cannot compile it.
     OptionError
         If the backend is JAX, and it is not installed.
     DensityError
-        If Python code that the model calls raises at one of these points.
+        If Python code that the model calls raises at a start.
 
     Examples
     --------
@@ -198,21 +190,7 @@ def compile_density(
 def density_at_hand(model: pm.Model) -> CompiledDensity:
     """Give the density that a model was compiled to last, whichever backend computes it.
 
-    It is for looking at draws that are there. Otherwise, and after changes of the model or its
-    data, it is compiled.
-
-    Parameters
-    ----------
-    model : pymc.Model
-
-    Returns
-    -------
-    CompiledDensity
-
-    Raises
-    ------
-    ModelError, DensityError
-        As for :func:`compile_density`.
+    For looking at draws that are there. After changes of the model or its data it is compiled.
     """
     return _latest.get(model, _content(model), lambda: compile_density(model))
 
@@ -222,14 +200,7 @@ _latest = Kept[CompiledDensity]()
 
 
 def keep_density(model: pm.Model, density: CompiledDensity) -> None:
-    """Let :func:`compile_density` give this density, until the model or its data change.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    density : CompiledDensity
-        Of the model as it is now.
-    """
+    """Let `compile_density` give this density, until the model or its data change."""
     content = _content(model)
     _compiled.put(model, [*content, (None,)], density)
     _latest.put(model, content, density)
@@ -238,14 +209,7 @@ def keep_density(model: pm.Model, density: CompiledDensity) -> None:
 def compile_frozen(
     frozen: pm.Model, random_seed: int = 0, backend: str | None = None
 ) -> CompiledDensity:
-    """Compile a model that is frozen already, as :func:`compile_density` does.
-
-    Parameters
-    ----------
-    frozen : pymc.Model
-    random_seed : int
-    backend : str, optional
-    """
+    """Compile a model that is frozen already, as `compile_density` does."""
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = PointMap.from_model(frozen)
     if points.dim == 0:
@@ -265,26 +229,9 @@ def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
 
 
 def compile_prior(density: CompiledDensity, backend: str | None = None) -> CompiledDensity:
-    """Compile the prior of a compiled model alone: the densities of its free variables.
+    """Compile the prior of a compiled model alone, on the same flat vector.
 
-    Potentials are left out, since what they mean is not known.
-
-    Parameters
-    ----------
-    density : CompiledDensity
-        Of the model.
-    backend : str, optional
-        Of PyTensor; by default that which suits.
-
-    Returns
-    -------
-    CompiledDensity
-        Of the same flat vector.
-
-    Raises
-    ------
-    ModelError
-        As for :func:`compile_density`.
+    That is the densities of its free variables; potentials, of unknown meaning, are left out.
     """
     model, made_by = density.model, (compile_prior, (density,))
     return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by, backend)
@@ -339,3 +286,22 @@ def _ends(start: FloatArray, supports: Sequence[Support]) -> FloatArray:
     for place, lowest, n_values in supports:
         ends[:, place] = lowest, lowest + n_values - 1
     return ends
+
+
+def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> FloatArray:
+    """Draw n starting points from the prior, shape (n, D).
+
+    No rows for models whose prior cannot be drawn from, such as flat ones. Jitter around one point
+    does not know how far apart the modes of a model may lie; its prior does.
+    """
+    empty = np.empty((0, density.dim))
+    try:
+        draw = density.draw_from_prior
+        seeds = rng.integers(2**31, size=n)
+        # wide priors have draws beyond all numbers; they are left out below
+        with np.errstate(all="ignore"):
+            points = np.stack([density.points.ravel(draw(int(seed))) for seed in seeds])
+    except Exception as error:  # noqa: BLE001  whatever a prior cannot do is no obstacle
+        _log.debug("no starting points from the prior: %s", error)
+        return empty
+    return points[np.isfinite(points).all(axis=1)]

@@ -44,24 +44,11 @@ def discrete_names(model: pm.Model) -> list[str]:
 
 
 def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
-    """Check a model and copy it with its data and dims fixed.
+    """Check a model and copy it with its data and dims fixed; the model itself is not changed.
 
-    Parameters
-    ----------
-    model : pymc.Model
-        Not changed.
-    discrete : bool
-        Whether free variables may be discrete.
-
-    Returns
-    -------
-    pymc.Model
-
-    Raises
-    ------
-    ModelError
-        If the model has no free variables, free discrete variables, flat variables that nothing
-        depends on, simulators, variables that do not fit their coordinates, or a random graph.
+    ModelError if it has no free variables, free discrete variables without `discrete`, flat
+    variables that nothing depends on, simulators, variables that do not fit their coordinates, or
+    a random graph.
     """
     if not model.free_RVs:
         raise ModelError(NO_FREE_VARIABLES)
@@ -98,8 +85,7 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
 def copies_of_gps() -> Iterator[None]:
     """Copy a model without PyMC's notice on Gaussian processes.
 
-    It is for those who go on to build on the copy, with the objects of the original. Copies that
-    are made here are compiled, and nothing else.
+    The notice is for those who go on to build on the copy with the objects of the original.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Detected variables likely created by GP")
@@ -110,11 +96,7 @@ def copies_of_gps() -> Iterator[None]:
 def naming_shapes(model: pm.Model) -> Iterator[None]:
     """Say which term cannot be built, and the shapes of variables and data, where one cannot.
 
-    PyTensor names operations and shapes, as "Incompatible Elemwise input shapes [(5,), (4,)]".
-
-    Parameters
-    ----------
-    model : pymc.Model
+    PyTensor alone says only "Incompatible Elemwise input shapes [(5,), (4,)]".
     """
     try:
         yield
@@ -187,14 +169,9 @@ def _check_flat(model: pm.Model) -> None:
 def starting_points(
     start: FloatArray, random_seed: int, supports: Sequence[Support] = ()
 ) -> FloatArray:
-    """Give the model's initial point and points around it, shape (8, D).
+    """Give the model's initial point and seven points around it, shape (8, D).
 
-    Parameters
-    ----------
-    start : ndarray of shape (D,)
-    random_seed : int
-    supports : sequence of Support
-        Of the discrete entries, which have any of their values in all points but the first.
+    Discrete entries have any value of their supports in all points but the first.
     """
     rng = np.random.default_rng(random_seed)
     moved = start + rng.uniform(-1, 1, (N_STARTS - 1, start.size))
@@ -210,27 +187,10 @@ def check_finite(
     starts: FloatArray,
     more: Callable[[], FloatArray] | None = None,
 ) -> FloatArray:
-    """Find where a log density is finite, or refuse the model.
+    """Find the first point, of shape (D,), with a finite log density and gradient.
 
-    Parameters
-    ----------
-    value_and_grad : callable
-    points : PointMap
-    model : pymc.Model
-    starts : ndarray of shape (n, D)
-        The initial point, then others around it.
-    more : callable, optional
-        Gives further places, shape (m, D), where it is finite at none of these: draws of the prior.
-
-    Returns
-    -------
-    ndarray of shape (D,)
-        The first of them.
-
-    Raises
-    ------
-    ModelError
-        If there is none. Names the terms that are not finite at the initial point.
+    It is looked for among `starts` of shape (n, D), the initial point first; then among what `more`
+    gives, draws of the prior. ModelError names the terms that are not finite at the initial point.
     """
 
     def is_finite(z: FloatArray) -> bool:
@@ -259,12 +219,7 @@ def check_finite(
 
 
 def shared_values(variables: list[Any]) -> list[Any]:
-    """Shared arrays that variables depend on, random generators left out.
-
-    Parameters
-    ----------
-    variables : list of pytensor variables
-    """
+    """Shared arrays that variables depend on, random generators left out."""
     return [
         variable
         for variable in ancestors(variables)

@@ -1,6 +1,6 @@
 """A log density of named values as a graph of one flat vector, with its gradient."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pymc as pm
@@ -10,24 +10,16 @@ from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.model.freeze import shared_values
-from pymc_tempering.model.jumps import MOST_DIM, staircase_names
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.private import rewrite_before_gradient
+from pymc_tempering.private import is_step, rewrite_before_gradient
 
-__all__ = ["DensityGraph", "density_graph"]
+__all__ = ["MOST_DIM", "DensityGraph", "density_graph", "staircase_names"]
 
 
 class DensityGraph(NamedTuple):
-    """A log density and its gradient as PyTensor variables.
+    """A log density (nats) and its gradient as PyTensor variables of the flat vector ``z``.
 
-    Attributes
-    ----------
-    z : pytensor vector
-        The flat vector that both depend on.
-    log_density, gradient : pytensor variables
-        In nats; of the shape of ``z``.
-    no_gradient : str
-        Why the gradient is zeros, where there is none that helps.
+    ``no_gradient`` says why the gradient is zeros, where there is none that helps.
     """
 
     z: Any
@@ -41,14 +33,8 @@ def density_graph(
 ) -> DensityGraph:
     """Write a log density of named values as one of the flat vector, with its gradient.
 
-    Parameters
-    ----------
-    frozen : pymc.Model
-    points : PointMap
-    term : pytensor variable
-        Log density, of the value variables.
-    data : mapping of constants of the graph to variables, optional
-        That take their place.
+    `term` is a log density of the value variables. `data` maps constants of the graph to variables
+    that take their place.
     """
     # freezing knows the data that the model knows, not shared variables made without it
     given = {v: pt.as_tensor(v.get_value()) for v in shared_values([term])}
@@ -67,3 +53,51 @@ def _gradient(log_density: Any, z: Any) -> tuple[Any, str]:
         return pytensor.gradient.grad(log_density, z), ""
     except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
         return pt.zeros_like(z), str(error).strip().split("\n")[0]
+
+
+MOST_DIM = 30
+"""Unconstrained values up to which such a model does without gradients: slices go from coordinate
+to coordinate, and the Gaussian that they start from is fitted to weighted draws."""
+
+
+def staircase_names(model: pm.Model) -> list[str]:
+    """Names of continuous free variables that all else depends on through comparisons alone.
+
+    A change point in continuous time enters as ``switch(t < tau, before, after)``: the density is
+    a staircase along it, with a gradient of zero on every step. No move learns anything from that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with pm.Model() as model:
+    ...     tau, rate = pm.Uniform("tau", 0.0, 10.0), pm.Exponential("rate", 1.0)
+    ...     late = pm.math.switch(np.arange(10) < tau, 0.0, 1.0)
+    ...     y = pm.Normal("y", rate * late, observed=np.zeros(10))
+    >>> staircase_names(model)
+    ['tau']
+    """
+    free = set(model.free_RVs)
+    random = free | set(model.observed_RVs)
+    parameters = [parent for rv in random for parent in rv.owner.inputs]
+    ends = [*parameters, *model.potentials]
+    smooth, all_reached = (_reached(ends, random, cross=cross) for cross in (False, True))
+    return [
+        rv.name
+        for rv in model.free_RVs
+        if rv in all_reached and rv not in smooth and rv.dtype.startswith("float")
+    ]
+
+
+def _reached(ends: Iterable[Any], stops: set[Any], *, cross: bool) -> set[Any]:
+    """Random variables that the ends are made from, directly; across steps too, or not."""
+    waiting, seen = list(ends), set()
+    while waiting:
+        variable = waiting.pop()
+        if variable in seen:
+            continue
+        seen.add(variable)
+        if variable in stops or variable.owner is None:
+            continue
+        if cross or not is_step(variable):
+            waiting.extend(variable.owner.inputs)
+    return seen & stops

@@ -36,15 +36,9 @@ _fixed: dict[int, tuple[Any, bytes, frozenset[str]]] = {}
 
 
 class Digested(NamedTuple):
-    """Digest of a variable.
+    """Digest of a variable, the titles of shared values that it depends on, and what is not in it.
 
-    Attributes
-    ----------
-    digest : bytes
-    values : frozenset of str
-        Titles of the shared values that it depends on.
-    undigested : frozenset of str
-        Operations whose results depend on more than what the digest is of.
+    `undigested` names operations whose results depend on more than the digest is of.
     """
 
     digest: bytes
@@ -55,19 +49,8 @@ class Digested(NamedTuple):
 class GraphDigest:
     """Digests of the variables of graphs that share parts, each part digested once.
 
-    Not to be kept: contents are read once.
-
-    Parameters
-    ----------
-    names : mapping of Variable to str
-        Variables that enter by this name, and not by what they are made from.
-    titles : mapping of Variable to str
-        What messages call shared variables; by default their own name.
-
-    Attributes
-    ----------
-    values : dict of str to str
-        Digest of the content of each shared value that has a title.
+    Variables in `names` enter by this name, and not by what they are made from. `titles` says what
+    messages call shared variables. Not to be kept: contents are read once.
 
     Examples
     --------
@@ -106,12 +89,7 @@ class GraphDigest:
         }
 
     def of(self, variable: Any) -> Digested:
-        """Digest a variable.
-
-        Parameters
-        ----------
-        variable : pytensor variable
-        """
+        """Digest a variable."""
         known, pending = self._known, [variable]
         while pending:
             at = pending[-1]
@@ -128,12 +106,7 @@ class GraphDigest:
         return known[variable]
 
     def of_made(self, variable: Any) -> Digested:
-        """Digest what a variable is made from, where its name stands for it in other graphs.
-
-        Parameters
-        ----------
-        variable : pytensor variable
-        """
+        """Digest what a variable is made from, where other graphs know it by its name."""
         by_name = self._known.pop(variable)
         try:
             return self.of(variable)
@@ -141,12 +114,7 @@ class GraphDigest:
             self._known[variable] = by_name
 
     def of_value(self, value: Any) -> Digested:
-        """Digest what is no variable: an array, a number, a function, or a transform.
-
-        Parameters
-        ----------
-        value : object
-        """
+        """Digest what is no variable: an array, a number, a function, or a transform."""
         is_transform = hasattr(value, "forward") and hasattr(value, "backward")
         with self._code.noting() as unknown:
             digest = (self._code.state if is_transform else self._code.value)(value)
@@ -295,7 +263,7 @@ class GraphDigest:
 
 
 def _lengths(variable: Any, digested: Digested) -> Digested:
-    """Stand for the content of data where only its shape is asked for."""
+    """Digest of data of which only the shape is asked for."""
     if isinstance(variable, Constant):
         value = variable.data
     elif isinstance(variable, SharedVariable):

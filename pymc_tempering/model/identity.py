@@ -6,9 +6,10 @@ it is asked for: nothing tells that whoever holds a model, or an array in it, ha
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pymc as pm
 import pytensor
@@ -17,7 +18,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_tempering.model.graph_digest import Digested, GraphDigest
 
-__all__ = ["Identity", "digest_deterministics", "listed", "recipe"]
+__all__ = ["Identity", "Kept", "digest_deterministics", "listed", "recipe"]
 
 FORMAT = 1
 _POTENTIAL = "the potential "
@@ -29,7 +30,7 @@ _LISTED = 6
 class Identity:
     """Identity of a model: what its log density is made of.
 
-    Neither labels of coordinates nor deterministics are of it, nor starting points.
+    Labels of coordinates, deterministics and starting points are not part of it.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class Identity:
         Digests of the shared values that have a name.
     undigested : dict of str to list of str
         Parts that compute with more than a digest can be of, such as the state of an object, and
-        the operations that do: whether they are the same, only densities tell.
+        the operations that do. Whether these are the same, only densities tell.
     """
 
     digest: str
@@ -52,10 +53,6 @@ class Identity:
     @classmethod
     def of(cls, model: pm.Model) -> "Identity":
         """Identity of a model as it is now.
-
-        Parameters
-        ----------
-        model : pymc.Model
 
         Examples
         --------
@@ -114,10 +111,6 @@ class Identity:
         """Name what is different in another model; nothing where it is the same.
 
         Of parts that cannot be digested nothing is said.
-
-        Parameters
-        ----------
-        other : Identity
         """
         if self.digest == other.digest:
             return []
@@ -150,14 +143,7 @@ class Identity:
 
     @classmethod
     def from_json(cls, text: Any) -> "Identity | None":
-        """Read an identity; None where there is none, or one of another version.
-
-        Examples
-        --------
-        >>> identity = Identity.of(pm.Model())
-        >>> Identity.from_json(identity.to_json()) == identity, Identity.from_json(None)
-        (True, None)
-        """
+        """Read an identity; None where there is none, or one of another version."""
         try:
             plain = json.loads(text)
             if plain.pop("format") != FORMAT:
@@ -168,19 +154,10 @@ class Identity:
 
 
 def recipe(model: pm.Model) -> list[Any]:
-    """Everything that what is compiled for a model depends on, to be compared.
+    """Everything that what is compiled for a model depends on, to be compared by `Kept`.
 
     The identity of the model, the order of its variables, and what its initial point is made of.
     Operations that cannot be digested have to be the same objects: compiled code calls them.
-
-    Parameters
-    ----------
-    model : pymc.Model
-
-    Returns
-    -------
-    list
-        See :class:`pymc_tempering.model.kept.Kept`.
     """
     identity, graphs = Identity.of(model), _graphs(model)
     starts = [
@@ -193,12 +170,7 @@ def recipe(model: pm.Model) -> list[Any]:
 
 
 def digest_deterministics(model: pm.Model) -> tuple[Any, ...]:
-    """Names and digests of what is recorded of a model beside its variables.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    """
+    """Names and digests of what is recorded of a model beside its variables."""
     graphs = _graphs(model)
     return tuple((v.name, graphs.of(v).digest) for v in model.deterministics)
 
@@ -223,3 +195,49 @@ def listed(changes: list[str]) -> str:
     if len(changes) > _LISTED:
         few.append(f"{len(changes) - _LISTED} more")
     return " and ".join([", ".join(few[:-1]), few[-1]] if len(few) > 1 else few)
+
+
+class Kept[T]:
+    """One compiled thing for each model that is still alive.
+
+    What it was compiled from is compared before it is given out again, since whoever holds a model
+    can change it unnoticed. A thing must not refer to the model itself, or neither is collected.
+
+    Examples
+    --------
+    >>> kept = Kept[str]()
+    >>> model = pm.Model()
+    >>> kept.get(model, [(1,)], lambda: "first"), kept.get(model, [(1,)], lambda: "second")
+    ('first', 'first')
+    >>> kept.get(model, [(2,)], lambda: "third")
+    'third'
+    """
+
+    def __init__(self) -> None:
+        self._things: WeakKeyDictionary[pm.Model, tuple[list[Any], T]] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def get(self, model: pm.Model, content: Sequence[Any], make: Callable[[], T]) -> T:
+        """Give what was made for the same content, or make it.
+
+        Tuples in `content` are compared by value. Everything else, such as the variables of a
+        graph, has to be the same object.
+        """
+        known = self._things.get(model)
+        if known is not None and _same(known[0], content):
+            return known[1]
+        thing = make()
+        self.put(model, content, thing)
+        return thing
+
+    def put(self, model: pm.Model, content: Sequence[Any], thing: T) -> None:
+        """Keep a thing that was made elsewhere, to be given out for the same content."""
+        self._things[model] = list(content), thing
+
+
+def _same(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    return len(first) == len(second) and all(
+        a is b or (isinstance(a, tuple) and a == b) for a, b in zip(first, second, strict=True)
+    )

@@ -34,12 +34,7 @@ def jax_is_installed() -> bool:
 
 
 def made_for_jax(graph: Any) -> str:
-    """Names of the Ops of a graph that are written for JAX; empty where there are none.
-
-    Parameters
-    ----------
-    graph : pytensor variable
-    """
+    """Names of the Ops of a graph that are written for JAX; empty where there are none."""
     ops = (v.owner.op for v in ancestors([graph]) if v.owner is not None)
     return ", ".join(dict.fromkeys(_name(op) for op in ops if is_for_jax(op)))
 
@@ -62,27 +57,12 @@ def double_precision() -> Iterator[None]:
 def jax_function(
     inputs: list[Any], outputs: list[Any], start: FloatArray
 ) -> tuple[Callable[[FloatArray], tuple[float, FloatArray]], Any]:
-    """Compile a log density and its gradient with JAX.
+    """Compile a log density and its gradient with JAX, and evaluate it once at `start`.
 
-    Parameters
-    ----------
-    inputs, outputs : list
-        For ``pytensor.function``: a vector; a log density in nats and its gradient.
-    start : ndarray of shape (D,)
-        Where it is evaluated once: JAX finds at the first call what it cannot compile.
-
-    Returns
-    -------
-    called : callable
-        From a vector of shape (D,) to the log density and its gradient, in double precision; raises
-        WorkerError in a process that was forked from one in which JAX was used.
-    function : pytensor.compile.Function
-        The same as PyTensor made it.
-
-    Raises
-    ------
-    OptionError
-        If JAX is not installed. What JAX raises is passed on.
+    JAX finds at the first call what it cannot compile. Returns the function from a vector of shape
+    (D,) to log density (nats) and gradient in double precision, and the PyTensor function that it
+    is made of. The former raises WorkerError in a process forked from one in which JAX was used.
+    OptionError if JAX is not installed; what JAX raises is passed on.
     """
     if not jax_is_installed():
         raise OptionError(

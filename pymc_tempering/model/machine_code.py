@@ -19,15 +19,24 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import Constant
+from pytensor.graph.rewriting.basic import graph_rewriter
 
 from pymc_tempering.errors import ModelError, TemperingError
-from pymc_tempering.model.constants import numba_mode
 from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import python_density, watch_for_python
 from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
-__all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "wrapper_key"]
+__all__ = [
+    "BACKENDS",
+    "DENSITY_SIGNATURE",
+    "MachineCode",
+    "machine_code",
+    "numba_mode",
+    "wrapper_key",
+]
 
 DENSITY_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
@@ -65,7 +74,6 @@ class MachineCode(NamedTuple):
         Why an evaluation calls Python; empty where it does not.
     backend : str
         Which of :data:`BACKENDS` computes it.
-    keep_alive : object
     """
 
     address: int
@@ -87,25 +95,11 @@ class _Graph(NamedTuple):
 def machine_code(
     z: Any, log_density: Any, gradient: Any, points: PointMap, backend: str | None = None
 ) -> MachineCode:
-    """Compile a log density and its gradient to a C function.
+    """Compile a log density (nats) of the flat vector ``z`` and its gradient to a C function.
 
-    Parameters
-    ----------
-    z : pytensor vector
-        The flat vector that both depend on.
-    log_density, gradient : pytensor variables
-        In nats; of the shape of ``z``.
-    points : PointMap
-    backend : str, optional
-        The only one of :data:`BACKENDS` to be tried. By default numba; JAX where Ops are written
-        for it that numba has no machine code of; C what numba refuses; and JAX what both refuse.
-
-    Raises
-    ------
-    ModelError
-        If no backend can compile the graph, or that which is asked for cannot.
-    OptionError
-        If that is JAX, and it is not installed.
+    `backend` is the only one to be tried. By default it is numba; JAX where Ops are written for it
+    that numba has no machine code of; C for what numba refuses; and JAX for what both refuse.
+    ModelError if no backend can compile the graph; OptionError if JAX is asked for and not there.
     """
     # the flat vector is of doubles also where the graph is of single precision
     inputs = [pytensor.In(z, borrow=True, allow_downcast=True)]
@@ -219,14 +213,8 @@ def wrapper_key(graph_key: str | None, source: str) -> str | None:
     """Key under which a compiled wrapper is kept on disk; None where the graph has none.
 
     PyTensor's key of a graph tells its Ops and constants. A graph of one vector variable is the
-    same in any dimension, and numba looks at neither source nor globals of a keyed function: what
-    else the machine code depends on has to be in the key.
-
-    Parameters
-    ----------
-    graph_key : str or None
-    source : str
-        Of the wrapper, with the dimension written out.
+    same in any dimension, and numba looks at neither source nor globals of a keyed function. What
+    else the machine code depends on has to be in the key; `source` has the dimension in it.
     """
     if graph_key is None:
         return None
@@ -241,3 +229,30 @@ def wrapper_key(graph_key: str | None, source: str) -> str | None:
         f"numba={numba.__version__} llvmlite={llvmlite.__version__} numpy={np.__version__}",
     )
     return f"tempering_{hashlib.sha256(repr(parts).encode()).hexdigest()}"
+
+
+_AFTER_ALL_OTHERS = 1000.0
+
+MAX_BYTES = 10**8
+"""Beyond which a second copy in memory is worse than a second compilation."""
+
+
+@graph_rewriter
+def _by_rows(graph: Any) -> None:
+    # a transposed constant is folded into one by columns, which is another type to numba
+    for variable in [v for v in graph.variables if isinstance(v, Constant)]:
+        data = variable.data
+        if not isinstance(data, np.ndarray) or data.nbytes > MAX_BYTES:
+            continue
+        if not data.flags.c_contiguous:
+            by_rows = variable.type.make_constant(np.ascontiguousarray(data))
+            graph.replace(variable, by_rows, import_missing=True)
+
+
+def numba_mode() -> Mode:
+    """PyTensor's mode of numba, with constant arrays stored by rows.
+
+    The gradient of a product with a matrix is one with its transpose. By rows both are the same
+    compiled product, of which the compilation takes longer than that of the rest of most models.
+    """
+    return get_mode("NUMBA").register((_by_rows, _AFTER_ALL_OTHERS))

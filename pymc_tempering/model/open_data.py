@@ -20,10 +20,9 @@ from pymc_tempering.model.compile import (
     CompiledDensity,
     compile_frozen,
 )
-from pymc_tempering.model.constants import numba_mode
 from pymc_tempering.model.freeze import check_finite, freeze, starting_points
 from pymc_tempering.model.graph import density_graph
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, wrapper_key
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
@@ -54,17 +53,8 @@ def density_at_addresses(z_pointer, grad_pointer):
 class OpenDensity:
     """The log density of a model as a function of its observed values too.
 
-    Models that call Python code are compiled anew for each data set.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        Whose observed values are going to change, but not their shapes and types, and nothing else.
-
-    Raises
-    ------
-    ModelError
-        As for :func:`pymc_tempering.model.compile.compile_density`.
+    Nothing but the observed values may change, and these in neither shape nor type. Models that
+    call Python code are compiled anew for each data set.
     """
 
     def __init__(self, model: pm.Model) -> None:
@@ -105,22 +95,9 @@ class OpenDensity:
         return numba.cfunc(signature, cache=key is not None)(function)
 
     def at(self, model: pm.Model) -> CompiledDensity:
-        """Give the density with the observed values that a model has now.
+        """Give the density with the observed values that the model of construction has now.
 
-        Parameters
-        ----------
-        model : pymc.Model
-            That of construction.
-
-        Returns
-        -------
-        CompiledDensity
-            With a copy of the values: it stays as it is when those of the model change.
-
-        Raises
-        ------
-        ModelError
-            As for :func:`pymc_tempering.model.compile.compile_density`.
+        The values are copied: the density stays as it is when those of the model change.
         """
         frozen = freeze(model)
         if self._core is None:

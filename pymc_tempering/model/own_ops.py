@@ -21,15 +21,8 @@ __all__ = ["made_elsewhere", "registrations"]
 def registrations(model: pm.Model) -> list[tuple[str, type, Callable[..., Any]]]:
     """What was registered for Ops of the model whose classes cannot be imported.
 
-    Parameters
-    ----------
-    model : pymc.Model
-
-    Returns
-    -------
-    list of tuple
-        Name of the function in :func:`pymc_tempering.private.dispatch_by_op`, class of the Op, and
-        what the function does for it.
+    Name of the function in :func:`pymc_tempering.private.dispatch_by_op`, class of the Op, and what
+    the function does for it.
 
     Examples
     --------
@@ -53,15 +46,7 @@ def registrations(model: pm.Model) -> list[tuple[str, type, Callable[..., Any]]]
 def made_elsewhere(
     model: pm.Model, make: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Give what ``__reduce__`` of an object should that is made again from a model.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    make : callable
-    arguments : tuple
-        Of `make`; contain the model.
-    """
+    """Give what ``__reduce__`` returns for an object that `make` makes again from a model."""
     return _make, (registrations(model), make, arguments)
 
 

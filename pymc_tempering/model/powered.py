@@ -24,12 +24,7 @@ __all__ = ["PoweredModel", "check_likelihood"]
 
 
 def check_likelihood(model: pm.Model) -> None:
-    """Refuse a model whose posterior is its prior, so that the path has no length.
-
-    Raises
-    ------
-    ModelError
-    """
+    """Refuse a model whose posterior is its prior, so that the path has no length."""
     if not (model.observed_RVs or model.potentials):
         raise ModelError(
             "The model has neither observed variables nor potentials, so that its posterior is "
@@ -41,12 +36,8 @@ def check_likelihood(model: pm.Model) -> None:
 class PoweredModel:
     """Prior and likelihood of a model with discrete or continuous variables.
 
-    Attributes
-    ----------
-    model : pymc.Model
-        A copy with data and dims fixed.
-    points : PointMap
-        Flat vector to named values and back; discrete values are whole numbers in it.
+    `model` is a copy with data and dims fixed. Discrete values are whole numbers in the flat vector
+    of `points`.
     """
 
     model: pm.Model
@@ -54,13 +45,9 @@ class PoweredModel:
 
     @classmethod
     def of(cls, model: pm.Model) -> "PoweredModel":
-        """Check a model and copy it.
+        """Check a model, as `freeze` with discrete variables does, and copy it.
 
-        Raises
-        ------
-        ModelError
-            As for :func:`pymc_tempering.model.freeze.freeze`, discrete variables apart; and where
-            there is nothing to sample, or no likelihood.
+        ModelError also where there is nothing to sample, or no likelihood.
         """
         frozen = freeze(model, discrete=True)
         points = PointMap.from_model(frozen)
@@ -103,21 +90,9 @@ class PoweredModel:
             )
 
     def log_densities(self, z: FloatArray) -> tuple[float, float]:
-        """Log prior with Jacobian terms, and log likelihood with potentials, in nats.
+        """Log prior with Jacobians and log likelihood with potentials, in nats, at z of shape (D,).
 
-        Parameters
-        ----------
-        z : ndarray of shape (D,)
-
-        Returns
-        -------
-        tuple of float
-            ``-inf`` for what is not a finite number.
-
-        Raises
-        ------
-        ModelError
-            If an index in the model is out of range.
+        ``-inf`` for what is not a finite number; ModelError if an index is out of range.
         """
         point = self.points.unravel(z)
         try:
@@ -132,14 +107,9 @@ class PoweredModel:
         return log_prior, log_likelihood
 
     def tempered(self) -> tuple[pm.Model, Any]:
-        """Copy of the model with the likelihood raised to a power.
+        """Copy of the model with the likelihood raised to a power, and this shared variable.
 
-        Returns
-        -------
-        model : pymc.Model
-            Without observed variables; the tempered likelihood is its only potential.
-        beta : shared variable
-            The power.
+        The copy has no observed variables; the tempered likelihood is its only potential.
         """
         with copies_of_gps():
             copy = freeze_dims_and_data(self.model)

@@ -36,8 +36,8 @@ class PythonOps:
 def watch_for_python() -> Iterator[PythonOps]:
     """Notice whether PyTensor's numba backend falls back on Python for an Op that it compiles.
 
-    It says so by a warning, also for Ops inside other Ops and for those that have a cache key; the
-    warning is kept back, as that fallback is not what runs. Other warnings are passed on.
+    It says so by a warning, which is kept back, as that fallback is not what runs. Other warnings
+    are passed on.
     """
     ops = PythonOps()
     with warnings.catch_warnings(record=True) as caught:
@@ -53,22 +53,12 @@ def watch_for_python() -> Iterator[PythonOps]:
 
 
 def python_density(value_and_grad: Any, points: PointMap) -> Any:
-    """Make a C function of a Python function; it never raises.
+    """Make a C function ``double f(const double *z, double *grad)`` of a Python function.
 
-    Exceptions are kept for :func:`pymc_tempering.engine.guard.density_guard`, and until they are
-    raised there every evaluation in the same thread returns ``-inf`` at once.
-
-    Parameters
-    ----------
-    value_and_grad : callable
-        From a vector of shape (D,) to the log density in nats and its gradient.
-    points : PointMap
-
-    Returns
-    -------
-    ctypes function
-        ``double f(const double *z, double *grad)``, to be kept as long as its address is used;
-        ``-inf`` for ParameterValueError, LinAlgError and ArithmeticError.
+    It never raises: exceptions are kept for :func:`pymc_tempering.engine.guard.density_guard`, and
+    until they are raised there every evaluation in the same thread returns ``-inf`` at once. It is
+    ``-inf`` too for ParameterValueError, LinAlgError and ArithmeticError. The result has to be kept
+    as long as its address is used.
     """
     vector = ctypes.c_double * points.dim
 

@@ -22,15 +22,7 @@ _LOCATIONS: dict[Any, int] = {
 
 
 def why_not_scalable(model: pm.Model, name: str) -> str | None:
-    """Say why the prior of a variable has no scale that can be multiplied; None where it has.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        The original, with transforms.
-    name : str
-        Of a free variable.
-    """
+    """Say why the prior of a free variable has no scale to multiply; None where it has."""
     rv = model[name]
     kind = getattr(rv.owner.op, "_print_name", (type(rv.owner.op).__name__,))[0]
     transform = model.rvs_to_transforms[rv]
@@ -62,35 +54,15 @@ def scalable_names(model: pm.Model) -> list[str]:
 
 
 def log_prior_ratio(model: pm.Model, constrained: pm.Model, name: str, factor: float) -> Any:
-    r"""Graph of the log ratio of the scaled prior of a variable to its prior.
+    r"""Graph of the log ratio (nats) of the scaled prior of a variable to its prior.
 
     The prior p of n entries about its location m (zero for positive variables) becomes
 
     .. math:: p_s(x) = s^{-n}\, p(m + (x - m) / s),
 
-    normalised for every s, m and p being those given the values of the variables they depend on.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        The original, with transforms.
-    constrained : pymc.Model
-        Its :func:`pymc_tempering.model.at_draws.constrained_model`, in whose values the graph is.
-    name : str
-    factor : float
-        s.
-
-    Returns
-    -------
-    TensorVariable
-        Scalar, in nats.
-
-    Raises
-    ------
-    OptionError
-        If `name` is no free variable.
-    ModelError
-        If its prior cannot be scaled, with the reason.
+    normalised for every factor s. m and p are those given the values of the variables that they
+    depend on. The graph is in the values of `constrained`, the `constrained_model` of `model`.
+    OptionError if `name` is no free variable, ModelError if its prior cannot be scaled.
     """
     names = [rv.name for rv in model.free_RVs]
     if name not in names:

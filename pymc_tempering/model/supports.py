@@ -31,23 +31,9 @@ among them."""
 
 
 def finite_supports(model: pm.Model, points: PointMap) -> tuple[Support, ...]:
-    """Supports of all entries of discrete free variables, in the order of their places.
+    """Place in the flat vector, lowest value and number of values of each discrete entry.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    points : PointMap
-        Of the model.
-
-    Returns
-    -------
-    tuple of Support
-        Place in the flat vector, lowest value and number of values of each entry.
-
-    Raises
-    ------
-    ModelError
-        If a discrete variable is not known to have few values; the message says which, and why.
+    ModelError says which variable is not known to have few values, and why.
 
     Examples
     --------

@@ -41,12 +41,7 @@ type Labelled = dict[tuple[str | None, int], dict[str, tuple[int, ...]]]
 class Symmetries:
     """Maps of the flat vector that may leave a model's density as it is.
 
-    Attributes
-    ----------
-    order : ndarray of int, shape (P, D)
-        Which entry comes where.
-    sign : ndarray of shape (P, D)
-        1 or -1.
+    `order` of shape (P, D) says which entry comes where, `sign` of the same shape is 1 or -1.
 
     Examples
     --------

@@ -15,25 +15,10 @@ __all__ = ["unconstrained_draws"]
 def unconstrained_draws(
     idata: xr.DataTree, density: CompiledDensity, *, max_draws: int = 4000
 ) -> FloatArray:
-    """Posterior draws of any sampler, mapped to the flat unconstrained vector.
+    """Posterior draws of any sampler as flat unconstrained vectors, shape (n, D).
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        With a group ``posterior`` that holds every free variable of the model.
-    density : CompiledDensity
-        Of the model that the draws are of.
-    max_draws : int
-        More draws than this are thinned evenly, which is plenty for moments.
-
-    Returns
-    -------
-    ndarray of shape (n, D)
-
-    Raises
-    ------
-    DataError
-        If the group or a variable is missing, or has another shape.
+    More than `max_draws`, plenty for moments, are thinned evenly. DataError if the group
+    ``posterior`` or a free variable is missing, or has another shape.
     """
     model = density.model
     if "posterior" not in idata.children:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.interpret import CannotInterpretError, interpret
+from pymc_tempering.model.interpreted import CannotInterpretError, interpret
 from pymc_tempering.types import FloatArray
 
 __all__ = ["verify_density"]
@@ -35,25 +35,10 @@ def verify_density(
 ) -> None:
     """Compare a density that kernels call by address with the graph it was made from.
 
-    The graph is evaluated by the Python code of its Ops or, where that is not possible, by the
-    function that PyTensor made of it. Points at which a value is not finite say nothing.
-
-    Parameters
-    ----------
-    value_and_grad : callable
-        Of a flat vector of shape (D,), through the address that kernels use.
-    function : pytensor.compile.Function
-        From the flat vector to the log density (nats) and its gradient.
-    points : ndarray of shape (n, D)
-    data : sequence of ndarray
-        What else the function takes, after the vector.
-    backend : str
-        Of PyTensor, that computes the density.
-
-    Raises
-    ------
-    ModelError
-        If value or gradient differ at any point, or an index is out of range there.
+    The graph is evaluated at points of shape (n, D) by the Python code of its Ops or, where that is
+    not possible, by `function`, which PyTensor made of it and which takes `data` after the vector.
+    Points at which a value is not finite say nothing. ModelError if value or gradient differ at any
+    point, or an index is out of range there.
     """
     graph = function.maker.fgraph
     tolerance = _TOLERANCE["float32" if _computes_in_single(graph) else "float64"]
@@ -85,7 +70,7 @@ def verify_density(
 def _computes_in_single(graph: Any) -> bool:
     """Whether results depend on the order of operations in the seventh digit.
 
-    What is made of constants alone does not count: PyTensor makes those of small integers, as
+    What is made of constants alone does not count. PyTensor makes those of small integers, as
     counts are, float32, but both evaluations read the same ones.
     """
     computed = set(graph.inputs)

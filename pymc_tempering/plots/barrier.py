@@ -9,11 +9,10 @@ from pymc_tempering.evidence.parallel import MIN_SWAP_RATE
 from pymc_tempering.evidence.reading import with_estimate
 from pymc_tempering.plots.common import (
     GREY,
-    colour_of_chain,
+    draw_chains,
     get_axes_row,
     label_betas,
     legend_below,
-    name_of_chain,
     tidy,
     whole_numbers,
 )
@@ -54,26 +53,18 @@ def plot_barrier(
     ------
     DataError
         If the run is not of parallel tempering.
-
-    Examples
-    --------
-    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
-    >>> ax = plot_barrier(idata)  # doctest: +SKIP
     """
     read_statistic(idata, "swap_acceptance_rate", recorded_by="parallel tempering")
     dataset = with_estimate(idata)["tempering"].dataset
     rates_ax, barrier_ax = axes = get_axes_row(ax, figsize, (10.0, 3.8), 2)
-    betas = dataset["betas"].values
-    rates = dataset["swap_acceptance_rate"].values
-    barrier = dataset["cumulative_barrier"].values
+    betas = [row[np.isfinite(row)] for row in dataset["betas"].values]
+    barrier, rates = (
+        [row[: len(b) - less] for row, b in zip(dataset[name].values, betas, strict=True)]
+        for name, less in (("cumulative_barrier", 0), ("swap_acceptance_rate", 1))
+    )
     chains = dataset["chain"].values
-    for chain in range(len(rates)):
-        colour = colour_of_chain(chains, chain)
-        label = name_of_chain(chains, chain)
-        style = {"color": colour, "linewidth": 1.2, "marker": "o", "markersize": 4.5}
-        n = int(np.isfinite(betas[chain]).sum())
-        rates_ax.plot(np.arange(1, n), rates[chain, : n - 1], label=label, **style)
-        barrier_ax.plot(betas[chain, :n], barrier[chain, :n], label=label, **style)
+    draw_chains(rates_ax, chains, [np.arange(1, len(row) + 1) for row in rates], rates)
+    draw_chains(barrier_ax, chains, betas, barrier)
     rates_ax.axhspan(
         0.0, MIN_SWAP_RATE, color=GREY, alpha=0.3, linewidth=0,
         label=f"below {MIN_SWAP_RATE:g}: replicas hardly pass",
@@ -82,7 +73,7 @@ def plot_barrier(
     rates_ax.set_xlabel("pair of levels (1: next to the base)")
     rates_ax.set_ylabel("swap acceptance rate")
     whole_numbers(rates_ax.xaxis)
-    label_betas(barrier_ax, betas[np.isfinite(betas)])
+    label_betas(barrier_ax, np.concatenate(betas))
     barrier_ax.set_ylim(bottom=0.0)
     barrier_ax.set_ylabel("cumulative barrier Λ(β)")
     for one in axes:

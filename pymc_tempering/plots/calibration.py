@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_tempering.comparison.calibrated import ModelCalibration
+from pymc_tempering.comparison.calibration import ModelCalibration
 from pymc_tempering.errors import DataError
 from pymc_tempering.options import check_positive
 from pymc_tempering.plots.common import BLUE, GREY, get_axes, legend_below, tidy
@@ -46,17 +46,6 @@ def plot_calibration(
         If `check` is something else.
     OptionError
         If `n_bins` is not a positive integer.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> log_z = rng.normal(size=(200, 2))
-    >>> true = (rng.logistic(size=200) < log_z[:, 1] - log_z[:, 0]).astype(int)
-    >>> none = np.zeros((200, 2))
-    >>> prior, warned = np.array([0.5, 0.5]), np.zeros(200, dtype=bool)
-    >>> check = ModelCalibration(("one", "two"), prior, true, log_z, none, warned)
-    >>> plot_calibration(check).get_xlabel()
-    'stated posterior probability'
     """
     if not isinstance(check, ModelCalibration):
         raise DataError(

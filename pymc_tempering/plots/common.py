@@ -1,5 +1,6 @@
-"""What all pictures share: colours, axes, and places of legends."""
+"""What all pictures share: colours, axes, lines of chains, and places of legends."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +22,12 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "colour_of_chain",
+    "draw_chains",
     "get_axes",
     "get_axes_row",
     "label_betas",
     "legend_below",
-    "name_of_chain",
+    "look_of_chain",
     "tidy",
     "whole_numbers",
 ]
@@ -36,21 +38,9 @@ VERMILLION, PURPLE, SKY = "#D55E00", "#CC79A7", "#56B4E9"
 CYCLE = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 GREY, INK = "#A6A6A6", "#333333"
 
-# below this a schedule crowds at the base and a linear axis would hide it
-_CROWDED = 0.01
-_MOST_DECADES = 5
-
 
 def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> "Axes":
-    """Return the axes to draw on, new ones where none are given.
-
-    Parameters
-    ----------
-    ax : Axes or None
-    figsize : tuple of float or None
-        In inches, for a new figure.
-    default : tuple of float
-        Size where `figsize` is None.
+    """Return the axes to draw on, new ones of `figsize` or the `default` size where none are given.
 
     Raises
     ------
@@ -88,20 +78,10 @@ def get_axes_row(
 
 
 def colour_of_chain(names: np.ndarray, chain: int) -> str:
-    """Colour of a chain, the same in all pictures of a run and of part of its chains.
+    """Colour of the chain at a position, the same in all pictures of a run and of its parts.
 
-    Parameters
-    ----------
-    names : ndarray of shape (n_chains,)
-        Coordinates of the chains.
-    chain : int
-        Position of the chain among them.
-
-    Returns
-    -------
-    str
-        By coordinate, or by position where there are others than 0 to 5; grey for all where there
-        are more than colours.
+    It is chosen by the coordinate of the chain, or by its position where there are others than 0 to
+    5; grey for all where there are more than colours.
     """
     if len(names) > len(CYCLE):
         return GREY
@@ -109,11 +89,18 @@ def colour_of_chain(names: np.ndarray, chain: int) -> str:
     return CYCLE[int(names[chain]) if by_name else chain]
 
 
-def name_of_chain(names: np.ndarray, chain: int) -> str | None:
-    """Entry of a chain in the legend; a single one for all where they share a colour."""
-    if len(names) <= len(CYCLE):
-        return f"chain {names[chain]}"
-    return "each chain" if chain == 0 else None
+def look_of_chain(names: np.ndarray, chain: int) -> dict[str, Any]:
+    """Colour and legend entry of a chain; a single entry for all where they share a colour."""
+    label = f"chain {names[chain]}" if len(names) <= len(CYCLE) else "each chain"
+    named = len(names) <= len(CYCLE) or chain == 0
+    return {"color": colour_of_chain(names, chain), "label": label if named else None}
+
+
+def draw_chains(ax: "Axes", names: np.ndarray, x: Sequence[Any], y: Sequence[Any]) -> None:
+    """Draw a line with a mark at every level for each chain; x and y may differ in length."""
+    for chain, (across, up) in enumerate(zip(x, y, strict=True)):
+        look = look_of_chain(names, chain)
+        ax.plot(across, up, marker="o", markersize=4.5, linewidth=1.2, **look)
 
 
 def tidy(ax: "Axes") -> None:
@@ -129,38 +116,25 @@ def legend_below(ax: "Axes", *, n_columns: int = 3, **kwargs: Any) -> None:
     # tick labels and axis label take about 36 points whatever the size of the axes
     shift = ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
     ax.legend(
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.0),
-        bbox_transform=ax.transAxes + shift,
-        ncols=n_columns,
-        frameon=False,
-        fontsize="small",
-        borderaxespad=0.0,
-        handlelength=1.6,
-        columnspacing=1.4,
-        **kwargs,
-    )
+        loc="upper left", bbox_to_anchor=(0.0, 0.0), bbox_transform=ax.transAxes + shift,
+        ncols=n_columns, frameon=False, fontsize="small", borderaxespad=0.0, handlelength=1.6,
+        columnspacing=1.4, **kwargs,
+    )  # fmt: skip
 
 
 def label_betas(ax: "Axes", betas: FloatArray) -> None:
     """Label the horizontal axis as inverse temperature, with room for a crowded base.
 
-    The scale is linear unless the second level lies below 0.01; then it is logarithmic above that
-    level and linear below.
-
-    Parameters
-    ----------
-    ax : Axes
-    betas : ndarray
-        All inverse temperatures shown.
+    The scale is linear unless the second level lies below 0.01, where a linear one would hide it;
+    then it is logarithmic above that level and linear below. `betas` are all that are shown.
     """
     positive = np.min(betas[betas > 0.0], initial=1.0)
-    if positive < _CROWDED:
+    if positive < 0.01:
         ax.set_xscale("symlog", linthresh=positive, linscale=0.5)
         ax.set_xlim(-0.1 * positive, 1.15)
         # matplotlib's own ticks below the second level would lie on top of the one at 0
         lowest = int(np.ceil(np.log10(positive) - 1e-9))
-        decades = np.arange(0, lowest - 1, -max(1, -lowest // _MOST_DECADES + 1))[::-1]
+        decades = np.arange(0, lowest - 1, -max(1, -lowest // 5 + 1))[::-1]
         ax.set_xticks([0.0, *10.0**decades], ["0", *(f"{10.0**d:g}" for d in decades)])
         ax.set_xticks([], minor=True)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_tempering.estimators.result import decimals_of_error
+from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.reading import evidence_intervals
 from pymc_tempering.plots.common import BLUE, GREY, ORANGE, get_axes, legend_below, tidy
 
@@ -47,30 +47,22 @@ def plot_evidence(
         If `models` is neither.
     OptionError
         If `prob` is not between 0 and 1.
-
-    Examples
-    --------
-    >>> from pymc_tempering import LogZEstimate
-    >>> one = LogZEstimate(-10.0, 0.1, "pt, mbar", np.full(4, -10.0))
-    >>> ax = plot_evidence({"one": one, "two": one})
-    >>> ax.get_xlabel()
-    'log marginal likelihood (nats)'
     """
     table = evidence_intervals(models, prob)
     ax = get_axes(ax, figsize, (7.0, 1.3 + 0.42 * len(table)))
     rows = np.arange(len(table))
-    for diagnosticful, colour, label in (
+    for doubtful, colour, label in (
         (False, BLUE, f"estimate, {100 * prob:g} % interval"),
         (True, ORANGE, "the same, with warnings"),
     ):
-        chosen = table["warning"].to_numpy(dtype=bool) == diagnosticful
+        chosen = table["warning"].to_numpy(dtype=bool) == doubtful
         if not chosen.any():
             continue
         part, y = table[chosen], rows[chosen]
         ax.hlines(y, part["low"], part["high"], color=colour, linewidth=2.5)
         ax.plot(
             part["log_z"], y, "o", color=colour, markersize=7, label=label,
-            markerfacecolor="white" if diagnosticful else colour, markeredgewidth=1.8,
+            markerfacecolor="white" if doubtful else colour, markeredgewidth=1.8,
         )  # fmt: skip
     ax.axvline(table["log_z"].iloc[0], color=GREY, linewidth=0.8, zorder=0)
     ax.set_yticks(rows, [str(name) for name in table.index])
@@ -82,7 +74,7 @@ def plot_evidence(
     values = ax.secondary_yaxis("right")
     values.set_yticks(
         rows,
-        [_value(z, se) for z, se in zip(table["log_z"], table["se"], strict=True)],
+        [v.replace("-", "\N{MINUS SIGN}") for v in map(with_error, table["log_z"], table["se"])],
     )
     values.tick_params(length=0, labelsize="small")
     values.spines["right"].set_visible(False)
@@ -90,9 +82,3 @@ def plot_evidence(
     ax.margins(x=0.06)
     legend_below(ax)
     return ax
-
-
-def _value(log_z: float, se: float) -> str:
-    digits = min(decimals_of_error(se), 6)
-    error = f" ± {se:.{digits}f}" if np.isfinite(se) and se > 0.0 else ""
-    return f"{log_z:.{digits}f}{error}".replace("-", "\N{MINUS SIGN}")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_index_process"]
 
-_MAX_TRIPS = 8
-
 
 def plot_index_process(
     idata: Any,
@@ -69,26 +67,21 @@ def plot_index_process(
         If the run is not of parallel tempering.
     OptionError
         If there is no such chain.
-
-    Examples
-    --------
-    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
-    >>> ax = plot_index_process(idata, chain=1, draws=200)  # doctest: +SKIP
     """
     replica = read_statistic(idata, "replica", recorded_by="parallel tempering")
     names = idata["sample_stats"].dataset["chain"].values
     chains = names.tolist()
-    trips_of_chains = read_statistics(idata)["n_round_trips"].sum(axis=1)
+    counts = read_statistics(idata)["n_round_trips"]
     given = chain
     if chain is None:
-        chain = chains[int(np.argmin(trips_of_chains))]
+        chain = chains[int(np.argmin(counts.sum(axis=1)))]
     if chain not in chains:
         raise OptionError(f"`chain` is {chain!r}; the run has the chains {chains}.")
     if draws is not None and (not isinstance(draws, int | np.integer) or draws < 2):
         raise OptionError(f"`draws` is {draws!r}; expected None or a whole number above 1.")
     row = chains.index(chain)
     levels = levels_of_replicas(replica[row])[:draws]
-    counted = int(read_statistics(idata)["n_round_trips"][row][:draws].sum())
+    counted = int(counts[row][:draws].sum())
     ax = get_axes(ax, figsize, (9.0, 3.6))
     n_draws, n_levels = levels.shape
     at = np.arange(n_draws)
@@ -122,10 +115,11 @@ def plot_index_process(
 
 
 def _spread_out(trips: list[RoundTrip]) -> list[RoundTrip]:
+    """Eight trips at most, none of which begins before the one before it has ended."""
     apart: list[RoundTrip] = []
     for trip in trips:
         if not apart or trip.start >= apart[-1].end:
             apart.append(trip)
-    if len(apart) <= _MAX_TRIPS:
+    if len(apart) <= 8:
         return apart
-    return [apart[i] for i in np.linspace(0, len(apart) - 1, _MAX_TRIPS).round().astype(int)]
+    return [apart[i] for i in np.linspace(0, len(apart) - 1, 8).round().astype(int)]

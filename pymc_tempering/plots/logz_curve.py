@@ -7,11 +7,10 @@ import numpy as np
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import with_estimate
 from pymc_tempering.plots.common import (
-    colour_of_chain,
+    draw_chains,
     get_axes,
     label_betas,
     legend_below,
-    name_of_chain,
     tidy,
 )
 
@@ -48,11 +47,6 @@ def plot_logz_curve(
     ------
     DataError
         If the method estimates log Z at the target only.
-
-    Examples
-    --------
-    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
-    >>> ax = plot_logz_curve(idata, figsize=(5, 3))  # doctest: +SKIP
     """
     dataset = with_estimate(idata)["tempering"].dataset
     places = "betas" if "betas" in dataset else "knots"
@@ -64,14 +58,12 @@ def plot_logz_curve(
     ax = get_axes(ax, figsize, (7.0, 4.0))
     log_z = dataset["log_z_levels"].values
     betas = np.broadcast_to(dataset[places].values, log_z.shape)
-    chains = dataset["chain"].values
-    for chain in range(len(betas)):
-        used = np.isfinite(betas[chain])
-        ax.plot(
-            betas[chain, used], log_z[chain, used], marker="o", markersize=4.5, linewidth=1.2,
-            color=colour_of_chain(chains, chain), label=name_of_chain(chains, chain),
-        )  # fmt: skip
-    label_betas(ax, betas[np.isfinite(betas)])
+    used = np.isfinite(betas)
+    draw_chains(
+        ax, dataset["chain"].values, [row[u] for row, u in zip(betas, used, strict=True)],
+        [row[u] for row, u in zip(log_z, used, strict=True)],
+    )  # fmt: skip
+    label_betas(ax, betas[used])
     ax.set_ylabel("log z(β) (nats)")
     tidy(ax)
     legend_below(ax, n_columns=4)

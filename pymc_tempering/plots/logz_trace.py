@@ -10,13 +10,11 @@ from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.evidence.trace import LogZTrace, log_z_trace
 from pymc_tempering.options import check_choice
 from pymc_tempering.plots.common import (
-    CYCLE,
     GREY,
     INK,
-    colour_of_chain,
     get_axes,
     legend_below,
-    name_of_chain,
+    look_of_chain,
     tidy,
 )
 from pymc_tempering.types import FloatArray
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_logz_trace"]
 
-_MAX_NAMED = 8
 _LABELS = {
     "draws": "draws per chain (log scale)",
     "time": "sampling time of a chain after tuning (s, log scale)",
@@ -76,11 +73,6 @@ def plot_logz_trace(
         If the run is not tempered, or did not record its time and `x` is "time".
     OptionError
         If `x` is neither.
-
-    Examples
-    --------
-    >>> idata = pymc_tempering.sample(model)  # doctest: +SKIP
-    >>> ax = plot_logz_trace(idata, reference=-1081.2)  # doctest: +SKIP
     """
     check_choice("x", x, ("draws", "time"))
     trace = log_z_trace(check_tree(idata), n_points)
@@ -94,10 +86,7 @@ def plot_logz_trace(
         label="95 % interval",
     )  # fmt: skip
     for chain, values in enumerate(trace.per_chain.T):
-        ax.plot(
-            places[:, chain], values, color=colour_of_chain(chains, chain), linewidth=1,
-            label=name_of_chain(chains, chain) if len(chains) > _MAX_NAMED else None,
-        )  # fmt: skip
+        ax.plot(places[:, chain], values, linewidth=1, **look_of_chain(chains, chain))
     ax.plot(middle, trace.log_z, color=INK, linewidth=2, label="all chains")
     for values, marker, label in (
         (trace.lower, "^", "stochastic lower bound"),
@@ -113,12 +102,10 @@ def plot_logz_trace(
         ax.axhline(reference, color=INK, linestyle=":", linewidth=1.5, label="reference")
     _log_axis(ax, places)
     ax.set_xlabel(_LABELS[x])
-    if trace.per_chain.shape[1] <= _MAX_NAMED:
-        _name_chains(ax, trace, places[-1], chains)
     ax.set_ylabel("log Z (nats)")
     ax.ticklabel_format(axis="y", useOffset=False)
     tidy(ax)
-    legend_below(ax, n_columns=4)
+    legend_below(ax, n_columns=3)
     return ax
 
 
@@ -132,26 +119,6 @@ def _places(trace: LogZTrace, x: str) -> FloatArray:
             'this run did not record. Draw it against x="draws", or sample again.'
         )
     return trace.seconds
-
-
-def _name_chains(ax: "Axes", trace: LogZTrace, ends: FloatArray, names: np.ndarray) -> None:
-    """Write the number of each chain at its end, moved apart where they would overlap."""
-    last = trace.per_chain[-1]
-    ax.autoscale_view()
-    low, high = ax.get_ylim()
-    gap = 0.05 * (high - low)
-    order = [i for i in np.argsort(last) if np.isfinite(last[i])]
-    heights: list[float] = []
-    for i in order:
-        heights.append(max(float(last[i]), heights[-1] + gap if heights else -np.inf))
-    # moved up only, the topmost would be far from its chain
-    shift = float(np.mean(last[order] - heights)) if order else 0.0
-    for i, height in zip(order, heights, strict=True):
-        ax.annotate(
-            f"chain {names[i]}", (ends.max(), height + shift), xytext=(4, 0),
-            color=colour_of_chain(names, i) if len(names) <= len(CYCLE) else INK,
-            textcoords="offset points", va="center", fontsize="x-small", annotation_clip=False,
-        )  # fmt: skip
 
 
 def _log_axis(ax: "Axes", places: FloatArray) -> None:

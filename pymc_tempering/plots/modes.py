@@ -12,7 +12,7 @@ from pymc_tempering.plots.common import (
     colour_of_chain,
     get_axes_row,
     legend_below,
-    name_of_chain,
+    look_of_chain,
     tidy,
     whole_numbers,
 )
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_modes"]
-
-_MAX_POINTS = 3000
-_N_BINS = 60
-_MAX_TICKS = 12
 
 
 def plot_modes(
@@ -64,15 +60,6 @@ def plot_modes(
         If a run has no posterior draws.
     OptionError
         If `var_names` are not one or two scalars of the posterior.
-
-    Examples
-    --------
-    >>> import xarray as xr
-    >>> x = np.random.default_rng(1).normal([[-5.0], [5.0]], 1.0, (2, 300)).T.reshape(2, 300)
-    >>> run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), x)})})
-    >>> shares, places = plot_modes(run)
-    >>> places.get_xlabel()
-    'x of the draws'
     """
     result = found if isinstance(found, Modes) else modes(found)
     names = _names(result, var_names)
@@ -109,10 +96,8 @@ def _draw_shares(ax: "Axes", result: Modes) -> None:
     by_chain = data["share_chain"].values.T
     offsets = np.linspace(-0.25, 0.25, len(chains)) if len(chains) > 1 else np.zeros(1)
     for chain, (shares, offset) in enumerate(zip(by_chain, offsets, strict=True)):
-        ax.plot(
-            at + offset, shares, "o", markersize=5, color=colour_of_chain(chains, chain),
-            clip_on=False, zorder=3, label=name_of_chain(chains, chain),
-        )  # fmt: skip
+        look = look_of_chain(chains, chain)
+        ax.plot(at + offset, shares, "o", markersize=5, clip_on=False, zorder=3, **look)
     df = np.maximum(np.maximum(len(chains) - 1, data["share_ess"].values / 4), 1.0)
     half = data["share_se"].values * student_t.ppf(0.975, df)
     share = data["share"].values
@@ -121,7 +106,7 @@ def _draw_shares(ax: "Axes", result: Modes) -> None:
     ax.hlines(share, at - 0.38, at + 0.38, color=INK, linewidth=1.4, label="all, 95 %")
     ax.set_xlim(0.5, at[-1] + 0.5)
     ax.set_ylim(0.0, 1.03 if by_chain.max() > 0.6 else 1.25 * max(by_chain.max(), high.max()))
-    if len(at) <= _MAX_TICKS:
+    if len(at) <= 12:
         ax.set_xticks(at)
     else:
         whole_numbers(ax.xaxis)
@@ -132,7 +117,7 @@ def _draw_shares(ax: "Axes", result: Modes) -> None:
 def _draw_line(ax: "Axes", result: Modes, name: str) -> None:
     mean, sd, values = result.location(name)
     chains = result.dataset["chain"].values
-    edges = np.linspace(values.min(), values.max(), _N_BINS + 1)
+    edges = np.linspace(values.min(), values.max(), 61)
     for chain, drawn in enumerate(values):
         counts = np.histogram(drawn, edges)[0]
         ax.stairs(counts / drawn.size, edges, color=colour_of_chain(chains, chain), linewidth=1.2)
@@ -151,7 +136,7 @@ def _draw_line(ax: "Axes", result: Modes, name: str) -> None:
 def _draw_plane(ax: "Axes", result: Modes, names: list[str]) -> None:
     (x, x_sd, xs), (y, y_sd, ys) = (result.location(name) for name in names)
     chains = result.dataset["chain"].values
-    step = -(-xs.size // _MAX_POINTS)
+    step = -(-xs.size // 3000)  # more points than that hide one another
     for chain, (across, up) in enumerate(zip(xs[:, ::step], ys[:, ::step], strict=True)):
         ax.plot(
             across, up, ".", markersize=4, alpha=0.6, color=colour_of_chain(chains, chain),

@@ -57,14 +57,6 @@ def plot_prior_sensitivity(
         If the table is another one, has nothing to draw, or not the name.
     OptionError
         If `prob` is not between 0 and 1, or there are not as many axes as names.
-
-    Examples
-    --------
-    >>> columns = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
-    >>> rows = [("prior scale", "tau", s, -0.5 * np.log(s), 0.02, "") for s in (0.5, 2.0)]
-    >>> [ax] = plot_prior_sensitivity(pd.DataFrame(rows, columns=columns))
-    >>> ax.get_xlabel()
-    'factor on the prior scale of tau'
     """
     check_probability("prob", prob)
     names = _names(table, name)
@@ -110,7 +102,7 @@ def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float, n_columns: in
         if x != 1.0
     ]  # fmt: skip
     rows = sorted([*rows, (1.0, 0.0, 0.0, False)])
-    x, y, se, diagnosticful = (np.array(column) for column in zip(*rows, strict=True))
+    x, y, se, doubtful = (np.array(column) for column in zip(*rows, strict=True))
     half = norm.ppf(0.5 + 0.5 * prob) * se
     shade_label: str | None = "weights not to be trusted"
     # edges halfway between points, and at the ends as far beyond as the neighbour is near
@@ -120,7 +112,7 @@ def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float, n_columns: in
     first, last = 1.5 * places[0] - 0.5 * places[1], 1.5 * places[-1] - 0.5 * places[-2]
     edges = np.concatenate([[first], 0.5 * (places[1:] + places[:-1]), [last]])
     edges = edges if is_power else np.exp(edges)
-    for i in np.flatnonzero(diagnosticful):
+    for i in np.flatnonzero(doubtful):
         ax.axvspan(edges[i], edges[i + 1], color=ORANGE, alpha=0.16, linewidth=0, label=shade_label)
         shade_label = None
     ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
@@ -128,9 +120,9 @@ def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float, n_columns: in
     ax.fill_between(x, y - half, y + half, color=BLUE, alpha=0.25, linewidth=0,
                     label=f"{100 * prob:g} % interval")  # fmt: skip
     ax.plot(x, y, color=BLUE, linewidth=1.2)
-    ax.plot(x[~diagnosticful], y[~diagnosticful], "o", color=BLUE, markersize=5, label="reweighted")
-    if diagnosticful.any():
-        ax.plot(x[diagnosticful], y[diagnosticful], "o", color=ORANGE, markerfacecolor="white",
+    ax.plot(x[~doubtful], y[~doubtful], "o", color=BLUE, markersize=5, label="reweighted")
+    if doubtful.any():
+        ax.plot(x[doubtful], y[doubtful], "o", color=ORANGE, markerfacecolor="white",
                 markeredgewidth=1.6, markersize=6, label="the same, with warnings")  # fmt: skip
     ax.set_xlim(edges[0], edges[-1])
     if is_power:

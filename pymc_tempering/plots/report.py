@@ -1,13 +1,15 @@
-"""One run as one HTML file that can be read offline and passed on."""
+"""The useful pictures of one run, on a page or in an HTML file that can be passed on."""
 
 import base64
 import html
 import io
 import os
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import arviz as az
 import numpy as np
@@ -21,18 +23,19 @@ from pymc_tempering.estimators.result import (
     format_nats,
     with_error,
 )
-from pymc_tempering.evidence.reading import check_tree, stored_estimate
+from pymc_tempering.evidence.reading import check_tree, stored_estimate, with_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
-from pymc_tempering.plots.overview import Panel, panels_for
-from pymc_tempering.results.files import check_output, write_output
-from pymc_tempering.results.stored_runs import as_run
+from pymc_tempering.plots.barrier import plot_barrier
+from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
+from pymc_tempering.plots.index_process import plot_index_process
+from pymc_tempering.plots.log_weights import plot_log_weights
+from pymc_tempering.plots.logz_curve import plot_logz_curve
+from pymc_tempering.plots.logz_trace import plot_logz_trace
+from pymc_tempering.results.files import as_run, check_output, write_output
 
-__all__ = ["REPORT_SUFFIXES", "report"]
+__all__ = ["REPORT_SUFFIXES", "plot_report", "report"]
 
 REPORT_SUFFIXES = (".html", ".htm")
-
-_MAX_ROWS = 40
-_DPI = 110
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
@@ -64,6 +67,118 @@ _PER_CHAIN = (
     ("base's mass on the support", "support_mass", 3),
     ("weight ESS", "weight_ess", 0),
 )
+
+
+class Panel(NamedTuple):
+    """One picture: its title, how to read it, the plot, and names of which a run needs any."""
+
+    question: str
+    answer: str
+    draw: Callable[..., Any]
+    needs: tuple[str, ...]
+    n_axes: int = 1
+
+
+PANELS: tuple[Panel, ...] = (
+    Panel(
+        "Has log Z settled?",
+        "In a good run the thick line stops drifting and the chains end inside or near its band. "
+        "Chains that settle apart have not found the same modes.",
+        plot_logz_trace,
+        ("base_id", "tempered_draw"),
+    ),
+    Panel(
+        "Do replicas pass from level to level?",
+        "In a good run the rates are about equal and far from zero, and all chains find the same "
+        "barrier. A chain with a much lower barrier may have missed a mode.",
+        plot_barrier,
+        ("swap_acceptance_rate",),
+        n_axes=2,
+    ),
+    Panel(
+        "Do replicas make the whole journey?",
+        "Each thick line is a way from base to target and back, which can carry a new mode to the "
+        "posterior draws. Without any, nothing says that every mode was found. Shown is the chain "
+        "with fewest round trips.",
+        plot_index_process,
+        ("replica",),
+    ),
+    Panel(
+        "Is every temperature visited?",
+        "In a good run chains stay near the dashed line, within a factor of two or so.",
+        plot_beta_occupancy,
+        ("beta",),
+    ),
+    Panel(
+        "Do forward and reverse annealing overlap?",
+        "In a good run the histograms overlap around log Z. Apart, they need more temperatures.",
+        plot_log_weights,
+        ("log_weight_forward",),
+    ),
+    Panel(
+        "How does log z(β) run from base to target?",
+        "In a good run the chains end at the same value. In between they may differ, since each "
+        "adapts its own base.",
+        plot_logz_curve,
+        ("log_z_levels",),
+    ),
+)
+"""All pictures of the report in their order."""
+
+
+def plot_report(idata: xr.DataTree, *, figsize: tuple[float, float] | None = None) -> np.ndarray:
+    """All pictures that a run has the data for, each under the question that it answers.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        A tempered run.
+    figsize : tuple of float, optional
+        In inches; by default 10 wide and as high as the pictures need.
+
+    Returns
+    -------
+    ndarray of Axes
+        In the order of the page; their figure is ``axes[0].figure``.
+
+    Raises
+    ------
+    DataError
+        If the run is not tempered.
+    """
+    import matplotlib.pyplot as plt
+
+    tree = with_estimate(idata)
+    panels = panels_for(tree)
+    figure = plt.figure(figsize=figsize or (10.0, 4.0 * len(panels)), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.12)
+    rows = figure.add_gridspec(len(panels), 1)
+    axes: list[Any] = []
+    for panel, place in zip(panels, rows, strict=True):
+        cells = place.subgridspec(1, panel.n_axes)
+        row = [figure.add_subplot(cells[0, i]) for i in range(panel.n_axes)]
+        row[0].set_title(panel.question, loc="left", fontweight="bold", pad=12)
+        panel.draw(tree, ax=row if panel.n_axes > 1 else row[0])
+        axes.extend(row)
+    return np.array(axes, dtype=object)
+
+
+def panels_for(idata: xr.DataTree) -> list[Panel]:
+    """Pictures that a run has the data for.
+
+    Raises
+    ------
+    DataError
+        If the run is not tempered.
+    """
+    tree = with_estimate(idata)
+    if "sample_stats" not in tree.children:
+        raise DataError(
+            f"The DataTree has the groups {sorted(map(str, tree.children))} but no `sample_stats`, "
+            "which the pictures are made of. Pass the result of `sample`, whole."
+        )
+    known = {str(name) for group in ("sample_stats", "tempering") for name in tree[group].data_vars}
+    return [panel for panel in PANELS if known & set(panel.needs)]
 
 
 def report(
@@ -103,20 +218,6 @@ def report(
         If `path` exists, has another ending, or cannot be written; before anything is drawn.
     OutputError
         If writing failed afterwards. The report is kept under another name, which the error says.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> import pymc_tempering as pm_temper
-    >>> with pm.Model() as model:
-    ...     x = pm.Normal("x", 0.0, 1.0)
-    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
-    >>> idata = pm_temper.sample(model, draws=20, tune=50, chains=2, cores=1, random_seed=1,
-    ...                          scans_per_draw=8, progressbar=False, quiet=True)
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     report(idata, Path(folder) / "report.html", title="One mean").name
-    'report.html'
     """
     stored = [Path(idata)] if isinstance(idata, str | os.PathLike) else []
     target = check_output(path, REPORT_SUFFIXES, overwrite=overwrite, inputs=stored)
@@ -162,16 +263,7 @@ def _estimate(source: Any) -> LogZEstimate:
     # estimates by other methods are not stored; warnings about priors are only in what is stored
     fresh = estimate_from_idata(source)
     warnings = {str(warning): warning for warning in (*stored.warnings, *fresh.warnings)}
-    return LogZEstimate(
-        **{
-            name: getattr(fresh, name)
-            for name in ("log_z", "se", "method", "per_chain", "ess", "df", "lower", "upper")
-        },
-        per_method=fresh.per_method,
-        gradients=fresh.gradients,
-        warnings=tuple(warnings.values()),
-        idata=fresh.idata,
-    )
+    return replace(fresh, warnings=tuple(warnings.values()))
 
 
 def _first_line(estimate: LogZEstimate) -> str:
@@ -272,7 +364,7 @@ def _figure(panel: Panel, tree: xr.DataTree) -> str:
     with plt.rc_context({"font.size": 11}):
         axes = np.ravel(np.asarray(panel.draw(tree), dtype=object))
     figure, buffer = axes[0].figure, io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DPI, bbox_inches="tight")
+    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
     plt.close(figure)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     question, answer = html.escape(panel.question), html.escape(panel.answer)
@@ -288,9 +380,9 @@ def _posterior(tree: xr.DataTree) -> str:
     table = az.summary(tree)
     rows = [
         (name, *(f"{float(value):.4g}".replace("-", "\N{MINUS SIGN}") for value in row))
-        for name, *row in table.head(_MAX_ROWS).itertuples()
+        for name, *row in table.head(40).itertuples()
     ]
     note = ""
-    if len(table) > _MAX_ROWS:
-        note = f'<p class="quiet">The first {_MAX_ROWS} of {len(table)} quantities.</p>'
+    if len(table) > 40:
+        note = f'<p class="quiet">The first {40} of {len(table)} quantities.</p>'
     return _table(("", *map(str, table.columns)), rows) + note

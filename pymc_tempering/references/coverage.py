@@ -102,21 +102,21 @@ class Search:
         """Those of :data:`pymc_tempering.results.statistics.STATISTICS` that say it."""
         fitted = len(self.start_count) - self.n_left_out
         return {
-            "search_gradients": self.n_gradients,
-            "search_starts": self.n_starts,
-            "search_modes": len(self.start_count),
-            "search_left_out": self.n_left_out,
-            "search_images": self.n_images,
-            "search_mass_once": self.mass_once,
-            "search_funnel_depth": self.funnel_depth,
-            "search_rise_along": self.rise.coordinate,
-            "search_rise": self.rise.nats[0],
-            "search_rise_beyond": self.rise.nats[1],
-            "search_log_mass": self.log_mass,
-            "search_log_mass_se": self.log_mass_se,
-            "search_start_counts": np.array(self.start_count[:fitted][:N_START_COUNTS]),
-            "search_found_by": np.array(self.found_by[:fitted][:N_START_COUNTS], dtype=np.int64),
-            "search_planted": np.array(self.planted, dtype=np.float64),
+            "gradients": self.n_gradients,
+            "starts": self.n_starts,
+            "modes": len(self.start_count),
+            "left_out": self.n_left_out,
+            "images": self.n_images,
+            "mass_once": self.mass_once,
+            "funnel_depth": self.funnel_depth,
+            "rise_along": self.rise.coordinate,
+            "rise": self.rise.nats[0],
+            "rise_beyond": self.rise.nats[1],
+            "log_mass": self.log_mass,
+            "log_mass_se": self.log_mass_se,
+            "start_counts": np.array(self.start_count[:fitted][:N_START_COUNTS]),
+            "found_by": np.array(self.found_by[:fitted][:N_START_COUNTS], dtype=np.int64),
+            "planted": np.array(self.planted, dtype=np.float64),
         }
 
 

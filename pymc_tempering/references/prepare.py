@@ -9,8 +9,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.threads import one_blas_thread
-from pymc_tempering.model.compile import CompiledDensity, compile_density
-from pymc_tempering.model.prior_points import prior_points
+from pymc_tempering.model.compile import CompiledDensity, compile_density, prior_points
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
 from pymc_tempering.references.images import Images, no_images

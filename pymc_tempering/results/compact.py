@@ -1,18 +1,23 @@
-"""What a run takes in memory and in files: digits, levels and bytes that say nothing are left away.
+"""What a run keeps: no digits, levels, scans and draws that say nothing.
 
 Nearly all of a run of parallel tempering is ``delta``: one number for every scan and level. Scans
 cannot be left out, since they are what the error of log Z is made from; digits, unused levels and
 room for scans that were not run can.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DELTA_DIGIT", "compact", "compress", "has_ladder", "pad_ladder", "round_delta"]
+__all__ = [
+    "DELTA_DIGIT",
+    "compact",
+    "compress",
+    "has_ladder",
+    "round_delta",
+    "without_idle_draws",
+]
 
 DELTA_DIGIT = 2.0**-16
 """Last digit of a recorded ``delta``, in nats.
@@ -31,11 +36,6 @@ _DEFLATE = {"zlib": True, "complevel": 4, "shuffle": True}
 def round_delta(delta: FloatArray) -> FloatArray:
     """Round differences of log densities to :data:`DELTA_DIGIT`, so that files can be compressed.
 
-    Parameters
-    ----------
-    delta : ndarray
-        In nats; ``-inf`` and nan stay.
-
     Examples
     --------
     >>> round_delta(np.array([-3.14159265, -np.inf])).tolist()
@@ -48,18 +48,7 @@ def round_delta(delta: FloatArray) -> FloatArray:
 
 
 def compact(idata: xr.DataTree) -> xr.DataTree:
-    """Leave away levels and scans that no chain uses, and have files compressed.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        With labelled dimensions; not changed.
-
-    Returns
-    -------
-    xarray.DataTree
-        A copy that shares the draws.
-    """
+    """Copy of a run without levels and scans that no chain uses, compressed in files."""
     idata = idata.copy()
     for group in _GROUPS:
         if group not in idata.children:
@@ -95,27 +84,16 @@ def _used(dataset: xr.Dataset) -> dict[str, int]:
 
 
 def compress(idata: xr.DataTree) -> xr.DataTree:
-    """Have ``to_netcdf`` compress numbers, without loss; Zarr does so by itself.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        Not changed.
-
-    Returns
-    -------
-    xarray.DataTree
-        A copy that shares the draws.
-    """
+    """Copy of a run whose numbers ``to_netcdf`` compresses without loss, as Zarr does by itself."""
     idata = idata.copy()
     for name in idata.children:
         present = idata[name].dataset
-        loose = [v for v in present.data_vars if not _is_compressed(present.variables[v])]
-        if not loose:
+        if all(_is_compressed(present.variables[v]) for v in present.data_vars):
             continue
         dataset = idata[name].to_dataset().copy()
-        for variable in loose:
-            dataset[variable].encoding = dataset[variable].encoding | _DEFLATE
+        for variable in dataset.data_vars.values():
+            if not _is_compressed(variable.variable):
+                variable.encoding = variable.encoding | _DEFLATE
         idata[name] = xr.DataTree(dataset)
     return idata
 
@@ -127,27 +105,18 @@ def _is_compressed(variable: xr.Variable) -> bool:
     return _DEFLATE.items() <= variable.encoding.items()
 
 
-def pad_ladder(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
-    """Statistics of a ladder with room for more levels or scans: nan, or -1 in whole numbers.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-    sizes : mapping of str to int
-        Levels, and scans where they may differ; at least as many as there are.
-    """
-    wanted = {
-        dim: sizes[of] - less
-        for dim, of, less in (("level", "level", 0), ("pair", "level", 1), ("scan", "scan", 0))
-        if dim in dataset.dims and of in sizes
+def without_idle_draws(idata: xr.DataTree) -> xr.DataTree:
+    """Keep the draws up to the first that some chain made without a scan, its gradients spent."""
+    delta = idata["sample_stats"]["delta"]
+    first = delta.isel({dim: 0 for dim in delta.dims if dim not in ("chain", "draw")})
+    made = first.notnull().all("chain").values
+    if made.all():
+        return idata
+    n_draws = int(made.argmin())
+    kept = {
+        f"/{name}": node.to_dataset()
+        if name.startswith("warmup")
+        else node.to_dataset().isel(draw=slice(n_draws), missing_dims="ignore")
+        for name, node in idata.children.items()
     }
-    missing = {dim: (0, length - dataset.sizes[dim]) for dim, length in wanted.items()}
-    if not any(more for _, more in missing.values()):
-        return dataset
-    fill = {
-        name: -1 if variable.dtype.kind in "iu" else np.nan
-        for name, variable in dataset.data_vars.items()
-    }
-    ladder = [name for name, v in dataset.data_vars.items() if set(missing) & set(v.dims)]
-    padded = dataset[ladder].pad(missing, constant_values=fill)
-    return dataset.drop_vars(ladder).merge(padded)
+    return xr.DataTree.from_dict(kept)

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,33 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.methods import METHOD_CODE, METHODS
-from pymc_tempering.results.compact import compress, has_ladder, pad_ladder
+from pymc_tempering.results.compact import compress
 from pymc_tempering.results.diagnostics import diagnostic_variables
-from pymc_tempering.results.digest import observed_digest
-from pymc_tempering.results.identical import check_distinct_chains
-from pymc_tempering.results.identity import check_one_model, recorded_identity, with_identity
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
+from pymc_tempering.results.statistics import LABELS, unpacked
 from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "BETA",
+    "DELTA",
+    "OBSERVED",
+    "POSITION",
+    "PREFIX",
+    "RECORDS",
     "attach_estimate",
-    "concat_chains",
     "label_dimensions",
     "open_hint",
     "read_draws",
     "read_statistics",
 ]
+
+# names under which a tempered model and its draws carry what `untemper` needs
+PREFIX = "tempering_"
+BETA = "beta"
+POSITION = PREFIX + "u"
+DELTA = PREFIX + "delta"
+OBSERVED = PREFIX + "observed_"
+RECORDS = tuple(PREFIX + n for n in ("knots", "bias", "base_mean", "base_scale", "base_delta"))
 
 # the CF conventions' way to say what codes mean, for readers without this package
 _CODES = {
@@ -64,7 +75,9 @@ def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
                 attrs |= _CODES
             renamed[name] = variable.assign_attrs({k: v for k, v in attrs.items() if v})
         keep = {n: v for n, v in dataset.data_vars.items() if n not in renamed}
-        idata[group] = xr.DataTree(xr.Dataset(keep | renamed, attrs=dataset.attrs))
+        labelled = xr.Dataset(keep | renamed, attrs=dataset.attrs)
+        named = {dim: labels for dim, labels in LABELS.items() if dim in labelled.dims}
+        idata[group] = xr.DataTree(labelled.assign_coords(named))
     return idata
 
 
@@ -124,11 +137,12 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
             "number before putting them together, as in `idata.isel(draw=slice(100))`."
         )
-    return {
+    stored = {
         str(name): variable.transpose("chain", "draw", ...).values
         for name, variable in dataset.data_vars.items()
         if {"chain", "draw"} <= set(variable.dims)
     }
+    return unpacked(stored)
 
 
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
@@ -145,27 +159,13 @@ def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
 def attach_estimate(
     idata: xr.DataTree, estimate: LogZEstimate, arrays: Mapping[str, np.ndarray]
 ) -> xr.DataTree:
-    """Add an estimate to a run: the group ``tempering`` and one statistic per chain.
+    """Copy of a run with an estimate: the group ``tempering`` and one statistic per chain.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        Not changed.
-    estimate : LogZEstimate
-    arrays : dict of ndarray
-        See :class:`pymc_tempering.evidence.common.MethodEstimate`.
-
-    Returns
-    -------
-    xarray.DataTree
-        A copy that shares the draws.
+    `arrays` are those of :class:`pymc_tempering.evidence.common.MethodEstimate`.
     """
     idata = label_dimensions(idata)
-    chain = (
-        idata["sample_stats" if "sample_stats" in idata.children else "posterior"]
-        .dataset["chain"]
-        .values
-    )
+    home = "sample_stats" if "sample_stats" in idata.children else "posterior"
+    chain = idata[home].dataset["chain"].values
     values = {
         "log_marginal_likelihood": estimate.log_z,
         "log_marginal_likelihood_se": estimate.se,
@@ -206,52 +206,6 @@ def attach_estimate(
     return compress(idata)
 
 
-def _check_runs(runs: Any) -> list[xr.DataTree]:
-    if isinstance(runs, xr.DataTree) or not isinstance(runs, Sequence) or isinstance(runs, str):
-        raise DataError(
-            f"concat_chains was given a {type(runs).__name__}; expected a list of runs, as in "
-            f"concat_chains([run_1, run_2]).{open_hint(runs)}"
-        )
-    if len(runs) == 0:
-        raise DataError("concat_chains was given an empty list; expected at least one run.")
-    for i, run in enumerate(runs):
-        if not isinstance(run, xr.DataTree):
-            hint = " The run of a LogZEstimate is its `.idata`." if hasattr(run, "idata") else ""
-            raise DataError(
-                f"Run {i} is a {type(run).__name__}; expected a DataTree.{hint}{open_hint(run)}"
-            )
-        read_statistics(run)
-    variables = [
-        sorted(map(str, run["posterior"].dataset.data_vars)) if "posterior" in run.children else []
-        for run in runs
-    ]
-    statistics = [sorted(map(str, run["sample_stats"].dataset.data_vars)) for run in runs]
-    recorded = [
-        set(names) & set(SAMPLE_STATS) - {"log_marginal_likelihood"} for names in statistics
-    ]
-    _check_one_model(runs)
-    different = "variables" if any(v != variables[0] for v in variables) else ""
-    different = different or ("samplers" if any(r != recorded[0] for r in recorded) else "")
-    # of runs that were stored without identity
-    known = {digest for digest in map(observed_digest, runs) if digest is not None}
-    different = different or ("data" if len(known) > 1 else "")
-    if different:
-        raise DataError(
-            f"The runs have different {different}, so they are not of one model and sampler: "
-            f"{variables if different == 'variables' else ''} Put chains of the same model and "
-            "step together; models are compared with `compare`."
-        )
-    return list(runs)
-
-
-def _check_one_model(runs: Sequence[xr.DataTree]) -> None:
-    check_one_model(
-        {f"run {i}": run for i, run in enumerate(runs)},
-        "The runs are of different models",
-        "Put chains of the same model together; models are compared with `compare`.",
-    )
-
-
 def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
     """Coordinate of the draws, for an estimate that keeps arrays of every draw."""
     sizes = {array.shape[dims.index("draw")] for dims, array, _ in variables.values()
@@ -259,69 +213,3 @@ def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
     posterior = idata["posterior"].dataset if "posterior" in idata.children else xr.Dataset()
     fits = "draw" in posterior.coords and sizes == {posterior.sizes["draw"]}
     return {"draw": posterior["draw"].values} if fits else {}
-
-
-def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
-    """Put the chains of several runs of one model together, numbered afresh.
-
-    Parameters
-    ----------
-    runs : list of xarray.DataTree
-        With equal numbers of draws. Levels and scans of parallel tempering that only some runs use
-        are nan in the others.
-
-    Raises
-    ------
-    DataError
-        If there is no run, something else than a run, runs that differ in the number of draws or
-        scans, in their variables, their data or another part of their models, which is named; or
-        the same chain more than once, as from jobs that share a seed.
-
-    Returns
-    -------
-    xarray.DataTree
-        Groups without chains are taken from the first run; estimates are left out, since they
-        belong to each run alone.
-    """
-    runs = [label_dimensions(run) for run in _check_runs(runs)]
-    may_differ = {"chain", "level", "pair"}
-    if all(has_ladder(run["sample_stats"].dataset) for run in runs):
-        may_differ.add("scan")
-    sizes = [
-        {k: v for k, v in run["sample_stats"].dataset.sizes.items() if k not in may_differ}
-        for run in runs
-    ]
-    if any(size != sizes[0] for size in sizes):
-        raise DataError(
-            f"The runs have sizes {sizes}; expected the same in all. Sample them with the same "
-            "step, and cut them to equal numbers of draws, as in `idata.isel(draw=slice(100))`."
-        )
-    names = [
-        f"chain {chain} of run {i}"
-        for i, run in enumerate(runs)
-        for chain in run["sample_stats"].dataset["chain"].values
-    ]
-    groups = {}
-    for name, node in runs[0].children.items():
-        if name == "tempering":
-            continue
-        if "chain" not in node.dataset.dims:
-            groups[f"/{name}"] = node.to_dataset()
-            continue
-        parts, first = [], 0
-        most = {
-            dim: max(run[name].dataset.sizes.get(dim, 0) for run in runs)
-            for dim in may_differ & {"level", "scan"}
-        }
-        for run in runs:
-            part = pad_ladder(run[name].to_dataset(), most)
-            part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
-            first += part.sizes["chain"]
-            parts.append(part)
-        groups[f"/{name}"] = xr.concat(parts, dim="chain", combine_attrs="override")
-    together = xr.DataTree.from_dict(groups)
-    if any(recorded_identity(run) is None for run in runs):
-        together = with_identity(together, None)
-    # after levels were padded: a run and its file differ in the levels that they have room for
-    check_distinct_chains(read_statistics(together), names)
-    return together

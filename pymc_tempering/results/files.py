@@ -1,4 +1,4 @@
-"""Output that destroys nothing: checked beforehand, whole or not at all, kept if it fails.
+"""Files of runs, and output that destroys nothing: checked beforehand, whole, kept if it fails.
 
 A long run must not end with a name that was mistyped, a disk that is full, or the loss of an
 earlier result. So names are checked before anything is computed (:func:`check_output`), and what
@@ -7,31 +7,46 @@ was computed is written under a temporary name in the same folder, forced to dis
 """
 
 import os
+import pickle
 import secrets
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from pymc_tempering.errors import OptionError, OutputError
+import xarray as xr
+
+from pymc_tempering.errors import DataError, OptionError, OutputError
 
 __all__ = [
     "PARTIAL",
+    "RUN_SUFFIXES",
     "STORE_SUFFIX",
     "Writer",
+    "as_run",
     "check_output",
+    "check_run_output",
     "probe",
+    "read_run",
     "write_output",
+    "write_run",
     "write_whole",
 ]
+
 
 type Writer = Callable[[Path], object]
 """Writes a new file, or a new folder of files, under the name that it is given."""
 
 STORE_SUFFIX = ".zarr"
 """Ending of the one kind of output that is a folder."""
+
+RUN_SUFFIXES = (".nc", STORE_SUFFIX)
 
 _RANDOM = 6
 PARTIAL = f".{'[0-9a-f]' * 2 * _RANDOM}.partial*"
@@ -55,27 +70,10 @@ def check_output(
     """Make sure, before anything is computed, that a result can be written.
 
     The folder is made where it is missing, and a file of 1 MiB is written to it, forced to disk
-    and removed.
-
-    Parameters
-    ----------
-    path : path-like
-        Where the result shall be.
-    suffixes : sequence of str
-        The endings that it may have, for instance ``(".nc", ".zarr")``.
-    overwrite : bool, default False
-        Whether a file or zarr store of that name may be replaced. Folders of anything else are
-        not, nor are devices and pipes.
-    remedy : str
-        How the caller's user asks to overwrite; for the message.
-    inputs : sequence of Path
-        Files that the result is made from, which are never replaced.
-
-    Returns
-    -------
-    Path
-        Absolute, so that it stays right if the working folder changes. A link is not followed: it
-        is the link that is replaced.
+    and removed. With `overwrite` a file or zarr store of that name may be replaced, but no folder
+    of anything else, device or pipe, and none of `inputs`, which the result is made from. `remedy`
+    is how the caller's user asks to overwrite. The path returned is absolute, so that it stays
+    right if the working folder changes; a link is not followed: it is the link that is replaced.
 
     Raises
     ------
@@ -85,7 +83,6 @@ def check_output(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from pymc_tempering.results.files import check_output
     >>> with TemporaryDirectory() as folder:
     ...     check_output(Path(folder, "new", "run.nc"), [".nc"]).name
     'run.nc'
@@ -128,37 +125,15 @@ def write_output(
 ) -> Path:
     """Write a result so that the name has the old content or the whole new one, never a part.
 
-    Parameters
-    ----------
-    target : Path
-        As :func:`check_output` returns it.
-    write : callable
-        Writes the result under the (temporary) name that it is given, which has the ending of
-        `target`.
-    overwrite : bool, default False
-        Without it, also a file that has appeared since the check is kept.
-    last_resort : (str, callable), optional
-        Another ending and writer, for a result that `write` cannot store anywhere.
-
-    Returns
-    -------
-    Path
-        `target`.
+    `target` is as :func:`check_output` returns it. `write` is given a temporary name with the
+    ending of `target`. Without `overwrite`, also a file that has appeared since the check is kept.
+    `last_resort` is another ending and writer, for what `write` cannot store anywhere.
 
     Raises
     ------
     OutputError
         If it could not be written. The result then is kept beside `target` under another name, or
         in the system's folder for temporary files, or in the home folder; the error says where.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from pymc_tempering.results.files import write_output
-    >>> with TemporaryDirectory() as folder:
-    ...     path = write_output(Path(folder, "a.txt"), lambda path: path.write_text("whole"))
-    ...     path.read_text()
-    'whole'
     """
     try:
         write_whole(target, write, overwrite=overwrite)
@@ -194,17 +169,7 @@ def write_whole(
 ) -> None:
     """Write beside a name, force to disk, and rename; :func:`write_output` without a last resort.
 
-    Parameters
-    ----------
-    target, write, overwrite
-        As for :func:`write_output`.
-    publish : bool, default True
-        Without it nothing is left, which shows whether it could be written.
-
-    Raises
-    ------
-    OSError
-        And whatever `write` raises.
+    Without `publish` nothing is left, which shows whether it could be written.
     """
     temporary = target.with_name(f".{secrets.token_hex(_RANDOM)}.partial{target.suffix}")
     try:
@@ -314,3 +279,104 @@ def _folders(target: Path) -> list[Path]:
         with suppress(OSError, RuntimeError):
             folders.append(Path(find()))
     return folders
+
+
+def check_run_output(
+    path: str | os.PathLike[str], *, overwrite: bool, remedy: str, inputs: tuple[Path, ...] = ()
+) -> Path:
+    """:func:`check_output` for a run; also refuses a zarr store where zarr is not installed."""
+    target = check_output(path, RUN_SUFFIXES, overwrite=overwrite, remedy=remedy, inputs=inputs)
+    if target.suffix.lower() == STORE_SUFFIX and find_spec("zarr") is None:
+        raise OptionError(
+            f"The output {target} needs zarr, which is not installed: `pip install zarr`, or give "
+            "a name that ends in .nc."
+        )
+    return target
+
+
+def write_run(idata: xr.DataTree, target: Path, *, overwrite: bool = False) -> Path:
+    """Store a run, by the ending of the name as netCDF or zarr.
+
+    Raises
+    ------
+    OutputError
+        If it could not be written; it says where the run is kept instead. What neither netCDF nor
+        zarr can express is pickled.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("draw", [1.0, 2.0])})})
+    >>> with TemporaryDirectory() as folder:
+    ...     path = write_run(run, Path(folder, "run.nc"))
+    ...     read_run(path)["posterior"]["x"].values.tolist()
+    [1.0, 2.0]
+    """
+    is_store = target.suffix.lower() == STORE_SUFFIX
+    return write_output(
+        target,
+        partial(_write_zarr if is_store else _write_netcdf, idata),
+        overwrite=overwrite,
+        last_resort=(".pkl", partial(_write_pickle, idata)),
+    )
+
+
+# Files are made in memory and written by Python: where a disk is full, HDF5 ends the whole process,
+# and threads of zarr go on writing into a folder that is being removed.
+
+
+def _write_netcdf(idata: xr.DataTree, path: Path) -> None:
+    # released at once, also where writing fails and the traceback lives on
+    with idata.to_netcdf(engine="h5netcdf") as content, path.open("wb") as file:
+        file.write(content)
+
+
+def _write_zarr(idata: xr.DataTree, path: Path) -> None:
+    from zarr.storage import MemoryStore
+
+    content: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        # about parts of zarr's own specification that are not settled
+        warnings.simplefilter("ignore")
+        idata.to_zarr(MemoryStore(content))
+    for key, buffer in content.items():
+        file = path / key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(buffer.to_bytes())
+
+
+def _write_pickle(idata: xr.DataTree, path: Path) -> None:
+    with path.open("wb") as file:
+        pickle.dump(idata, file)
+
+
+def read_run(path: str | os.PathLike[str]) -> xr.DataTree:
+    """Read a stored run whole, so that its file is not kept open.
+
+    Examples
+    --------
+    >>> read_run("no_such_run.nc")
+    Traceback (most recent call last):
+    pymc_tempering.errors.DataError: There is no file no_such_run.nc.
+    """
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise DataError(f"There is no file {path}.")
+        with warnings.catch_warnings():
+            # as on writing
+            warnings.simplefilter("ignore")
+            return xr.load_datatree(path, engine="zarr" if path.is_dir() else "h5netcdf")
+    except DataError:
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise DataError(
+            f"{path} cannot be read as a stored run, a netCDF file or a zarr store: "
+            f"{type(error).__name__}: {reason}"
+        ) from error
+
+
+def as_run(value: Any) -> Any:
+    """Return the run in a file where a path is given, and anything else as it is."""
+    return read_run(value) if isinstance(value, str | os.PathLike) else value

@@ -1,42 +1,47 @@
-"""The identity of the model that a run is of, kept with its draws."""
+"""Which model and which data a run, an estimate or a model is of."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pymc as pm
 import xarray as xr
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.identity import Identity, listed
 
-__all__ = ["IDENTITY", "check_one_model", "recorded_identity", "with_identity"]
+__all__ = [
+    "IDENTITY",
+    "check_one_model",
+    "describe_observed",
+    "observed_digest",
+    "observed_values",
+    "recorded_identity",
+    "with_identity",
+]
 
 IDENTITY = "model_identity"
 """Attribute of the group ``posterior``."""
 
 
-def recorded_identity(source: Any) -> Identity | None:
-    """Identity that a run, or the run of an estimate, was stored with; None without one.
-
-    Parameters
-    ----------
-    source : xarray.DataTree, or an estimate with an ``idata``
-    """
+def _run_of(source: Any) -> xr.DataTree | None:
     idata = source if isinstance(source, xr.DataTree) else getattr(source, "idata", None)
-    if not isinstance(idata, xr.DataTree) or "posterior" not in idata.children:
+    return idata if isinstance(idata, xr.DataTree) else None
+
+
+def recorded_identity(source: Any) -> Identity | None:
+    """Identity that a run, or the run of an estimate, was stored with; None without one."""
+    idata = _run_of(source)
+    if idata is None or "posterior" not in idata.children:
         return None
     return Identity.from_json(idata["posterior"].attrs.get(IDENTITY))
 
 
 def with_identity(idata: xr.DataTree, identity: Identity | None) -> xr.DataTree:
-    """Give a run the identity of its model.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        Not changed.
-    identity : Identity or None
-        None takes one away.
-    """
+    """Copy of a run with the identity of its model; None takes one away."""
     if "posterior" not in idata.children:
         return idata
     idata = idata.copy()
@@ -51,12 +56,7 @@ def with_identity(idata: xr.DataTree, identity: Identity | None) -> xr.DataTree:
 def check_one_model(runs: Mapping[str, Any], what: str, remedy: str) -> None:
     """Refuse runs that were stored with the identities of different models.
 
-    Parameters
-    ----------
-    runs : mapping of str to DataTree or estimate
-        By what the error calls each.
-    what, remedy : str
-        Of the error: what is refused, and what to do.
+    `runs` are by what the error calls each; `what` and `remedy` are the rest of its text.
 
     Raises
     ------
@@ -73,3 +73,56 @@ def check_one_model(runs: Mapping[str, Any], what: str, remedy: str) -> None:
             raise DataError(
                 f"{what}: what differs between {first[0]} and {name} is {listed(changes)}. {remedy}"
             )
+
+
+def observed_digest(source: Any) -> str | None:
+    """Digest of observed values: equal for models, runs and estimates of the same data.
+
+    Neither names nor the order of observations' variables enter, since two models may call and
+    arrange the same data differently.
+
+    None where nothing is observed, as in models written with potentials.
+    """
+    observed = observed_values(source)
+    if not observed:
+        return None
+    parts = []
+    for array in observed.values():
+        values = np.ascontiguousarray(array, dtype=np.float64)
+        parts.append(repr(values.shape).encode() + values.tobytes())
+    return hashlib.sha256(b"".join(sorted(parts))).hexdigest()[:16]
+
+
+def describe_observed(source: Any) -> str:
+    """Say what a model, a run or an estimate observes: names, shapes and means.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", 0.0, 1.0, observed=[1.0, 2.0])
+    >>> describe_observed(model)
+    '(y of shape (2,) and mean 1.5)'
+    """
+    parts = [
+        f"{name} of shape {np.shape(array)} and mean {np.mean(array):.6g}"
+        for name, array in observed_values(source).items()
+    ]
+    return f"({', '.join(parts) or 'nothing observed'})"
+
+
+def observed_values(source: Any) -> dict[str, np.ndarray]:
+    """Observed values of a model, a run or an estimate by name."""
+    if isinstance(source, pm.Model):
+        return {rv.name: _model_values(source, rv) for rv in source.observed_RVs}
+    idata = _run_of(source)
+    if idata is None or "observed_data" not in idata.children:
+        return {}
+    variables = idata["observed_data"].dataset.data_vars
+    return {str(name): variable.values for name, variable in variables.items()}
+
+
+def _model_values(model: pm.Model, rv: Any) -> np.ndarray:
+    value = model.rvs_to_values[rv]
+    if isinstance(value, SharedVariable):
+        return np.asarray(value.get_value())
+    return np.asarray(value.data if isinstance(value, Constant) else value.eval())

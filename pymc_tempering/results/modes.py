@@ -16,13 +16,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Modes", "telling_entries"]
 
-_WIDTH = 80
-_MAX_NAMED_CHAINS = 8
-_MAX_LINES = 40
-
-# standard deviations beyond which two modes are no better told apart
-_APART = 6.0
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Modes:
@@ -39,7 +32,7 @@ class Modes:
     draws : xarray.Dataset
         The posterior.
     warnings : tuple of Diagnostic, default ()
-        What speaks against the shares and what to do.
+        What speaks against the shares, and what to do.
     """
 
     dataset: xr.Dataset
@@ -52,28 +45,14 @@ class Modes:
         return int(self.dataset.sizes["mode"])
 
     def telling(self, n: int = 2) -> list[str]:
-        """Scalars that tell the modes apart, best first, as in ``"phone[north]"``.
-
-        Parameters
-        ----------
-        n : int, default 2
-            At most so many: fewer where there are fewer.
-        """
+        """Name `n` scalars that tell the modes apart, best first, as in ``"phone[north]"``."""
         names, mean, sd = _flat(self.mean, self.sd)
         return [names[i] for i in telling_entries(mean, sd, n)]
 
     def location(self, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mean and standard deviation of a scalar in each mode, and its draws.
+        """Mean and standard deviation of a scalar in each mode (n_modes,), and its draws.
 
-        Parameters
-        ----------
-        name : str
-            As `telling` writes it.
-
-        Returns
-        -------
-        tuple of ndarray
-            Shapes (n_modes,), (n_modes,) and (n_chains, n_draws).
+        The name is as `telling` writes it; the draws are of shape (n_chains, n_draws).
         """
         entries = dict(_entries(self.mean))
         variable, inner = entries[name]
@@ -106,12 +85,11 @@ class Modes:
             f"{n_chains} chain{'s' if n_chains != 1 else ''}"
         )
         lines = [head, *_fit_columns(self._columns())]
-        if len(self) > 1 and n_chains <= _MAX_NAMED_CHAINS:
+        if len(self) > 1 and n_chains <= 8:
             lines += ["", *_fit_columns(self._chain_columns())]
         for warning in self.warnings:
-            lines += textwrap.wrap(
-                f"warning: {warning}", _WIDTH, initial_indent="  ", subsequent_indent="    "
-            )
+            text = f"  warning: {warning}"
+            lines += textwrap.wrap(text, 80, subsequent_indent="    ")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -145,31 +123,16 @@ class Modes:
 
 
 def telling_entries(mean: FloatArray, sd: FloatArray, n: int) -> list[int]:
-    """Choose scalars that tell modes apart, each adding most to those before it.
+    """Choose n scalars that tell modes apart, each adding most to those before it.
 
-    Parameters
-    ----------
-    mean, sd : ndarray of shape (n_modes, n_scalars)
-    n : int
-        At most so many.
-
-    Returns
-    -------
-    list of int
-        Indices of scalars.
-
-    Examples
-    --------
-    >>> mean = np.array([[0.0, 0.0, 9.0], [5.0, 5.1, 9.0], [5.0, 5.0, 2.0]])
-    >>> telling_entries(mean, np.ones((3, 3)), 2)
-    [2, 1]
+    `mean` and `sd` are of shape (n_modes, n_scalars); the result is of indices of scalars.
     """
     one, two = np.triu_indices(len(mean), k=1)
     spread = np.sqrt(0.5 * (sd[one] ** 2 + sd[two] ** 2))
     gap = np.abs(mean[one] - mean[two])
     distance = np.divide(gap, spread, out=np.where(gap > 0.0, np.inf, 0.0), where=spread > 0.0)
-    # beyond the cap a little more still decides between equals
-    score = np.minimum(distance, _APART) + 1e-3 * np.log1p(np.minimum(distance, 1e9))
+    # six deviations apart, modes cannot be told apart better, but more decides between equals
+    score = np.minimum(distance, 6.0) + 1e-3 * np.log1p(np.minimum(distance, 1e9))
     known = np.zeros(len(one))
     chosen: list[int] = []
     while len(chosen) < min(n, mean.shape[1]):
@@ -182,7 +145,7 @@ def telling_entries(mean: FloatArray, sd: FloatArray, n: int) -> list[int]:
 
 
 def _entries(dataset: xr.Dataset) -> list[tuple[str, tuple[str, tuple[int, ...]]]]:
-    """Name of every scalar of a dataset by mode, with its variable and its index there."""
+    """Name of every scalar of a dataset by mode, its variable, and its index there."""
     entries = []
     for variable, values in dataset.transpose("mode", ...).data_vars.items():
         dims = values.dims[1:]
@@ -222,11 +185,9 @@ def _fit_columns(columns: list[list[str]]) -> list[str]:
     used = 0
     for column in columns:
         width = max(map(len, column))
-        if shown and used + 2 + width > _WIDTH:
+        if shown and used + 2 + width > 80:
             break
         shown.append([text.rjust(width) for text in column])
         used += width + (2 if used else 0)
     lines = ["  ".join(row).rstrip() for row in zip(*shown, strict=True)]
-    if len(lines) > _MAX_LINES:
-        lines = [*lines[:_MAX_LINES], f"and {len(lines) - _MAX_LINES} more"]
-    return lines
+    return lines if len(lines) <= 40 else [*lines[:40], f"and {len(lines) - 40} more"]

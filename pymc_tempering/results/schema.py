@@ -5,7 +5,7 @@ Storage, labels and the documentation of results are made from it.
 
 from typing import NamedTuple
 
-from pymc_tempering.results.statistics import STATISTICS
+from pymc_tempering.results.statistics import SEARCH, STATISTICS
 
 __all__ = ["SAMPLE_STATS", "TEMPERING", "Entry"]
 
@@ -60,9 +60,12 @@ TEMPERING: dict[str, Entry] = {
     "support_mass": Entry(("chain",), "", "mass of the base where the target is positive"),
     "n_round_trips": Entry(("chain",), "", "round trips after tuning"),
     "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
-    "search_gradients": Entry(
-        ("chain",), "", "evaluations of the search for modes, once for all chains"
-    ),
+    **{
+        f"search_{name}": Entry(
+            ("chain", entry.dim) if entry.dim else ("chain",), entry.unit, entry.meaning
+        )
+        for name, entry in SEARCH.items()
+    },
     "tuning_gradients": Entry(("chain",), "", "evaluations of tuning, or before the draws kept"),
     "draws_gradients": Entry(("chain",), "", "evaluations of the draws"),
     "n_components": Entry(("chain",), "", "local fits in the mixture that the path starts from"),
@@ -78,28 +81,6 @@ TEMPERING: dict[str, Entry] = {
         ("chain", "well_fitted_mode"),
         "nats",
         "log mass of well fitted modes that no draw comes from",
-    ),
-    "search_starts": Entry(("chain",), "", "starts of the search for modes"),
-    "search_modes": Entry(("chain",), "", "distinct places that these starts led to"),
-    "search_images": Entry(("chain",), "", "places more, from images or surroundings of these"),
-    "search_left_out": Entry(("chain",), "", "of these, places without mass, or without a fit"),
-    "search_mass_once": Entry(("chain",), "", "share of the fits' mass that one search found"),
-    "search_funnel_depth": Entry(
-        ("chain",), "nats", "how much narrower than typical a twentieth is"
-    ),
-    "search_rise_along": Entry(("chain",), "", "where the mass rises without end; -1 for none"),
-    "search_rise": Entry(
-        ("chain",), "nats", "by how much, from 10 to 20 of its standard deviations away"
-    ),
-    "search_rise_beyond": Entry(("chain",), "nats", "by how much more within as many"),
-    "search_log_mass": Entry(("chain",), "nats", "log of the mass of well fitted modes"),
-    "search_log_mass_se": Entry(("chain",), "nats", "its error, by draws of their fits"),
-    "search_start_counts": Entry(
-        ("chain", "found_mode"), "", "starts that led to each of the best modes"
-    ),
-    "search_found_by": Entry(("chain", "found_mode"), "", "of four searches those that found it"),
-    "search_planted": Entry(
-        ("chain", "planted_mode"), "", "probability that one mode more would have been found"
     ),
     "exchange_rate": Entry(("chain",), "", "exchanges of the tempered and the recorded replica"),
     "log_level_weights": Entry(("chain", "level"), "nats", "log weights of the levels"),

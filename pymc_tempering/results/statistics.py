@@ -5,22 +5,29 @@ a method has no value yet, the labels of results and their reference page are ma
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
+from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "LABELS",
     "N_COMPONENTS",
     "N_PLANTED",
     "N_START_COUNTS",
     "N_WELL_FITTED",
+    "SEARCH",
     "STATISTICS",
     "STEP_METHODS",
+    "SearchEntry",
     "Statistic",
+    "pack_search",
+    "read_search",
     "statistics_of",
+    "unpacked",
 ]
 
 N_START_COUNTS = 8
@@ -45,18 +52,11 @@ type Dims = tuple[str, ...]
 class Statistic:
     """One statistic of every draw.
 
-    Attributes
-    ----------
-    meaning : str
-    methods : mapping of str to tuple of str
-        For each method that records it the dimensions after chain and draw, of which the step
-        gives the lengths. Each is a beginning of the longest.
-    unit : str
-    dtype : type
-    fill : float, int or bool
-        Stands for what is not known, as during a pilot run, and beyond the levels in use.
-    stored : str
-        The name that PyMC gives it in a result, where that is another.
+    ``methods`` has for each method that records it the dimensions after chain and draw, of which
+    the step gives the lengths; each is a beginning of the longest. ``fill`` stands for what is not
+    known, as during a pilot run, and beyond the levels in use. ``stored`` is the name that PyMC
+    gives it in a result, where that is another. A vector with ``entries`` holds several quantities:
+    steps give them, and estimates read them, by their own names.
     """
 
     meaning: str
@@ -65,6 +65,7 @@ class Statistic:
     dtype: type = np.float64
     fill: Any = np.nan
     stored: str = ""
+    entries: Mapping[str, "Statistic"] = field(default_factory=dict)
 
     @property
     def dims(self) -> Dims:
@@ -83,6 +84,18 @@ def _count(meaning: str, methods: Mapping[str, Dims] = _ALL, fill: int = -1) -> 
     return Statistic(meaning, methods, dtype=np.int64, fill=fill)
 
 
+def _vector(name: str, meaning: str, entries: Mapping[str, Statistic]) -> Statistic:
+    methods: dict[str, Dims] = {}
+    for entry in entries.values():
+        for method, dims in entry.methods.items():
+            methods[method] = (f"{name}_entry", *dims)
+    whole = all(entry.dtype is np.int64 for entry in entries.values())
+    meaning = f"{meaning}: {'; '.join(f'{n}, {e.meaning}' for n, e in entries.items())}"
+    if whole:
+        return Statistic(meaning, methods, dtype=np.int64, fill=-1, entries=entries)
+    return Statistic(meaning, methods, entries=entries)
+
+
 STATISTICS: dict[str, Statistic] = {
     METHOD_CODE: _count("which method made the draw", _scalar(*STEP_METHODS, "joint_ct")),
     "delta": Statistic(
@@ -97,7 +110,6 @@ STATISTICS: dict[str, Statistic] = {
         "inverse temperature of the tempered replica after each scan",
         dict.fromkeys(_COUPLED, ("scan",)),
     ),
-    "current_level": _count("level of the tempered replica after each scan", {"st": ("scan",)}),
     "log_weight_forward": Statistic(
         "log weight of a particle annealed to beta = 1", {"hais": ("scan",)}, "nats"
     ),
@@ -114,7 +126,6 @@ STATISTICS: dict[str, Statistic] = {
         "inverse temperatures; nan beyond the levels in use",
         dict.fromkeys(("pt", "st", "hais"), ("level",)),
     ),
-    "n_levels": _count("intermediate distributions of an annealing run", _scalar("hais"), fill=0),
     "log_level_weights": Statistic(
         "log r_k - log of the assumed z(beta_k)", {"st": ("level",)}, "nats"
     ),
@@ -129,20 +140,11 @@ STATISTICS: dict[str, Statistic] = {
         "mean acceptance probability of the moves",
         dict.fromkeys(("pt", "st", "hais"), ("level",)) | _scalar("gibbs_ct"),
     ),
-    "target_acceptance_rate": Statistic(
-        "mean acceptance probability of moves at beta = 1", _scalar(*_COUPLED)
-    ),
-    "base_acceptance_rate": Statistic(
-        "acceptance rate of independent draws from the base", _scalar("gibbs_ct")
-    ),
     "exchange_rate": Statistic(
         "acceptance rate of exchanges with the replica at beta = 1", _scalar(*_COUPLED)
     ),
     "step_size": Statistic(
         "step size of the moves", dict.fromkeys(STEP_METHODS, ("level",)), "base sd"
-    ),
-    "step_size_beta": Statistic(
-        "inverse temperatures of the tuned step sizes", {"gibbs_ct": ("level",)}
     ),
     "replica": _count("replica at each level after the draw; -1 beyond", {"pt": ("level",)}),
     "global_barrier": Statistic("Lambda, the sum of the swap rejection rates", _ALL),
@@ -159,93 +161,90 @@ STATISTICS: dict[str, Statistic] = {
         fill=False,
     ),
     "n_gradients": _count("evaluations of the density and its gradient"),
-    "gradients_so_far": _count("evaluations since the chain began, those of tuning included"),
+    "so_far": _vector(
+        "so_far",
+        "counts up to the draw",
+        {
+            "gradients_so_far": _count(
+                "evaluations since the chain began, those of tuning included"
+            ),
+            "round_trips_so_far": _count("round trips since tuning ended"),
+            "restarts_so_far": _count("tempered restarts since tuning ended"),
+            "divergences_so_far": _count("draws with `diverging` since tuning ended"),
+        },
+    ),
     "n_divergences": _count("trajectories with an energy error above 1000 nats"),
-    "n_zero_density": _count("trajectories that ran into zero density"),
     "n_zero_density_at": _count(
-        "these at the nearest level; at level 0, draws from the base where the target is zero",
+        "trajectories that ran into zero density, at the nearest level; at level 0 also draws from "
+        "the base where the target is zero",
         dict.fromkeys(STEP_METHODS, ("level",)),
     ),
-    "n_infinite_density": _count("points where the log density was +inf; they count as zero"),
-    "n_nan_density": _count("points where it was not a number; they count as zero"),
-    "n_bad_gradients": _count("points of finite density whose gradient was not finite"),
-    "n_target_divergences": _count("divergences at beta = 1"),
-    "n_base_draws": _count("draws from the base", _scalar(*_COUPLED)),
-    "n_base_support": _count("of these, draws where the target is positive", _scalar(*_COUPLED)),
-    "n_components": _count(
-        "local fits in the mixture that the path starts from; 0 for any other base",
-        _scalar("pt"),
-        fill=0,
+    "n_bad_density": _vector(
+        "n_bad_density",
+        "points without a usable density",
+        {
+            "n_infinite_density": _count("where the log density was +inf; they count as zero"),
+            "n_nan_density": _count("where it was not a number; they count as zero"),
+            "n_bad_gradients": _count("of finite density whose gradient was not finite"),
+        },
     ),
-    "component_arrivals": _count(
-        "arrivals at the target in the draw from each component of the base, the wide one first",
-        {"pt": ("component",)},
+    "n_base": _vector(
+        "n_base",
+        "draws from the base",
+        {
+            "n_base_draws": _count("all of them", _scalar(*_COUPLED)),
+            "n_base_support": _count("those where the target is positive", _scalar(*_COUPLED)),
+        },
     ),
-    "component_scans": _count(
-        "scans of the draw in which the replica at the target had come from each component",
-        {"pt": ("component",)},
+    "components": _vector(
+        "components",
+        "of each component of a mixture that the path starts from, the wide one first",
+        {
+            "component_arrivals": _count(
+                "arrivals at the target in the draw", {"pt": ("component",)}
+            ),
+            "component_scans": _count(
+                "scans in which the replica at the target had come from it", {"pt": ("component",)}
+            ),
+            "component_excess": Statistic(
+                "draws of the base that were of it, minus what the weights promise; nan where the "
+                "base is no mixture",
+                {"pt": ("component",)},
+            ),
+        },
     ),
-    "component_excess": Statistic(
-        "draws of the base that were of each component, minus what the weights promise; nan where "
-        "the base is no mixture",
-        {"pt": ("component",)},
+    "tuned": _vector(
+        "tuned",
+        "what tuning settled",
+        {
+            "n_components": _count(
+                "local fits in the mixture that the path starts from; 0 for any other base",
+                _scalar("pt"),
+                fill=0,
+            ),
+            "log_z_before": Statistic(
+                "rough log Z from the wide Gaussian of tuning, where a mixture took over (nats)",
+                _scalar("pt"),
+            ),
+            "log_z_se_before": Statistic("its error (nats)", _scalar("pt")),
+            "scans_requested": _count(
+                "scans of each draw that the requested error takes, or that were requested",
+                _scalar("pt"),
+            ),
+            "n_levels": _count(
+                "intermediate distributions of an annealing run", _scalar("hais"), fill=0
+            ),
+        },
     ),
-    "log_z_before": Statistic(
-        "rough log Z from the wide Gaussian of tuning, where a mixture took over",
-        _scalar("pt"),
-        "nats",
-    ),
-    "log_z_se_before": Statistic("its error", _scalar("pt"), "nats"),
     "n_unreached_modes": _count("modes that local fits found, and no draw comes from", fill=0),
     "log_mass_unvisited": Statistic(
         "log of the mass of the heaviest well fitted modes; NaN of those that had a draw by then",
         dict.fromkeys(STEP_METHODS, ("well_fitted_mode",)),
         "nats",
     ),
-    "search_gradients": _count(
-        "evaluations of the search for modes and its fits, once for all chains"
-    ),
-    "scans_requested": _count(
-        "scans of each draw that the error asked for takes, or that were asked for", _scalar("pt")
-    ),
-    "search_starts": _count("starts of the search for modes; the same for all draws"),
-    "search_modes": _count("distinct places that these starts led to"),
-    "search_left_out": _count("of these, places without mass, or without a fit"),
-    "search_images": _count("places more, that images or surroundings of these led to"),
-    "search_mass_once": Statistic(
-        "share of the fits' mass in modes that one of four searches alone found", _ALL
-    ),
-    "search_funnel_depth": Statistic(
-        "log of the typical local scale over that of a twentieth of the draws of short runs",
-        _ALL,
-        "nats",
-    ),
-    "search_rise_along": Statistic(
-        "unconstrained value along which the mass rises without end; -1 for none",
-        _ALL,
-        dtype=np.int64,
-        fill=-1,
-    ),
-    "search_rise": Statistic(
-        "by how much, from 10 to 20 of its standard deviations away", _ALL, "nats"
-    ),
-    "search_rise_beyond": Statistic("by how much more within as many", _ALL, "nats"),
-    "search_log_mass": Statistic(
-        "log of the mass of the well fitted modes together, by draws of their fits", _ALL, "nats"
-    ),
-    "search_log_mass_se": Statistic("its error", _ALL, "nats"),
-    "search_start_counts": _count(
-        "starts that led to each of the modes with the best fits",
-        dict.fromkeys(STEP_METHODS, ("found_mode",)),
-    ),
-    "search_found_by": _count(
-        "of four searches those that found each of these modes",
-        dict.fromkeys(STEP_METHODS, ("found_mode",)),
-    ),
-    "search_planted": Statistic(
-        "probability that one mode more would have been found: of 1, 5 and 25 % of the mass, as "
-        "wide as a known one, half, and a quarter as wide",
-        dict.fromkeys(STEP_METHODS, ("planted_mode",)),
+    "search": Statistic(
+        "what the search for modes did, once for all chains; the entries of SEARCH",
+        dict.fromkeys(STEP_METHODS, ("search_entry",)),
     ),
     "diverging": Statistic(
         "whether over a tenth of the trajectories at beta = 1 diverged",
@@ -253,13 +252,6 @@ STATISTICS: dict[str, Statistic] = {
         dtype=np.bool_,
         fill=False,
     ),
-    "divergences": _count("draws with `diverging` since tuning ended"),
-    "round_trips_so_far": _count("round trips since tuning ended"),
-    "restarts_so_far": _count("tempered restarts since tuning ended"),
-    "log_z_so_far": Statistic(
-        "rough log Z since tuning ended, for the progress bar only", _ALL, "nats"
-    ),
-    "log_z_se_so_far": Statistic("its error from batch means", _ALL, "nats"),
     "base_id": _count("identity of the base in use"),
     "model_logp": Statistic(
         "log density of the recorded draw, Jacobian included", _ALL, "nats", stored="lp"
@@ -267,6 +259,120 @@ STATISTICS: dict[str, Statistic] = {
     "perf_counter_diff": Statistic("wall time of the draw", _ALL, "s"),
 }
 """Statistics by the names that steps give them; leading dimensions chain and draw."""
+
+
+class SearchEntry(NamedTuple):
+    """One entry of the statistic ``search``; -1 stands for a count that is not known."""
+
+    meaning: str
+    unit: str = ""
+    size: int = 1
+    dim: str = ""
+    is_count: bool = True
+
+
+SEARCH: dict[str, SearchEntry] = {
+    "gradients": SearchEntry("evaluations of the search for modes, once for all chains"),
+    "starts": SearchEntry("starts of the search for modes"),
+    "modes": SearchEntry("distinct places that these starts led to"),
+    "left_out": SearchEntry("of these, places without mass, or without a fit"),
+    "images": SearchEntry("further places, from images or surroundings of these"),
+    "mass_once": SearchEntry(
+        "share of the fits' mass in modes that one of four searches alone found", is_count=False
+    ),
+    "funnel_depth": SearchEntry(
+        "log of the typical local scale over that of a twentieth of the draws of short runs",
+        "nats",
+        is_count=False,
+    ),
+    "rise_along": SearchEntry(
+        "unconstrained value along which the mass rises without end; -1 for none"
+    ),
+    "rise": SearchEntry(
+        "by how much, from 10 to 20 of its standard deviations away", "nats", is_count=False
+    ),
+    "rise_beyond": SearchEntry("by how much more within as many", "nats", is_count=False),
+    "log_mass": SearchEntry(
+        "log of the mass of the well fitted modes together, by draws of their fits",
+        "nats",
+        is_count=False,
+    ),
+    "log_mass_se": SearchEntry("its error", "nats", is_count=False),
+    "start_counts": SearchEntry(
+        "starts that led to each of the modes with the best fits",
+        size=N_START_COUNTS,
+        dim="found_mode",
+    ),
+    "found_by": SearchEntry(
+        "of four searches those that found each of these modes",
+        size=N_START_COUNTS,
+        dim="found_mode",
+    ),
+    "planted": SearchEntry(
+        "probability that one more mode would have been found: of 1, 5 and 25 % of the mass, as "
+        "wide as a known one, half, and a quarter as wide",
+        size=N_PLANTED,
+        dim="planted_mode",
+        is_count=False,
+    ),
+}
+"""Entries of the statistic ``search``, in the order in which it holds them."""
+
+_PLACES: dict[str, slice] = {}
+for _name, _entry in SEARCH.items():
+    _start = max((place.stop for place in _PLACES.values()), default=0)
+    _PLACES[_name] = slice(_start, _start + _entry.size)
+
+LABELS: dict[str, list[str]] = {
+    "search_entry": [
+        name if entry.size == 1 else f"{name}_{i}"
+        for name, entry in SEARCH.items()
+        for i in range(entry.size)
+    ],
+} | {f"{name}_entry": list(entry.entries) for name, entry in STATISTICS.items() if entry.entries}
+"""Coordinate labels of dimensions whose entries have names."""
+
+
+def pack_search(values: Mapping[str, Any]) -> FloatArray:
+    """Make the statistic ``search`` from a number or short array for each entry that is known.
+
+    Examples
+    --------
+    >>> packed = pack_search({"starts": 40, "start_counts": [30, 10]})
+    >>> read_search({"search": packed[None, None]})["search_start_counts"].tolist()
+    [[30, 10, -1, -1, -1, -1, -1, -1]]
+    """
+    packed = np.full(len(LABELS["search_entry"]), np.nan)
+    for name, value in values.items():
+        entry = np.atleast_1d(value)
+        packed[_PLACES[name]][: entry.size] = entry
+    return packed
+
+
+def read_search(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Read the statistic ``search`` back; empty where it was not recorded.
+
+    Parameters
+    ----------
+    statistics : mapping of str to ndarray
+        ``search`` of shape (chain, draw, entry), where it was recorded.
+
+    Returns
+    -------
+    dict of str to ndarray
+        For each entry of :data:`SEARCH` ``search_<name>``, shape (chain,) or (chain, size); counts
+        as whole numbers, -1 where they are not known.
+    """
+    if "search" not in statistics:
+        return {}
+    packed = statistics["search"][:, 0]
+    arrays = {}
+    for name, entry in SEARCH.items():
+        values = packed[:, _PLACES[name]]
+        if entry.is_count:
+            values = np.where(np.isnan(values), -1, values).astype(np.int64)
+        arrays[f"search_{name}"] = values[:, 0] if entry.size == 1 else values
+    return arrays
 
 
 def statistics_of(method: str) -> dict[str, Statistic]:
@@ -278,3 +384,26 @@ def statistics_of(method: str) -> dict[str, Statistic]:
     (True, False)
     """
     return {name: entry for name, entry in STATISTICS.items() if method in entry.methods}
+
+
+def unpacked(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Give the entries of vectors by their own names, shape (chain, draw, ...); the rest as it is.
+
+    Examples
+    --------
+    >>> sorted(unpacked({"n_base": np.ones((1, 3, 2), dtype=np.int64)}))
+    ['n_base_draws', 'n_base_support']
+    """
+    arrays: dict[str, FloatArray] = {}
+    for name, values in statistics.items():
+        entries = STATISTICS[name].entries if name in STATISTICS else {}
+        if not entries:
+            arrays[name] = values
+        for i, (entry, declared) in enumerate(entries.items()):
+            held = values[:, :, i]
+            if np.isnan(held).all() and declared.dtype is np.int64:
+                continue  # of another method
+            if declared.dtype is np.int64:
+                held = np.where(np.isnan(held), declared.fill, held).astype(np.int64)
+            arrays[entry] = held
+    return arrays

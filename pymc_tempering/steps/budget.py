@@ -5,6 +5,8 @@ processes. Each chain has an equal share of what the search for modes left.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -117,17 +119,9 @@ class Budget:
 
 
 class Account(Stateful):
-    """Gradients of one chain.
+    """Gradients of one chain, of which it may take a `share`, and what it counts besides.
 
-    Parameters
-    ----------
-    share : float
-        What the chain may take; infinite without a budget.
-
-    Attributes
-    ----------
-    n_spent : int
-        So far, tuning included.
+    ``n_spent`` are the gradients so far, tuning included; the other counts begin after tuning.
 
     Examples
     --------
@@ -137,11 +131,26 @@ class Account(Stateful):
     (1000.0, 40, 50)
     """
 
-    _changing = ("n_spent",)
+    _changing = ("n_spent", "n_round_trips", "n_restarts", "n_diverging")
 
     def __init__(self, share: float = np.inf) -> None:
         self.share = share
-        self.n_spent = 0
+        self.n_spent = self.n_round_trips = self.n_restarts = self.n_diverging = 0
+
+    def so_far(self, values: Mapping[str, Any], *, tuning: bool) -> dict[str, int]:
+        """Add the statistics of a draw, and give those that are totals."""
+        self.n_spent += values["n_gradients"]
+        if not tuning:
+            self.n_round_trips += values.get("n_round_trips", 0)
+            accepted = np.sum(values.get("accepted", 0))  # of annealing, which has no round trips
+            self.n_restarts += int(values.get("n_tempered_restarts", accepted))
+            self.n_diverging += int(values["diverging"])
+        return {
+            "gradients_so_far": self.n_spent,
+            "round_trips_so_far": self.n_round_trips,
+            "restarts_so_far": self.n_restarts,
+            "divergences_so_far": self.n_diverging,
+        }
 
     @property
     def is_limited(self) -> bool:

@@ -25,11 +25,11 @@ from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
+from pymc_tempering.model.at_draws import term_sizes
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
-from pymc_tempering.model.rounding import term_sizes
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
@@ -38,10 +38,11 @@ from pymc_tempering.references.given import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
+from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import all_value_vars, given_base
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.explorer import suited_explorer
-from pymc_tempering.steps.progress import Totals, progress_columns, progress_update
+from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import MOST_TO_LOOK, Visits
 from pymc_tempering.types import FloatArray, IntArray
@@ -210,8 +211,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
             "n_unreached_modes": self._visits.n_missed,
         }
         values["perf_counter_diff"] = perf_counter() - started
-        self._account.n_spent += values["n_gradients"]
-        values["gradients_so_far"] = self._account.n_spent
+        values |= self._account.so_far(values, tuning=self.tune)
         # PyMC's trace reads the values by position, in the order of the point that it passes
         record = {name: position[name] for name in point}, [self._recorder.record(values)]
         if journal is not None:
@@ -238,11 +238,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
         raise NotImplementedError
 
     def _idle(
-        self, point: dict[str, np.ndarray], totals: Totals, n_gradients: int = 0
+        self, point: dict[str, np.ndarray], n_gradients: int = 0
     ) -> tuple[FloatArray, dict[str, Any]]:
         """Make a draw without any scan: the position stays."""
         counts = counts_by_name(new_counts(1)) | {"n_gradients": n_gradients}
-        values = self._recorder.blank() | self._recorder.counted(counts) | totals.statistics()
+        values = self._recorder.blank() | self._recorder.counted(counts)
         return self._density.points.ravel(point), values
 
     def _charge_off_record(self, ensemble: LadderLike | Ensemble) -> None:
@@ -330,7 +330,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         if self._fits is None or self._prepared_for not in (None, identity):
             self._fits = self._prepare_from(self._density, self.rng, report)
             self._prepared_for = identity
-        self.searched = self._fits.search.statistics()
+        self.searched = {"search": pack_search(self._fits.search.statistics())}
         poorly_fitted = () if self._looks_in_tuning else self._fits.poorly_fitted
         self._visits = Visits(self._fits.well_fitted, poorly_fitted)
         return self._given_base or self._fits.pooled, self._fits.pooled, self._fits.modes

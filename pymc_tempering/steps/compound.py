@@ -13,6 +13,7 @@ from pymc_tempering.progress.plan import plan_of_moves
 from pymc_tempering.references.coverage import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
+from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.pymc_moves import PyMCMoves
@@ -141,7 +142,7 @@ class CompoundTempering(ParallelTempering):
         report: Report | None = None,  # noqa: ARG002  nothing takes long
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Coordinates are the values themselves, and the one place known is the starting point."""
-        self.searched = NO_SEARCH.statistics()
+        self.searched = {"search": pack_search(NO_SEARCH.statistics())}
         unit = GaussianBase(np.zeros(self.dim), np.ones(self.dim))
         return unit, unit, self._density.start[None, :]
 

@@ -21,7 +21,7 @@ from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
 from pymc_tempering.steps.pilot import MAX_LEVELS, Pilot, PilotResult, PilotStart
-from pymc_tempering.steps.progress import Totals, is_diverging
+from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.steps.scans import block_within
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
@@ -82,10 +82,6 @@ class CoupledStep(TemperedStep):
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
-        """Add a draw to log Z so far."""
-        raise NotImplementedError
-
     @property
     def _pair_options(self) -> dict[str, Any]:
         return {"settings": self._settings, "level_update": 0}
@@ -120,7 +116,6 @@ class CoupledStep(TemperedStep):
         self._pair: TemperedPair | None = None
         self._adapter: BiasAdapter | None = None
         self._barrier = np.nan
-        self._totals = Totals()
         self._n_tuned = 0
         self._tuned_pair = [0, 0]  # its scans, and their gradients
 
@@ -179,7 +174,6 @@ class CoupledStep(TemperedStep):
         if self._pair is not None:
             self._pair.stop_adaptation()
         self._adapter = None
-        self._totals = Totals()
 
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         if self._pair is None and self._pilot is None:
@@ -190,7 +184,7 @@ class CoupledStep(TemperedStep):
         n_scans = self._scans_of_next()
         self._n_tuned += self.tune
         if not n_scans:
-            return self._idle(point, self._totals)
+            return self._idle(point)
         if pair is not None:
             return self._step_pair(pair, n_scans)
         assert pilot is not None
@@ -249,47 +243,30 @@ class CoupledStep(TemperedStep):
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         counts = record.counts
         diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
-        if not self.tune:
-            self._totals.count(
-                diverging=diverging,
-                round_trips=counts["n_round_trips"],
-                restarts=counts["n_tempered_restarts"],
-            )
-            self._add_log_weights(self._totals, pair, record)
-        return (
-            self._own_statistics(pair, record)
-            | self._totals.statistics()
-            | {
-                "delta": round_delta(record.delta),
-                "target_delta": round_delta(record.target_delta),
-                "beta": record.beta,
-                "target_acceptance_rate": record.target_acceptance_rate,
-                "exchange_rate": record.exchange_rate,
-                **self._recorder.counted(counts),
-                "n_zero_density_at": record.zero_density,
-                "global_barrier": self._barrier,
-                "diverging": diverging,
-                "tempered_restart": record.tempered_restart,
-                "base_id": pair.path.base_id,
-                "model_logp": pair.target_log_density,
-            }
-        )
+        return self._own_statistics(pair, record) | {
+            "delta": round_delta(record.delta),
+            "target_delta": round_delta(record.target_delta),
+            "beta": record.beta,
+            "exchange_rate": record.exchange_rate,
+            **self._recorder.counted(counts),
+            "n_zero_density_at": record.zero_density,
+            "global_barrier": self._barrier,
+            "diverging": diverging,
+            "tempered_restart": record.tempered_restart,
+            "base_id": pair.path.base_id,
+            "model_logp": pair.target_log_density,
+        }
 
     def _pilot_statistics(self, ladder: Ladder, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
-        return (
-            self._recorder.blank()
-            | self._totals.statistics()
-            | {
-                "target_delta": record.delta[:, -1],
-                "target_acceptance_rate": float(record.acceptance_rate[-1]),
-                **self._recorder.counted(record.counts),
-                "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
-                "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
-                "base_id": ladder.path.base_id,
-                "model_logp": ladder.target_log_density,
-            }
-        )
+        return self._recorder.blank() | {
+            "target_delta": record.delta[:, -1],
+            **self._recorder.counted(record.counts),
+            "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
+            "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
+            "base_id": ladder.path.base_id,
+            "model_logp": ladder.target_log_density,
+        }
 
     @property
     def chain(self) -> dict[str, Any] | None:
@@ -301,7 +278,6 @@ class CoupledStep(TemperedStep):
         return state | {
             "n_tune": self._n_tune,
             "barrier": self._barrier,
-            "totals": self._totals.state(),
             "account": self._account.state(),
             "tuned": [self._n_tuned, *self._tuned_pair],
         }
@@ -312,7 +288,6 @@ class CoupledStep(TemperedStep):
         if state is None:
             return
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
-        self._totals = Totals.restored(state["totals"])
         self._account.set_state(state["account"])
         self._n_tuned, *self._tuned_pair = state["tuned"]
         if "pilot" in state:

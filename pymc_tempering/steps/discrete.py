@@ -27,6 +27,7 @@ from pymc_tempering.progress.plan import plan_of_sweeps
 from pymc_tempering.references.coverage import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference
 from pymc_tempering.references.watch import Report
+from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.compound import CompoundTempering
 from pymc_tempering.steps.parallel import ParallelTempering
@@ -210,7 +211,7 @@ class DiscreteTempering(ParallelTempering):
         report: Report | None = None,  # noqa: ARG002  nothing takes long
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Coordinates in units of the prior, and the one place known, which is the start."""
-        self.searched = NO_SEARCH.statistics()
+        self.searched = {"search": pack_search(NO_SEARCH.statistics())}
         draws = self._prior.draw(_MAX_START_DRAWS, np.random.default_rng(0))
         base = GaussianBase.from_draws(draws, full=False)
         return base, base, self._density.start[None, :]

@@ -10,7 +10,6 @@ from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, Tem
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.running_weights import continuous_log_weights
 from pymc_tempering.options import check_choice, check_positive
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import make_schedule
@@ -21,7 +20,6 @@ from pymc_tempering.schedule.weights import (
 )
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
-from pymc_tempering.steps.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsCT"]
@@ -155,20 +153,8 @@ class GibbsCT(CoupledStep):
             "knots": pair.betas.copy(),
             "bias": pair.bias.copy(),
             "step_size": pair.scales.copy(),
-            "step_size_beta": pair.grid.copy(),
             "acceptance_rate": float(record.acceptance_rate[0]),
-            "base_acceptance_rate": record.base_acceptance_rate,
         }
-
-    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
-        n_draws, n_support = record.counts["n_base_draws"], record.counts["n_base_support"]
-        totals.add_log_weights(
-            continuous_log_weights(
-                record.delta, pair.betas, pair.bias, n_support / n_draws if n_draws else 1.0
-            ),
-            (1.0, -1.0, 1.0),
-            float(pair.bias[-1] - pair.bias[0]),
-        )
 
     @property
     def _needs_pilot(self) -> bool:

@@ -14,7 +14,6 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import ScheduleError
-from pymc_tempering.estimators.running_weights import annealing_log_weights
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -29,7 +28,7 @@ from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
 from pymc_tempering.steps.pilot import PilotStart
-from pymc_tempering.steps.progress import Totals, is_diverging
+from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.types import FloatArray
 
 __all__ = ["HAIS", "N_KNOTS"]
@@ -175,7 +174,6 @@ class HAIS(TemperedStep):
 
     def _reset_chain(self) -> None:
         self._tuner: AnnealingTuner | None = None
-        self._totals = Totals()
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, pooled, modes = self._first_base()
@@ -191,7 +189,6 @@ class HAIS(TemperedStep):
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False
-        self._totals = Totals()
         if self._tuner is not None:
             self._tuner.stop(self.rng)
 
@@ -218,21 +215,13 @@ class HAIS(TemperedStep):
                 "n_zero_density_at": knot_sums(record.zero_density, N_KNOTS),
                 "n_levels": annealer.n_levels,
             }
-            if not self.tune:
-                self._totals.count(diverging=diverging, restarts=int(record.accepted.sum()))
-                weights = record.log_weight_forward, record.log_weight_reverse
-                self._totals.add_log_weights(annealing_log_weights(*weights), (1.0, -1.0))
-        return (
-            values
-            | self._totals.statistics()
-            | {
-                "global_barrier": tuner.global_barrier,
-                **self._recorder.counted(counts),
-                "diverging": diverging,
-                "base_id": base_id(tuner.base),
-                "model_logp": tuner.target_log_density,
-            }
-        )
+        return values | {
+            "global_barrier": tuner.global_barrier,
+            **self._recorder.counted(counts),
+            "diverging": diverging,
+            "base_id": base_id(tuner.base),
+            "model_logp": tuner.target_log_density,
+        }
 
     @property
     def chain(self) -> dict[str, Any] | None:
@@ -240,7 +229,6 @@ class HAIS(TemperedStep):
         if self._tuner is None:
             return None
         return self._tuner.state() | {
-            "totals": self._totals.state(),
             "account": self._account.state(),
         }
 
@@ -249,7 +237,6 @@ class HAIS(TemperedStep):
         self._reset_chain()
         if state is not None:
             self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
-            self._totals = Totals.restored(state["totals"])
             self._account.set_state(state["account"])
 
 

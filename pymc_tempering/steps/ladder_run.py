@@ -1,14 +1,13 @@
 """What one chain of parallel tempering consists of, and what it says of a draw."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
-from pymc_tempering.estimators.running_weights import neighbour_log_weights
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.progress import Totals, is_diverging
+from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.steps.tuning import RoundTuner
 
 __all__ = ["LadderRun"]
@@ -18,26 +17,23 @@ _FEW_SCANS = 10
 
 @dataclass
 class LadderRun:
-    """One chain: its ladder, what tunes it, totals since tuning ended, and scans of a draw."""
+    """One chain: its ladder, what tunes it, and scans of a draw."""
 
     ladder: LadderLike
     tuner: RoundTuner
     choice: ReferenceChoice
-    totals: Totals = field(default_factory=Totals)
     barrier_sum: float = 0.0
     n_draws: int = 0
     n_unreached_modes: int = 0
     n_scans: float = 0
     n_scans_requested: int = -1
 
-    def statistics(self, record: ScanRecord, *, tuning: bool, adapts_scans: bool) -> dict[str, Any]:
+    def statistics(self, record: ScanRecord, *, adapts_scans: bool) -> dict[str, Any]:
         """Statistics of a draw, by name, without those that are counted.
 
         Parameters
         ----------
         record : ScanRecord
-        tuning : bool
-            Draws of tuning count for no total.
         adapts_scans : bool
             Whether the number of scans follows from tuning.
         """
@@ -45,19 +41,9 @@ class LadderRun:
         # one divergence in a draw of few scans is no tenth of its trajectories
         n_scans = max(len(record.delta), _FEW_SCANS) if adapts_scans else len(record.delta)
         diverging = is_diverging(counts["n_target_divergences"], n_scans)
-        if not tuning:
-            self.totals.count(
-                diverging=diverging,
-                round_trips=counts["n_round_trips"],
-                restarts=counts["n_tempered_restarts"],
-            )
-            self.totals.add_log_weights(
-                neighbour_log_weights(record.delta, ladder.betas),
-                (1.0, -1.0),
-            )
         self.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         self.n_draws += 1
-        return self.totals.statistics() | {
+        return {
             "delta": round_delta(record.delta),
             "betas": ladder.betas,
             "swap_acceptance_rate": record.swap_acceptance_rate,
@@ -79,7 +65,6 @@ class LadderRun:
         return {
             "ladder": self.ladder.state(),
             "tuner": self.tuner.state(),
-            "totals": self.totals.state(),
             "sums": [
                 self.barrier_sum,
                 self.n_draws,

@@ -30,7 +30,6 @@ from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_funnels
 from pymc_tempering.steps.ladder_run import LadderRun
-from pymc_tempering.steps.progress import Totals
 from pymc_tempering.steps.rule import settled_rule
 from pymc_tempering.steps.scan_plan import ScanPlan
 from pymc_tempering.steps.scans import MOST_SCANS
@@ -296,7 +295,7 @@ class ParallelTempering(TemperedStep):
         else:
             n_scans = self._scans.of_draw(run)
         if not n_scans:
-            return self._idle(point, run.totals, run.choice.counted())
+            return self._idle(point, run.choice.counted())
         record = run.ladder.run(
             n_scans,
             self.rng,
@@ -304,7 +303,7 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = run.statistics(record, tuning=self.tune, adapts_scans=self.adapts_scans)
+        statistics = run.statistics(record, adapts_scans=self.adapts_scans)
         statistics |= self._recorder.counted(record.counts)
         self._visits.n_missed = run.n_unreached_modes + run.choice.n_missed
         target = run.ladder.target_position
@@ -336,8 +335,7 @@ class ParallelTempering(TemperedStep):
         tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
         self._n_draws = state["n_draws"]
         self._account.set_state(state["account"])
-        totals = Totals.restored(state["totals"])
-        self._run = LadderRun(ladder, tuner, choice, totals, *state["sums"])
+        self._run = LadderRun(ladder, tuner, choice, *state["sums"])
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
         return Ladder(

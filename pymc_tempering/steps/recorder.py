@@ -7,10 +7,10 @@ import numpy as np
 
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.statistics import (
+    LABELS,
     N_COMPONENTS,
-    N_PLANTED,
-    N_START_COUNTS,
     N_WELL_FITTED,
+    Statistic,
     statistics_of,
 )
 
@@ -20,17 +20,8 @@ __all__ = ["Recorder"]
 class Recorder:
     """The statistics of one step: what PyMC is told of them, and what it is given.
 
-    Parameters
-    ----------
-    method : str
-        A key of :data:`pymc_tempering.methods.METHODS`.
-    sizes : mapping of str to int
-        Lengths of the dimensions that the statistics of the method have.
-
-    Attributes
-    ----------
-    dtypes_shapes : dict
-        For each statistic its type and shape, in the form that PyMC asks of a step.
+    ``sizes`` has the lengths of the dimensions that the statistics of the method have.
+    ``dtypes_shapes`` is what PyMC asks of a step: for each statistic its type and shape.
 
     Examples
     --------
@@ -43,62 +34,65 @@ class Recorder:
 
     def __init__(self, method: str, sizes: Mapping[str, int]) -> None:
         self._code = METHODS[method].code
-        self._declared = statistics_of(method)
-        sizes = {"found_mode": N_START_COUNTS, "well_fitted_mode": N_WELL_FITTED,
-                 "planted_mode": N_PLANTED, "component": N_COMPONENTS, **sizes}  # fmt: skip
+        named = {dim: len(labels) for dim, labels in LABELS.items()}
+        sizes = {"well_fitted_mode": N_WELL_FITTED, "component": N_COMPONENTS, **named, **sizes}
+        declared = statistics_of(method)
+        # a vector is given by its entries
+        self._vectors = {name: entry for name, entry in declared.items() if entry.entries}
+        self._given: dict[str, Statistic] = {}
+        for name, entry in declared.items():
+            held = {n: e for n, e in entry.entries.items() if method in e.methods}
+            self._given |= held if entry.entries else {name: entry}
         self._shapes = {
             name: tuple(sizes[dim] for dim in entry.methods[method])
-            for name, entry in self._declared.items()
+            for name, entry in (declared | self._given).items()
         }
-        self.dtypes_shapes: dict[str, tuple[Any, list[int]]] = {
-            name: (np.dtype((entry.dtype, shape)) if shape else entry.dtype, list(shape))
-            for (name, entry), shape in zip(
-                self._declared.items(), self._shapes.values(), strict=True
-            )
-        }
+        self.dtypes_shapes: dict[str, tuple[Any, list[int]]] = {}
+        for name, entry in declared.items():
+            shape = self._shapes[name]
+            dtype = np.dtype((entry.dtype, shape)) if shape else entry.dtype
+            self.dtypes_shapes[name] = (dtype, list(shape))
         # arrays that a draw may put others in place of, and may not write into
         self._blank: dict[str, Any] = {
-            name: np.full(shape, self._declared[name].fill, self._declared[name].dtype)[()]
-            for name, shape in self._shapes.items()
+            name: np.full(self._shapes[name], entry.fill, entry.dtype)[()]
+            for name, entry in self._given.items()
         }
         for value in self._blank.values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
     def blank(self) -> dict[str, Any]:
-        """Every statistic, none known; for draws that have only some of them."""
+        """Everything that a draw gives, none of it known."""
         return dict(self._blank)
 
     def counted(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Those of the counters of :mod:`pymc_tempering.engine.tally` that the method records."""
-        return {name: count for name, count in counts.items() if name in self._declared}
+        return {name: count for name, count in counts.items() if name in self._given}
 
     def record(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Statistics of a draw as PyMC takes them.
+        """Statistics of a draw as PyMC takes them, from all of :meth:`blank` and nothing else.
 
-        Parameters
-        ----------
-        values : mapping
-            Of every declared statistic but the code of the method, and of no other. An array
-            shorter than declared, as of a ladder with few levels, is filled up.
-
-        Raises
-        ------
-        RuntimeError
-            Where that is not so, which is a mistake in the step.
+        An array shorter than declared, as of a ladder with few levels, is filled up. Anything that
+        was not declared, or not given, is a mistake in the step: a RuntimeError.
         """
-        different = (values.keys() | {METHOD_CODE}) ^ self._shapes.keys()
+        different = (values.keys() | {METHOD_CODE}) ^ self._given.keys()
         if different:
             raise RuntimeError(f"Declared or given, not both: {sorted(different)}.")
-        statistics = {name: self._filled(name, value) for name, value in values.items()}
-        return statistics | {METHOD_CODE: self._code}
+        filled = {name: self._filled(name, value) for name, value in values.items()}
+        for name, vector in self._vectors.items():
+            packed: np.ndarray = np.full(self._shapes[name], vector.fill, vector.dtype)
+            for i, entry in enumerate(vector.entries):
+                if entry in filled:
+                    packed[i] = filled.pop(entry)
+            filled[name] = packed
+        return filled | {METHOD_CODE: self._code}
 
     def _filled(self, name: str, value: Any) -> Any:
         shape = self._shapes[name]
         # NumPy would make an array of a number to see its shape
         if (() if isinstance(value, int | float) else np.shape(value)) == shape:
             return value
-        entry = self._declared[name]
+        entry = self._given[name]
         if len(np.shape(value)) != len(shape):
             raise RuntimeError(f"{name} has shape {np.shape(value)}; declared is {shape}.")
         filled: np.ndarray = np.full(shape, entry.fill, entry.dtype)

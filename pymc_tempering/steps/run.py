@@ -20,10 +20,9 @@ from pymc_tempering.model.jax_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases
 from pymc_tempering.progress.plan import say
-from pymc_tempering.results.compact import compact
+from pymc_tempering.results.compact import compact, without_idle_draws
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
-from pymc_tempering.results.idle import without_idle_draws
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.steps.memory import check_memory
 from pymc_tempering.steps.passed_on import check_passed_on
@@ -208,7 +207,7 @@ def prepare_step(
 
 def _accounted(idata: xr.DataTree, budget: Budget) -> xr.DataTree:
     """Count what chains took, and leave away the draws that they had nothing left for."""
-    so_far = idata["sample_stats"]["gradients_so_far"]
+    so_far = idata["sample_stats"]["so_far"].sel(so_far_entry="gradients_so_far")
     budget.spend(int(so_far.isel(draw=-1).sum()), so_far.sizes["chain"])
     kept = without_idle_draws(idata)
     if kept is not idata:

@@ -12,7 +12,6 @@ from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError, ScheduleError
-from pymc_tempering.estimators.running_weights import level_log_weights
 from pymc_tempering.options import as_numbers, check_betas, check_choice
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.adapt import n_levels_for
@@ -20,7 +19,6 @@ from pymc_tempering.schedule.grid import check_n_levels, make_schedule
 from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
-from pymc_tempering.steps.progress import Totals
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SimulatedTempering"]
@@ -158,19 +156,11 @@ class SimulatedTempering(CoupledStep):
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {
-            "current_level": record.level,
             "betas": pair.betas.copy(),
             "log_level_weights": -pair.bias,
             "step_size": pair.scales.copy(),
             "acceptance_rate": record.acceptance_rate,
         }
-
-    def _add_log_weights(self, totals: Totals, pair: TemperedPair, record: PairRecord) -> None:
-        totals.add_log_weights(
-            level_log_weights(record.delta, pair.betas, -pair.bias),
-            (1.0, -1.0),
-            float(pair.bias[-1] - pair.bias[0]),
-        )
 
     @property
     def _pair_options(self) -> dict[str, Any]:

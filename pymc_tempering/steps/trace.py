@@ -8,8 +8,7 @@ import pymc as pm
 import pytensor
 from pymc.backends import NDArray
 
-from pymc_tempering.model.identity import digest_deterministics, recipe
-from pymc_tempering.model.kept import Kept
+from pymc_tempering.model.identity import Kept, digest_deterministics, recipe
 from pymc_tempering.results.statistics import statistics_of
 from pymc_tempering.steps.trimmed import Room, Trimmed
 

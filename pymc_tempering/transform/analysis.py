@@ -1,165 +1,155 @@
-"""What the draws of a tempered model say: weights at beta = 1, log Z, and what is doubtful."""
+"""What tempered draws say: weights at beta = 1, log Z of every chain, and diagnostics; arrays only.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+The statistics that these functions take are what :func:`.untempered.stored_statistics` reads:
+``delta`` and ``beta`` (chain, draw); ``base_delta`` (chain, base_draw), at independent draws from
+the base, different ones for each chain, ``-inf`` outside the support and nan beyond the number of
+a chain; ``knots`` and ``bias`` (chain, knot); ``diverging`` (chain, draw) where it was recorded;
+``position`` (chain, draw, D) in base coordinates, of fresh draws only, and ``base_mean_error``
+(chain,), which is made from it.
+"""
+
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-import xarray as xr
 
+from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
 from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.common import FULL_SUPPORT, MethodEstimate
-from pymc_tempering.numerics import weight_ess
+from pymc_tempering.numerics import log_mean_exp, weight_ess
 from pymc_tempering.transform.bias import Bias
-from pymc_tempering.transform.bridge import bridged_log_z
-from pymc_tempering.transform.record import JointRecord, record_of_draws
 from pymc_tempering.types import FloatArray
 
-__all__ = ["TemperedRun", "analyse", "analyse_record", "bridge_chains"]
+__all__ = ["bridged_log_z", "collect", "collect_bridge", "joint_diagnostics"]
 
+# ends of beta between which round trips are counted
 _COLD, _HOT = 0.9, 0.1
+# a mean of fewer weights has an error that cannot be told
 _MIN_WEIGHT_ESS = 100.0
 _MIN_BASE_ESS = 30.0
+# the largest of some hundred coordinates of several chains exceeds 6 errors once in 10^6 runs
 _MAX_BASE_Z = 6.0
+# single divergences are rejections; NUTS that fails on every tenth step has left out some place
 _MAX_DIVERGING = 0.1
+# of 10,000 draws from the base, 500 are enough for its end of log Z
 _MIN_SUPPORT = 0.05
 
 
-@dataclass(frozen=True)
-class TemperedRun:
-    """Draws of a tempered model, weighted.
-
-    Attributes
-    ----------
-    log_weights : ndarray of shape (n_chains, n_draws)
-        ``log p(beta = 1 | z)`` of each draw, in nats.
-    log_z : ndarray of shape (n_chains,)
-        By :func:`pymc_tempering.transform.bridge.bridged_log_z`.
-    log_z_continuous : ndarray of shape (n_chains,)
-        By eq. 21 of Graham & Storkey (2017), generalised to any bias.
-    influences : list of ndarray of shape (n_draws,)
-        First-order contribution of each draw to the error of its chain's log Z.
-    arrays : dict of ndarray
-        For the group ``tempering``: per chain, and all that the estimate was made from.
-    warnings : list of Diagnostic
-    """
-
-    log_weights: FloatArray
-    log_z: FloatArray
-    log_z_continuous: FloatArray
-    influences: list[FloatArray]
-    arrays: dict[str, FloatArray]
-    warnings: list[Diagnostic] = field(default_factory=list)
-
-    @property
-    def parts(self) -> MethodEstimate:
-        """The same in the form that all methods share."""
-        return MethodEstimate(
-            log_z=self.log_z,
-            influences=self.influences,
-            per_method={
-                "bridge": float(self.log_z.mean()),
-                "continuous tempering": float(self.log_z_continuous.mean()),
-            },
-            warnings=self.warnings,
-            arrays=self.arrays,
-        )
-
-
-def analyse(idata: xr.DataTree) -> TemperedRun:
-    """Weigh the draws of a tempered model and estimate log Z of every chain.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        What ``pm.sample`` returned inside the model that :func:`temper` made, at once or read back
-        from a file.
-
-    Raises
-    ------
-    DataError
-        If a variable that the tempered model records is missing or was not sampled.
-    """
-    record, base = record_of_draws(idata)
-    run = analyse_record(record)
-    run.arrays.update(base)
-    return run
-
-
-def analyse_record(record: JointRecord) -> TemperedRun:
-    """Weigh draws and estimate log Z of every chain, from what is kept of a run."""
-    delta, beta = record.delta, record.beta
-    mass = support_mass(record.base_delta[~np.isnan(record.base_delta)]).log_mass
-    fine = _piecewise_linear(record)
+def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Weigh tempered draws and estimate log Z of every chain."""
+    delta, beta, base_delta = (statistics[name] for name in ("delta", "beta", "base_delta"))
+    mass = support_mass(base_delta[~np.isnan(base_delta)]).log_mass
+    pieces = _piecewise_linear(statistics)
     continuous = np.stack(
         [
             continuous_tempering(row, *bias, betas=knots, log_support_mass=mass).log_z
-            for row, bias, knots in zip(delta, fine, record.knots, strict=True)
+            for row, bias, knots in zip(delta, pieces, statistics["knots"], strict=True)
         ]
     )
     log_weights, log_weights_base = (
-        np.stack([log_beta_density(row, *bias, end) for row, bias in zip(delta, fine, strict=True)])
+        np.stack([log_beta_density(row, *b, end) for row, b in zip(delta, pieces, strict=True)])
         for end in (1.0, 0.0)
     )
-    n_chains = len(delta)
     arrays = {
         "log_z_levels": continuous,
         "log_z_continuous": continuous[:, -1],
         "weight_ess": np.array([weight_ess(row) for row in log_weights]),
         "base_weight_ess": np.array([weight_ess(row) for row in log_weights_base]),
         "n_round_trips": np.array([_round_trips(row) for row in beta], dtype=float),
-        "n_divergences": np.full(n_chains, np.nan),
-        "base_mean_error": np.full(n_chains, np.nan),
-        "support_mass": np.full(n_chains, np.exp(mass)),
+        "n_divergences": np.full(len(delta), np.nan),
+        "base_mean_error": np.full(len(delta), np.nan),
+        "support_mass": np.full(len(delta), np.exp(mass)),
         "log_weights": log_weights,
     }
-    arrays |= {name: getattr(record, name) for name in ("delta", "beta", "base_delta")}
-    arrays |= {"knots": record.knots, "bias": record.bias}
-    if record.diverging is not None:
-        arrays["diverging"] = record.diverging
-        arrays["n_divergences"] = record.diverging.sum(axis=1).astype(np.float64)
-    if record.position is not None:
-        arrays["base_mean_error"] = np.array(
-            [
-                _base_mean_error(u, row)
-                for u, row in zip(record.position, log_weights_base, strict=True)
-            ]
-        )
-    elif record.base_mean_error is not None:
-        arrays["base_mean_error"] = record.base_mean_error
-    log_z, influences = bridge_chains(record)
-    return TemperedRun(
-        log_weights=log_weights,
-        log_z=log_z,
-        log_z_continuous=continuous[:, -1],
-        influences=influences,
-        arrays=arrays,
-        warnings=[*_diagnostics(arrays, mass, beta.shape[1])],
+    arrays |= {n: statistics[n] for n in ("delta", "beta", "base_delta", "knots", "bias")}
+    if "diverging" in statistics:
+        arrays["diverging"] = statistics["diverging"]
+        arrays["n_divergences"] = statistics["diverging"].sum(axis=1).astype(np.float64)
+    if "position" in statistics:
+        pairs = zip(statistics["position"], log_weights_base, strict=True)
+        arrays["base_mean_error"] = np.array([_base_mean_error(u, row) for u, row in pairs])
+    carried = {"base_mean_error", "base_mean", "base_scale", "tempered_draw"} & set(statistics)
+    arrays |= {name: statistics[name] for name in sorted(carried)}
+    parts = collect_bridge(statistics)
+    parts.per_method.update(
+        {
+            "bridge": float(parts.log_z.mean()),
+            "continuous tempering": float(continuous[:, -1].mean()),
+        }
     )
+    parts.arrays.update(arrays)
+    parts.warnings.extend(joint_diagnostics(arrays))
+    return parts
 
 
-def bridge_chains(record: JointRecord) -> tuple[FloatArray, list[FloatArray]]:
-    """Estimate log Z of every chain by Bennett's ratio with draws from the base.
-
-    Returns
-    -------
-    log_z : ndarray of shape (n_chains,)
-    influences : list of ndarray of shape (n_draws,)
-    """
+def collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z as :func:`collect` does, and nothing else."""
     chains = [
         bridged_log_z(row, base[~np.isnan(base)], *bias)
         for row, base, bias in zip(
-            record.delta, record.base_delta, _piecewise_linear(record), strict=True
+            statistics["delta"], statistics["base_delta"], _piecewise_linear(statistics),
+            strict=True,
         )
-    ]
+    ]  # fmt: skip
     log_z = np.array([chain.log_z[-1] for chain in chains])
-    return log_z, [chain.influence for chain in chains]
+    return MethodEstimate(log_z, [chain.influence for chain in chains])
 
 
-def _piecewise_linear(record: JointRecord) -> list[tuple[FloatArray, FloatArray]]:
-    return [Bias(*pair).piecewise_linear() for pair in zip(record.knots, record.bias, strict=True)]
+def bridged_log_z(
+    delta: FloatArray, delta_base: FloatArray, knots: FloatArray, bias: FloatArray
+) -> LadderEstimate:
+    r"""Estimate log Z with Bennett's acceptance ratio between base and tempered marginal.
+
+    With beta integrated out, tempered positions have the density :math:`b(z) N(z) / C`,
+    :math:`N = \int_0^1 e^{\beta\delta - c(\beta)} d\beta`, and
+
+    .. math:: \log Z = c(1) + \log \overline{p(1 \mid z)} + \log C,
+
+    with log C, the log ratio of the normalisers of :math:`b N` and b, by
+    :func:`pymc_tempering.estimators.bar.bar`. Eq. 21 of Graham & Storkey (2017) is the special
+    case :math:`\log C = -c(0) - \log\overline{p(0 \mid z)}`. It rests on the few tempered draws
+    near the base, although draws of the base itself cost nothing.
+
+    `delta` (n_draws,) and `delta_base` (n_base,) are in nats, ``-inf`` outside the support; `knots`
+    and `bias` (n_knots,) are of the piecewise linear bias. The influence has one entry per tempered
+    draw, over which that of the base's draws is spread.
+    """
+    valid = np.isfinite(delta)
+    log_p1 = log_beta_density(delta, knots, bias, 1.0)[valid]
+    log_mean = float(log_mean_exp(log_p1))
+    ratio = bar(
+        _log_normaliser(delta_base, knots, bias), -_log_normaliser(delta[valid], knots, bias)
+    )
+    influence = np.zeros(delta.size)
+    influence[valid] = np.expm1(log_p1 - log_mean) + ratio.reverse_influence
+    influence *= delta.size / valid.sum()
+    influence += _spread(ratio.forward_influence, delta.size)
+    return LadderEstimate(np.array([bias[-1] + log_mean + ratio.log_ratio]), influence)
+
+
+def _log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
+    out = np.full(delta.size, -np.inf)
+    valid = np.isfinite(delta)
+    if valid.any():
+        out[valid] = -bias[0] - log_beta_density(delta[valid], knots, bias, 0.0)
+    return out
+
+
+def _spread(influence: FloatArray, n: int) -> FloatArray:
+    """Stretch or squeeze a series of independent terms to length n, keeping its mean's variance."""
+    total = np.concatenate([[0.0], np.cumsum(influence)])
+    at = np.interp(np.linspace(0, influence.size, n + 1), np.arange(influence.size + 1), total)
+    return np.diff(at) * (n / influence.size)
+
+
+def _piecewise_linear(
+    statistics: Mapping[str, FloatArray],
+) -> list[tuple[FloatArray, FloatArray]]:
+    pairs = zip(statistics["knots"], statistics["bias"], strict=True)
+    return [Bias(*pair).piecewise_linear() for pair in pairs]
 
 
 def _round_trips(beta: FloatArray) -> int:
@@ -183,9 +173,8 @@ def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
     return float(errors.max())
 
 
-def _diagnostics(
-    arrays: dict[str, FloatArray], log_mass: float, n_draws: int
-) -> Iterator[Diagnostic]:
+def joint_diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
+    """What speaks against a run, from its variables in the group ``tempering``."""
     stuck = np.flatnonzero(arrays["n_round_trips"] < 1).tolist()
     if stuck:
         yield Diagnostic(
@@ -204,10 +193,11 @@ def _diagnostics(
             "Raise `draws`, or give a bias that lets beta spend more time near 1.",
             {"weight_ess": ess},
         )
-    diverging = arrays["n_divergences"]
-    # running into an edge of the target counts as a divergence too, and is harmless
-    full = log_mass > np.log(FULL_SUPPORT)
-    n_diverging, n_transitions = int(np.nansum(diverging)), n_draws * len(diverging)
+    mass = float(arrays["support_mass"][0])
+    # where the target has an edge, running into it is a harmless divergence, and the base is cut
+    # off, so that its moments are not known
+    full = mass > FULL_SUPPORT
+    n_diverging, n_transitions = int(np.nansum(arrays["n_divergences"])), arrays["beta"].size
     if full and n_diverging > _MAX_DIVERGING * n_transitions:
         yield Diagnostic(
             "divergences",
@@ -215,15 +205,14 @@ def _diagnostics(
             "Raise `target_accept`, or use a method whose moves do not need gradients.",
             {"n_divergences": n_diverging, "transitions": n_transitions},
         )
-    if log_mass < np.log(_MIN_SUPPORT):
+    if mass < _MIN_SUPPORT:
         yield Diagnostic(
             "small_support",
-            f"the target has density on only {np.exp(log_mass):.2g} of the base.",
+            f"the target has density on only {mass:.2g} of the base.",
             "Pass a `base` inside the support.",
-            {"support_mass": float(np.exp(log_mass))},
+            {"support_mass": mass},
         )
     worst = np.nan_to_num(arrays["base_mean_error"])
-    # beyond an edge the base is cut off, and its moments are no longer known
     if full and worst.max(initial=0.0) > _MAX_BASE_Z:
         yield Diagnostic(
             "base_not_recovered",

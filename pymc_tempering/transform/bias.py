@@ -1,8 +1,4 @@
-"""The bias c(beta) of the joint density: a smooth function of beta with few numbers.
-
-As NumPy function, as PyTensor graph, and as a piecewise linear function on a fine grid, for which
-the density of beta given a position has a closed form.
-"""
+"""The bias c(beta) of the joint density: a smooth function of beta with few numbers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +13,6 @@ from pymc_tempering.options import check_betas
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Bias"]
-
-_TOLERANCE = 1e-5
-_MAX_SPLITS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,27 +98,12 @@ class Bias:
         c3, c2, c1, c0 = (pt.constant(np.ascontiguousarray(row))[piece] for row in coefficients)
         return ((c3 * x + c2) * x + c1) * x + c0
 
-    def piecewise_linear(self, tolerance: float = _TOLERANCE) -> tuple[FloatArray, FloatArray]:
-        """Return knots and values of a piecewise linear function within ``tolerance`` of c.
+    def piecewise_linear(self, tolerance: float = 1e-5) -> tuple[FloatArray, FloatArray]:
+        """Knots and values of a piecewise linear function within ``tolerance`` nats of c.
 
-        The error of ``log p(beta | z)`` under it is at most twice the tolerance, at any position,
-        since numerator and normaliser are each wrong by a factor of at most ``exp(tolerance)``.
-
-        Parameters
-        ----------
-        tolerance : float, default 1e-5
-            In nats: far below any Monte Carlo error.
-
-        Returns
-        -------
-        knots, values : ndarray of shape (n_fine,)
-
-        Examples
-        --------
-        >>> bias = Bias([0.0, 0.5, 1.0], [0.0, -2.0, -3.0])
-        >>> x = np.linspace(0.0, 1.0, 999)
-        >>> bool(np.abs(np.interp(x, *bias.piecewise_linear()) - bias(x)).max() < 1e-5)
-        True
+        For it the density of beta given a position has a closed form. The error of
+        ``log p(beta | z)`` is at most twice the tolerance, at any position, since numerator and
+        normaliser are each wrong by a factor of at most ``exp(tolerance)``.
         """
         if self.is_linear:
             return np.array(self.knots), np.array(self.values)
@@ -133,17 +111,12 @@ class Bias:
         widths = np.diff(self.knots)
         # a cubic's second derivative is largest at the ends of its piece
         inside = 1e-9 * widths
-        bend = np.maximum(
+        steepest = np.maximum(
             np.abs(curvature(self.knots[:-1] + inside)), np.abs(curvature(self.knots[1:] - inside))
         )
-        splits = np.sqrt(bend * widths**2 / (8.0 * tolerance)) + 1.0
-        n_splits = np.clip(np.ceil(splits), 1, _MAX_SPLITS).astype(int)
-        knots = np.concatenate(
-            [
-                np.linspace(left, right, n, endpoint=False)
-                for left, right, n in zip(self.knots[:-1], self.knots[1:], n_splits, strict=True)
-            ]
-            + [np.ones(1)]
-        )
-        knots = np.unique(knots)
+        splits = np.sqrt(steepest * widths**2 / (8.0 * tolerance)) + 1.0
+        n_splits = np.clip(np.ceil(splits), 1, 4096).astype(int)
+        pieces = zip(self.knots[:-1], self.knots[1:], n_splits, strict=True)
+        inner = [np.linspace(left, right, n, endpoint=False) for left, right, n in pieces]
+        knots = np.unique(np.concatenate([*inner, np.ones(1)]))
         return knots, self(knots)

@@ -7,7 +7,9 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
+from pytensor.compile.ops import TypeCastingOp
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply
 from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -20,15 +22,14 @@ from pymc_tempering.progress.phases import phases
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.given import check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
-from pymc_tempering.results.names import DELTA, OBSERVED, POSITION, PREFIX, RECORDS, beta_name
+from pymc_tempering.results.datatree import BETA, DELTA, OBSERVED, POSITION, PREFIX, RECORDS
 from pymc_tempering.steps.explorer import need_gradient
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.pilot import run_pilot
-from pymc_tempering.transform.safe import finite_gradient
 from pymc_tempering.types import FloatArray
 
-__all__ = ["temper"]
+__all__ = ["finite_gradient", "temper"]
 
 # of the base, for its end of log Z; a few hundredths of a nat at the overlap of a usual bias
 _N_BASE_DRAWS = 10_000
@@ -93,18 +94,13 @@ def temper(
     Raises
     ------
     ModelError
-        What :func:`pymc_tempering.model.compile.compile_density` refuses; a model that is already
-        tempered; a pilot run without overlap.
+        If the model cannot be compiled, is tempered already, or has a pilot run without overlap.
     BaseError
         If the base is of another type or dimension.
     OptionError
         If ``log_zeta`` is no finite number, ``bias`` no bias, or both are given.
     ScheduleError
         If the knots of the bias are no schedule.
-
-    References
-    ----------
-    M. M. Graham, A. J. Storkey (2017). Continuously tempered Hamiltonian Monte Carlo. UAI.
 
     Examples
     --------
@@ -199,7 +195,8 @@ def _build(
         _copy_coords(frozen, tempered)
         start = base.to_base(position).astype(pytensor.config.floatX)
         u = pm.Normal(POSITION, shape=density.dim, initval=start)
-        beta = pm.Uniform(beta_name(model.named_vars), 0.0, 1.0, initval=0.5)
+        beta_name = PREFIX + BETA if BETA in model.named_vars else BETA
+        beta = pm.Uniform(beta_name, 0.0, 1.0, initval=0.5)
         scale = pt.constant(np.array(base.scale))
         z = pt.constant(np.array(base.mean)) + (scale * u if base.is_diagonal else scale @ u)
         log_target, *values = graph_replace(
@@ -242,3 +239,46 @@ def _record(
     for variable in frozen.observed_RVs:
         dims = frozen.named_vars_to_dims.get(variable.name)
         pm.Data(OBSERVED + variable.name, frozen.rvs_to_values[variable].eval(), dims=dims)
+
+
+class FiniteGradient(TypeCastingOp):
+    """Identity whose gradient has 0 wherever it is nan or infinite.
+
+    A switch on the output alone is not enough: the backward pass multiplies its 0 with the inf or
+    nan of the branch that was not taken. A switch on the input as well would evaluate the model
+    twice.
+    """
+
+    # not a ViewOp: PyMC's rewrites before the gradient remove those
+    __props__ = ()
+
+    def make_node(self, x: Any) -> Apply:
+        x = pt.as_tensor_variable(x)
+        return Apply(self, [x], [x.type()])
+
+    def infer_shape(self, node: Any, input_shapes: Any) -> Any:
+        return input_shapes
+
+    def pullback(self, inputs: Any, outputs: Any, output_gradients: Any) -> list[Any]:
+        return [
+            pt.switch(pt.or_(pt.isnan(g), pt.isinf(g)), pt.zeros_like(g), g)
+            for g in output_gradients
+        ]
+
+
+def finite_gradient(x: Any) -> Any:
+    """Return ``x``, through which gradients flow back without nan or infinite entries.
+
+    A leapfrog step stays reversible and volume-preserving with any deterministic field in place of
+    the gradient, so that exactness is not at stake. Under JAX, which differentiates by itself, this
+    is a plain identity; its NUTS counts a nan as a divergence.
+
+    Examples
+    --------
+    >>> import pytensor
+    >>> x = pt.dscalar("x")
+    >>> y = pt.switch(x > 0, pt.sqrt(finite_gradient(x)), 0.0)
+    >>> pytensor.grad(y, x).eval({x: 0.0}).item()
+    0.0
+    """
+    return FiniteGradient()(x)

@@ -243,10 +243,8 @@ def test_other_arguments_are_refused():
 
 
 def test_doubtful_evidence_is_named():
-    diagnosticful = ESTIMATES | {
-        "b": estimate(-11.0, warnings=(Diagnostic("no_overlap", "x.", "y."),))
-    }
-    for comparison in (diagnosticful, compare(diagnosticful)):
+    doubtful = ESTIMATES | {"b": estimate(-11.0, warnings=(Diagnostic("no_overlap", "x.", "y."),))}
+    for comparison in (doubtful, compare(doubtful)):
         with pytest.warns(TemperingWarning) as record:
             average(RUNS, comparison)
         [diagnostic] = [w.message.diagnostic for w in record]

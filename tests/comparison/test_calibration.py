@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering.comparison.calibrated import ModelCalibration, over_dispersion, shift
+from pymc_tempering.comparison.calibration import ModelCalibration, over_dispersion, shift
 from pymc_tempering.errors import DataError, ModelError, OptionError
 
 N, SD = 8, 0.8

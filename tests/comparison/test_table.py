@@ -250,7 +250,7 @@ def test_seeds_of_models_differ_and_repeat(monkeypatch):
         seeds.append(random_seed)
         return estimate(-float(len(seeds)))
 
-    monkeypatch.setattr("pymc_tempering.comparison.table.estimate_logz", remember)
+    monkeypatch.setattr("pymc_tempering.comparison.estimates.estimate_logz", remember)
     for _ in range(2):
         compare({"a": normal_mean(1.0), "b": normal_mean(2.0)}, random_seed=5)
     assert seeds[0] != seeds[1]
@@ -304,7 +304,7 @@ def test_objects_that_hold_a_pymc_model(monkeypatch):
         sampled.append(model)
         return estimate(-float(len(sampled)))
 
-    monkeypatch.setattr("pymc_tempering.comparison.table.estimate_logz", remember)
+    monkeypatch.setattr("pymc_tempering.comparison.estimates.estimate_logz", remember)
     plain, inside = normal_mean(1.0), normal_mean(2.0)
     builder = Builder(inside)
     with pytest.raises(OptionError, match=r"'b' is a Builder.*Call its `build\(\)` first"):

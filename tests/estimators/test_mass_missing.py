@@ -1,12 +1,8 @@
 """No print of an estimate has digits that its own warnings contradict."""
 
-from io import StringIO
-
 import numpy as np
 import pytest
-from rich.console import Console
 
-from pymc_tempering.cli.tables import comparison_table, estimate_table
 from pymc_tempering.comparison.bayes_factor import bayes_factor
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
@@ -20,13 +16,6 @@ def estimate(log_z, *codes):
     """An estimate of four chains with an error of 0.0123 and warnings of these kinds."""
     diagnostics = tuple(Diagnostic(code, "it is so.", "Do something.") for code in codes)
     return LogZEstimate(log_z, 0.0123, "pt, mbar", np.full(4, log_z), diagnostics)
-
-
-def shown(table):
-    """What a terminal of 80 characters shows of a table."""
-    console = Console(width=80, record=True, file=StringIO())
-    console.print(table)
-    return console.export_text()
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -43,8 +32,6 @@ def test_everywhere_else():
     printed = {
         "compare": repr(compare({"one": one, "other": other})),
         "Bayes factor": repr(bayes_factor(other, one)),
-        "terminal": shown(estimate_table(one, "model.py", 3.0)),
-        "terminal, compared": shown(comparison_table(compare({"one": one, "other": other}))),
         "report": repr(_estimates(one)),
     }
     for text in printed.values():
@@ -55,11 +42,3 @@ def test_everywhere_else():
     assert printed["Bayes factor"] == (
         "log BF = -2.5 nats, error unknown: a mode of b may be missing"
     )
-    assert "-204.4 nats or more: a mode may be missing" in printed["terminal"]
-
-
-def test_terminal_shows_the_digits_that_an_error_determines():
-    small = LogZEstimate(-204.382123, 0.000234, "pt, mbar", np.full(4, -204.382123))
-    text = shown(estimate_table(small, "model.py", 3.0))
-    assert "-204.3821 nats" in text
-    assert "0.0002" in text

@@ -82,8 +82,8 @@ def test_what_does_not_fit_the_run_is_refused(labelled_run, model, options, mess
 
 def test_statistics_of_other_lengths_are_refused(labelled_run, model):
     """But those of scans and levels, in which chains of a run differ too."""
-    cut = labelled_run.isel(found_mode=slice(3), missing_dims="ignore")
-    with pytest.raises(OptionError, match=r"would record `search_start_counts` of shape \(8,\)"):
+    cut = labelled_run.isel(search_entry=slice(3), missing_dims="ignore")
+    with pytest.raises(OptionError, match=r"would record `search` of shape \(37,\)"):
         pm_temper.estimate_logz(cut, model=model, target_se=0.01)
 
 

@@ -10,6 +10,7 @@ import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.gradients import MAX_BAD_GRADIENTS, gradient_diagnostics
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.results.datatree import read_statistics
 
 OPTIONS = {"draws": 200, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
            "compute_convergence_checks": False}  # fmt: skip
@@ -62,7 +63,7 @@ def test_log_z_is_right_and_the_missing_gradient_named(method, seed):
     [diagnostic] = of(estimate)
     warned = [w.message for w in record if w.category is TemperingWarning]
     assert diagnostic in [message.diagnostic for message in warned]
-    stats = estimate.idata["sample_stats"]
+    stats = read_statistics(estimate.idata)
     n_bad, n = (int(stats[name].sum()) for name in ("n_bad_gradients", "n_gradients"))
     assert diagnostic.measured == {
         "n_bad_gradients / n_gradients": n_bad / n, "n_bad_gradients": n_bad, "n_gradients": n,
@@ -80,7 +81,7 @@ def test_moves_without_a_gradient_miss_none(method, seed):
     )
     assert abs(estimate.log_z - np.log(sum(halves()))) < 4.5 * estimate.se
     assert of(estimate) == []
-    assert not estimate.idata["sample_stats"]["n_bad_gradients"].values.any()
+    assert not read_statistics(estimate.idata)["n_bad_gradients"].any()
 
 
 def test_the_remedy_gives_the_model_its_gradient():

@@ -6,6 +6,7 @@ import pytest
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.importance import importance_diagnostics
+from pymc_tempering.results.statistics import pack_search
 
 
 def searched(values, se=0.01):
@@ -36,15 +37,15 @@ def test_the_chain_that_knows_most_counts():
 def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_statistics, make_tree):
     statistics = make_statistics(target, base, rng)
     known = {"starts": 9, "modes": 2, "left_out": 0, "mass_once": 0.0,
-             "log_mass": target.log_z, "log_mass_se": 0.01}  # fmt: skip
-    statistics |= {f"search_{name}": np.full((4, 40), value) for name, value in known.items()}
-    statistics["search_start_counts"] = np.tile([5, 4], (4, 40, 1))
+             "log_mass": target.log_z, "log_mass_se": 0.01, "start_counts": [5, 4]}  # fmt: skip
+    statistics["search"] = np.tile(pack_search(known), (4, 40, 1))
     good = pm_temper.estimate_logz(make_tree(statistics))
     assert good.warnings == ()
     stored = good.idata["tempering"].dataset["search_log_mass"]
     assert stored.values.tolist() == [target.log_z] * 4
     assert stored.attrs["units"] == "nats"
-    statistics["search_log_mass"] = np.full((4, 40), target.log_z + 1.0)
+    known["log_mass"] += 1.0
+    statistics["search"] = np.tile(pack_search(known), (4, 40, 1))
     with pytest.warns(TemperingWarning, match="^known mass missing: "):
         low = pm_temper.estimate_logz(make_tree(statistics))
     [diagnostic] = low.warnings

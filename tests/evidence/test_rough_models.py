@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_tempering as pm_temper
+from pymc_tempering.results.datatree import read_statistics
 
 OPTIONS = {"draws": 60, "tune": 40, "chains": 2, "cores": 1, "progressbar": False, "quiet": True}
 
@@ -50,7 +51,7 @@ def test_log_z(model, method, options, seed):
     assert abs(estimate.log_z - LOG_Z) < 4.5 * estimate.se + 0.02
     assert estimate.se < 0.1
     # a slice uses no gradient, so that none counts as bad
-    n_bad = int(estimate.idata.sample_stats["n_bad_gradients"].sum())
+    n_bad = int(read_statistics(estimate.idata)["n_bad_gradients"].sum())
     assert (n_bad == 0) if options.get("explorer") == "slice" else (n_bad > 0)
 
 

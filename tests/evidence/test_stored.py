@@ -11,7 +11,7 @@ from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics, method_of, with_diagnostics
 from pymc_tempering.methods import METHOD_CODE, METHODS
-from pymc_tempering.results.datatree import concat_chains
+from pymc_tempering.results.concat import concat_chains
 
 # runs this short may say so, and which of them do depends on the machine's last digits
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")

@@ -292,11 +292,12 @@ def test_identical_data_have_evidence_without_end(monkeypatch):
     monkeypatch.setattr(tails, "divergent_diagnostics", lambda *arguments: [])
     statistics = estimate.idata["sample_stats"].to_dataset()
     along = compile_density(model).points.names.index("sigma_log__")
-    seen = {"search_rise_along": along, "search_rise": 4.0, "search_rise_beyond": 5.0}
-    of_search = {name: xr.full_like(statistics["lp"], value) for name, value in seen.items()}
+    seen = {"rise_along": along, "rise": 4.0, "rise_beyond": 5.0}
+    for entry, value in seen.items():
+        statistics["search"].loc[{"search_entry": entry}] = value
     idata = xr.DataTree.from_dict(
         {"posterior": estimate.idata["posterior"].to_dataset(),
-         "sample_stats": statistics.assign(of_search)}
+         "sample_stats": statistics}
     )  # fmt: skip
     [diagnostic] = [d for d in tail_diagnostics(model, idata) if d.code == "divergent_integral"]
     assert diagnostic.measured == {"rise along sigma_log__": [4.0, 5.0]}

@@ -9,7 +9,7 @@ import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.checkpoint.description import describe, differences
-from pymc_tempering.comparison.table import data_diagnostics
+from pymc_tempering.comparison.estimates import data_diagnostics
 from pymc_tempering.errors import DataError, ModelError, TemperingWarning
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.model.compile import compile_density

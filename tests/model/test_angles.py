@@ -8,8 +8,8 @@ from scipy import special, stats
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.evidence.same_model import draws_of_model
-from pymc_tempering.model.angles import Angles
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.point import Angles
 from pymc_tempering.references.prior import PriorReference
 
 OBSERVED = np.array([3.0, -2.9, 3.1, -3.1, 2.7])

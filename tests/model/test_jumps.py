@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.jumps import MOST_DIM, staircase_names
+from pymc_tempering.model.graph import MOST_DIM, staircase_names
 
 TIMES = np.arange(60) + 0.5
 COUNTED = {

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from pymc_tempering import plots
-from pymc_tempering.comparison.calibrated import ModelCalibration
+import pymc_tempering as pm_temper
+from pymc_tempering.comparison.calibration import ModelCalibration
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.plots.common import CYCLE, GREY, INK, colour_of_chain, label_betas
@@ -68,7 +68,7 @@ def sensitivity():
 def drawn(request):
     def draw(name, **options):
         data = request.getfixturevalue(PICTURES[name][0])
-        return getattr(plots, name)(data, **options)
+        return getattr(pm_temper, name)(data, **options)
 
     return draw
 
@@ -78,7 +78,7 @@ def axes_of(result):
 
 
 def test_every_picture_is_here():
-    assert set(PICTURES) == set(plots.__all__)
+    assert set(PICTURES) == {n for n in pm_temper.__all__ if n.startswith("plot_")}
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -181,10 +181,10 @@ def test_a_chain_has_one_colour_in_all_pictures(run):
     }  # fmt: skip
     for name, tree in pictures.items():
         for part, expected in ((tree, CYCLE[:3]), (tree.isel(chain=[1, 2]), CYCLE[1:3])):
-            lines = [line for ax in axes_of(getattr(plots, name)(part)) for line in ax.lines]
+            lines = [line for ax in axes_of(getattr(pm_temper, name)(part)) for line in ax.lines]
             used = {line.get_color() for line in lines} & set(CYCLE)
             assert used == set(expected), name
-    ax = plots.plot_index_process(run, chain=2)
+    ax = pm_temper.plot_index_process(run, chain=2)
     assert {line.get_color() for line in ax.lines} <= {CYCLE[2], INK, GREY}
 
 
@@ -199,14 +199,14 @@ def test_report_shows_the_chain_with_fewest_round_trips(run):
     trips = np.array([5, 3, 4])[:, None] * np.ones((3, 40), dtype=int)
     statistics = tree["sample_stats"].to_dataset()
     tree["sample_stats"] = statistics.assign(n_round_trips=(("chain", "draw"), trips))
-    assert "chain 1, with fewest" in plots.plot_index_process(tree).get_xlabel()
-    labels = [ax.get_xlabel() for ax in plots.plot_report(tree)]
+    assert "chain 1, with fewest" in pm_temper.plot_index_process(tree).get_xlabel()
+    labels = [ax.get_xlabel() for ax in pm_temper.plot_report(tree)]
     assert "recorded draw of chain 1, with fewest round trips" in labels
-    assert plots.plot_index_process(tree, chain=2).get_xlabel() == "recorded draw of chain 2"
+    assert pm_temper.plot_index_process(tree, chain=2).get_xlabel() == "recorded draw of chain 2"
 
 
 def test_long_legends_do_not_narrow_the_picture(annealed_run, run):
-    """Bounds, a reference and chains are seven entries."""
+    """Bounds, a reference and chains are eight entries."""
     tree = annealed_run.copy()
     shape = tree["sample_stats"]["log_weight_forward"].shape
     statistics = tree["sample_stats"].to_dataset()
@@ -218,9 +218,9 @@ def test_long_legends_do_not_narrow_the_picture(annealed_run, run):
         ("chain", "draw", "level"), np.broadcast_to([0.0, 0.5, 1.0], (*shape[:2], 3)),
     )  # fmt: skip
     tree["sample_stats"] = statistics
-    ax = plots.plot_logz_trace(tree, reference=-3.0, bounds=(-3.2, -2.8))
+    ax = pm_temper.plot_logz_trace(tree, reference=-3.0, bounds=(-3.2, -2.8))
     ax.figure.canvas.draw()
-    assert len(ax.get_legend().get_texts()) == 6
+    assert len(ax.get_legend().get_texts()) == 8
     assert ax.get_window_extent().width > 0.75 * ax.figure.bbox.width
     assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1 + 2
 
@@ -238,14 +238,14 @@ def test_crowded_betas_have_ticks_that_can_be_read(second):
 
 class TestTime:
     def test_is_the_time_of_the_chain(self, run):
-        ax = plots.plot_logz_trace(run, x="time", n_points=5)
+        ax = pm_temper.plot_logz_trace(run, x="time", n_points=5)
         seconds = run["sample_stats"]["perf_counter_diff"].values.sum(axis=1)
         chains = [line for line in ax.lines if line.get_color() in CYCLE]
         np.testing.assert_allclose([line.get_xdata()[-1] for line in chains], seconds)
         (middle,) = [line for line in ax.lines if line.get_color() == INK]
         np.testing.assert_allclose(middle.get_xdata()[-1], seconds.mean())
         assert "(s" in ax.get_xlabel()
-        by_draws = plots.plot_logz_trace(run, n_points=5)
+        by_draws = pm_temper.plot_logz_trace(run, n_points=5)
         for one, two in zip(ax.lines, by_draws.lines, strict=True):
             np.testing.assert_array_equal(one.get_ydata(), two.get_ydata())
 
@@ -253,9 +253,9 @@ class TestTime:
         tree = run.copy()
         tree["sample_stats"] = tree["sample_stats"].to_dataset().drop_vars("perf_counter_diff")
         with pytest.raises(DataError, match="perf_counter_diff"):
-            plots.plot_logz_trace(tree, x="time")
-        plots.plot_logz_trace(tree)
+            pm_temper.plot_logz_trace(tree, x="time")
+        pm_temper.plot_logz_trace(tree)
 
     def test_is_one_of_two_choices(self, run):
         with pytest.raises(OptionError, match="'hours'"):
-            plots.plot_logz_trace(run, x="hours")
+            pm_temper.plot_logz_trace(run, x="hours")

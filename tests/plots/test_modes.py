@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
+from pymc_tempering import plot_modes
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.plots import plot_modes
 from pymc_tempering.plots.common import CYCLE, INK
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pymc_tempering import plot_prior_sensitivity
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.plots import plot_prior_sensitivity
 
 COLUMNS = ["change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning"]
 ROWS = [

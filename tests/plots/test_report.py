@@ -99,8 +99,8 @@ def test_warnings_come_first_and_escaped(run, tmp_path):
     diagnostic = Diagnostic(
         "no_round_trips", "no <b>round</b> trips.", "Raise `tune`.", {"chain": [1]}
     )
-    diagnosticful = replace(estimate, warnings=(diagnostic,))
-    text = report(diagnosticful, tmp_path / "diagnostic.html").read_text(encoding="utf-8")
+    doubtful = replace(estimate, warnings=(diagnostic,))
+    text = report(doubtful, tmp_path / "diagnostic.html").read_text(encoding="utf-8")
     warning = "no &lt;b&gt;round&lt;/b&gt; trips. Raise `tune`."
     assert warning in text
     assert "<code>no_round_trips</code>" in text

@@ -17,19 +17,19 @@ def model():
     return testing.scaled_normal().model()
 
 
-def test_annealing_shows_log_z(model, capsys):
+def test_annealing_shows_its_parts(model, capsys):
     options = {"n_particles": 30, "n_levels": 20, "tune": 20, "random_seed": 1}
     shown = anneal(model, direction="both", **options)
     text = capsys.readouterr().out
-    plan, *_ = lines = text.splitlines()
-    assert "30 forward and reverse particles" in plan
-    bars = [line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in lines[2:]]
+    bars = [
+        line.split("\N{BOX DRAWINGS HEAVY HORIZONTAL}")[0].strip() for line in text.splitlines()
+    ]
+    bars = [bar for bar in bars if bar]
     assert bars == [
         "Search for modes", "Pilot run", "Forward particles",
         "Reverse particles",
     ]  # fmt: skip
     assert text.count("30/30") == 2
-    assert text.count("log Z") == 2
     quiet = anneal(model, direction="both", **options, progressbar=False)
     assert capsys.readouterr().out == ""
     assert quiet.log_z == shown.log_z

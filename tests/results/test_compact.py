@@ -8,8 +8,8 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.results.compact import DELTA_DIGIT, compact, compress, pad_ladder, round_delta
-from pymc_tempering.results.datatree import concat_chains
+from pymc_tempering.results.compact import DELTA_DIGIT, compact, compress, round_delta
+from pymc_tempering.results.concat import concat_chains, pad_ladder
 
 
 def raw_run(regression, seed, **options):

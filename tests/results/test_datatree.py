@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.results.datatree import concat_chains, label_dimensions, read_statistics
+from pymc_tempering.results.concat import concat_chains
+from pymc_tempering.results.datatree import label_dimensions, read_statistics
 
 
 def test_groups(tempered):

@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
-from pymc_tempering.results.stored_runs import read_run, write_run
+from pymc_tempering.results.files import read_run, write_run
 
 DOUBTS = (
     Diagnostic("chains_disagree", "1 ± 0.1\nand: “0.3”.", "Raise `tune`.",

@@ -13,6 +13,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.gibbs_ct import collect
+from pymc_tempering.results.statistics import unpacked
 from pymc_tempering.steps.gibbs_continuous import GibbsCT
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
@@ -27,7 +28,7 @@ def sample(target, seed, draws=400, tune=100, chains=2, **options):
 
 
 def statistics_of(idata):
-    return {name: values.values for name, values in idata.sample_stats.items()}
+    return unpacked({name: values.values for name, values in idata.sample_stats.items()})
 
 
 @pytest.mark.parametrize("name", ["asymmetric_bimodal", "hard_edge_gaussian"])

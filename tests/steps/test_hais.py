@@ -10,9 +10,8 @@ from pymc_tempering import testing
 from pymc_tempering.errors import BaseError, DataError, ModelError, OptionError, ScheduleError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.hais import collect
+from pymc_tempering.results.statistics import unpacked
 from pymc_tempering.steps.hais import HAIS, N_KNOTS
-
-NAMES = ("log_weight_forward", "log_weight_reverse", "accepted", "betas", "n_levels")
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +24,10 @@ def model(target):
     return target.model()
 
 
+def read(group):
+    return unpacked({name: values.values for name, values in group.data_vars.items()})
+
+
 def sample(model, draws=300, tune=100, chains=2, random_seed=1, discard=True, **options):
     with model:
         return pm.sample(
@@ -35,7 +38,7 @@ def sample(model, draws=300, tune=100, chains=2, random_seed=1, discard=True, **
 
 
 def statistics(idata):
-    return {name: idata["sample_stats"][name].values for name in NAMES}
+    return read(idata["sample_stats"])
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +74,7 @@ def test_evidence_of_the_run(run, target):
 
 def test_draws_of_tuning_are_refused_by_the_estimate(model):
     tuned = sample(model, draws=5, tune=20, chains=1, discard=False)
-    warmup = {name: tuned["warmup_sample_stats"][name].values for name in NAMES}
+    warmup = read(tuned["warmup_sample_stats"])
     with pytest.raises(DataError, match="after tuning"):
         collect(warmup)
 
@@ -80,7 +83,7 @@ def test_statistics_have_fixed_shapes(run):
     stats = run["sample_stats"]
     assert stats["log_weight_forward"].shape == (2, 800, 4)
     assert stats["betas"].shape == (2, 800, N_KNOTS)
-    n_levels = stats["n_levels"].values
+    n_levels = read(stats)["n_levels"]
     assert (n_levels == n_levels[:, :1]).all()
     betas = stats["betas"].values[0, 0]
     used = betas[np.isfinite(betas)]

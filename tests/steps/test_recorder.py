@@ -6,25 +6,26 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.methods import METHOD_CODE, METHODS, load
-from pymc_tempering.results.statistics import STEP_METHODS, statistics_of
+from pymc_tempering.results.statistics import LABELS, STEP_METHODS, statistics_of
 from pymc_tempering.steps.recorder import Recorder
 
 SIZES = {
-    "scan": 3, "level": 4, "pair": 3, "knot": 5, "found_mode": 8,
-    "well_fitted_mode": 8, "component": 16,
-    "planted_mode": 9,
+    "scan": 3, "level": 4, "pair": 3, "knot": 5, "well_fitted_mode": 8, "component": 16,
+    "search_entry": 37,
 }  # fmt: skip
+ALL_SIZES = SIZES | {dim: len(labels) for dim, labels in LABELS.items()}
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)
 def test_a_blank_draw_has_every_statistic_in_its_type_and_shape(method):
     recorder = Recorder(method, SIZES)
     blank = recorder.record(recorder.blank())
+    assert "n_bad_gradients" in recorder.blank()
     assert blank.keys() == recorder.dtypes_shapes.keys() == statistics_of(method).keys()
     for name, entry in statistics_of(method).items():
-        assert np.shape(blank[name]) == tuple(SIZES[dim] for dim in entry.methods[method])
+        assert np.shape(blank[name]) == tuple(ALL_SIZES[dim] for dim in entry.methods[method])
         assert np.asarray(blank[name]).dtype == entry.dtype
-        if name != METHOD_CODE:
+        if name != METHOD_CODE and not entry.entries:
             np.testing.assert_array_equal(blank[name], entry.fill)
     assert blank[METHOD_CODE] == METHODS[method].code
 

@@ -13,6 +13,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError, OptionError, ScheduleError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.st import collect
+from pymc_tempering.results.statistics import unpacked
 from pymc_tempering.steps.simulated import SimulatedTempering
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
@@ -27,7 +28,7 @@ def sample(target, seed, draws=400, tune=100, chains=2, **options):
 
 
 def statistics_of(idata):
-    return {name: values.values for name, values in idata.sample_stats.items()}
+    return unpacked({name: values.values for name, values in idata.sample_stats.items()})
 
 
 @pytest.mark.parametrize("name", ["asymmetric_bimodal", "hard_edge_gaussian"])
@@ -89,7 +90,8 @@ def test_both_level_updates_are_right(level_update, seed):
     idata = sample(target, seed, level_update=level_update)
     estimate = combine(collect(statistics_of(idata)), "st")
     assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
-    level = statistics_of(idata)["current_level"]
+    recorded = statistics_of(idata)
+    level = np.searchsorted(recorded["betas"][0, 0], recorded["beta"])
     steps = np.abs(np.diff(level.reshape(2, -1)))
     assert (steps.max() == 1) == (level_update == "neighbour") or level.max() == 1
 

@@ -8,7 +8,8 @@ from pymc_tempering.errors import DataError, TemperingWarning
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.testing import asymmetric_bimodal, correlated_gaussian, hard_edge_gaussian
 from pymc_tempering.transform import Bias, temper, untemper
-from pymc_tempering.transform.analysis import analyse
+from pymc_tempering.transform.analysis import collect
+from pymc_tempering.transform.untempered import statistics_of_draws
 
 TARGETS = {
     "asymmetric_bimodal": Bias([0.0, 0.05, 0.4, 1.0], [0.0, -1.0, -1.5, -1.8]),
@@ -128,8 +129,8 @@ def test_draws_of_zero_density_are_never_picked(case):
     delta = posterior["tempering_delta"].values.copy()
     delta[:, :7] = -np.inf
     tree["posterior"] = posterior.assign(tempering_delta=(("chain", "draw"), delta))
-    run = analyse(tree)
-    assert np.isneginf(run.log_weights[:, :7]).all()
+    run = collect(statistics_of_draws(tree))
+    assert np.isneginf(run.arrays["log_weights"][:, :7]).all()
     assert np.isfinite(run.log_z).all()
 
 

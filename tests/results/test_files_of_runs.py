@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from pymc_tempering.errors import DataError, OptionError, OutputError
-from pymc_tempering.results import stored_runs
-from pymc_tempering.results.stored_runs import as_run, check_run_output, read_run, write_run
+from pymc_tempering.results import files
+from pymc_tempering.results.files import as_run, check_run_output, read_run, write_run
 from tests.fresh import fresh_process
 
 
@@ -47,7 +47,7 @@ def test_run_that_netcdf_cannot_express_is_pickled(tmp_path):
 
 
 def test_zarr_that_is_not_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_runs, "find_spec", lambda name: None)
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match="pip install zarr"):
         check_run_output(tmp_path / "run.zarr", overwrite=False, remedy="--force")
     check_run_output(tmp_path / "run.nc", overwrite=False, remedy="--force")
@@ -61,7 +61,7 @@ import resource, sys
 import numpy as np, xarray as xr
 from pathlib import Path
 from pymc_tempering.errors import OutputError
-from pymc_tempering.results.stored_runs import read_run, write_run
+from pymc_tempering.results.files import read_run, write_run
 
 x = np.random.default_rng(1).normal(size=100_000)
 

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.results.digest import observed_digest
+from pymc_tempering.results.identity import observed_digest
 
 Y = np.array([0.4, -1.1, 2.3])
 

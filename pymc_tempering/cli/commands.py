@@ -1,0 +1,257 @@
+"""What the command line does: sample models, compare stored runs, report on one."""
+
+import argparse
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from pymc_tempering.cli.model_file import CommandError, check_model_file, load_models
+from pymc_tempering.errors import (
+    DataError,
+    OptionError,
+    OutputError,
+    TemperingError,
+    TemperingWarning,
+)
+from pymc_tempering.results.files import (
+    RUN_SUFFIXES,
+    check_output,
+    check_run_output,
+    write_run,
+)
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from pymc_tempering.estimators.result import LogZEstimate
+
+__all__ = ["compare", "report", "sample"]
+
+MAX_SUMMARY_ROWS = 30
+"""Rows of the posterior that are shown: a screen."""
+
+_SUMMARY_COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
+
+
+def sample(arguments: argparse.Namespace) -> None:
+    """Sample one model, or several that are compared."""
+    for path in arguments.model_files:
+        check_model_file(path)
+    files = _unique_names(arguments.model_files)
+    targets, folders = _targets(arguments, list(files)), _resume_folders(arguments, list(files))
+    models = load_models(files)
+    seeds = _seeds(models, arguments.seed)
+    estimates: dict[str, LogZEstimate] = {}
+    failures: list[str] = []
+    for (name, model), seed in zip(models.items(), seeds, strict=True):
+        _print(f"[bold]{escape(files[name].name)}[/]")
+        started = time.perf_counter()
+        options = _options(arguments) | {"random_seed": seed, "resume": folders.get(name)}
+        given = {option: value for option, value in options.items() if value is not None}
+        estimate = estimates[name] = _estimate(model, files[name], given)
+        seconds = time.perf_counter() - started
+        # before anything is printed: a terminal that has gone must not take the draws with it
+        if name in targets:
+            failures += _store(estimate, targets[name], arguments.force)
+        _show(estimate, seconds)
+        if _is_interrupted(estimate):
+            break
+    if len(estimates) > 1:
+        from pymc_tempering.comparison.table import compare as compare_models
+
+        _print(escape(repr(compare_models(estimates))))
+    if failures:
+        raise OutputError("\n".join(failures))
+    written = [str(targets[name]) for name in estimates if name in targets]
+    where = f"Draws and statistics: {' '.join(written)}"
+    _print(escape(where if written else "Nothing was written; add --output to keep the draws."))
+    if any(map(_is_interrupted, estimates.values())):
+        raise KeyboardInterrupt
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Rank stored runs by their evidence."""
+    paths = arguments.runs
+    models = [path for path in paths if path.suffix == ".py"]
+    if models:
+        raise CommandError(
+            f"{models[0]} is a model file, not a stored run: leave `compare` out, and models are "
+            "sampled and compared; or store its run with --output first."
+        )
+    if len(paths) < 2:
+        raise CommandError(
+            f"Only {paths[0]} is given; compare needs two runs or more. `report` describes one."
+        )
+    names = _unique_names(paths)
+
+    from pymc_tempering.comparison.estimates import resolve_estimates
+    from pymc_tempering.comparison.table import compare as compare_models
+
+    with warnings.catch_warnings():
+        # they are printed below, each with the name of its run
+        warnings.simplefilter("ignore", TemperingWarning)
+        try:
+            estimates = resolve_estimates(names)
+        except DataError as error:
+            raise CommandError(str(error)) from error
+    _print(escape(repr(compare_models(estimates))))
+    for name, estimate in estimates.items():
+        for warning in estimate.warnings:
+            _print(f"[yellow]{escape(name)}:[/] {escape(str(warning))}")
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Write one HTML file about a stored run."""
+    path = arguments.run
+    if path.suffix == ".py":
+        raise CommandError(
+            f"{path} is a model file, not a stored run: sample it with --output first, and report "
+            "on what that wrote."
+        )
+    if not path.exists():
+        raise CommandError(f"There is no file {path}. Give the path of a stored run.")
+
+    from pymc_tempering.plots.report import REPORT_SUFFIXES
+    from pymc_tempering.plots.report import report as write_report
+
+    target = check_output(
+        arguments.output or path.with_suffix(".html"),
+        REPORT_SUFFIXES,
+        overwrite=arguments.force,
+        remedy="--force",
+        inputs=[path],
+    )
+    with warnings.catch_warnings():
+        # they are on the page
+        warnings.simplefilter("ignore", TemperingWarning)
+        write_report(path, target, title=arguments.title or path.stem, overwrite=arguments.force)
+    _print(f"Report: {escape(str(target))}")
+
+
+def _print(text: str) -> None:
+    Console(highlight=False).print(text, soft_wrap=True)
+
+
+def _unique_names(paths: list[Path]) -> dict[str, Path]:
+    """Name files by their stems, or by their paths where stems are equal."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise CommandError(f"A file is given twice: {' '.join(map(str, paths))}")
+    stems = [path.stem for path in paths]
+    named = stems if len(set(stems)) == len(stems) else map(str, paths)
+    return dict(zip(named, paths, strict=True))
+
+
+def _is_interrupted(estimate: "LogZEstimate") -> bool:
+    return any(diagnostic.code == "interrupted" for diagnostic in estimate.warnings)
+
+
+def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
+    """One seed for each model; several models have to be of the same data."""
+    if len(models) == 1:
+        return [seed]
+    from pymc_tempering.comparison.estimates import check_same_data
+
+    check_same_data(models)
+    # as `compare` does, so that both give the same numbers
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(len(models))]
+
+
+def _store(estimate: "LogZEstimate", target: Path, overwrite: bool) -> list[str]:
+    """Store a run; return what failed, so that the models that remain are sampled."""
+    try:
+        write_run(estimate.idata, target, overwrite=overwrite)
+    except OutputError as error:
+        # at once, since nobody knows how the next model ends
+        Console(stderr=True, highlight=False).print(escape(str(error)), soft_wrap=True)
+        return [str(error)]
+    return []
+
+
+def _show(estimate: "LogZEstimate", seconds: float) -> None:
+    import arviz as az
+
+    _print(escape(f"{estimate!r}\n  seconds: {seconds:.1f}, compilation included"))
+    summary = az.summary(estimate.idata, group="posterior", round_to="none")
+    summary = summary[[name for name in summary if name in _SUMMARY_COLUMNS]]
+    _print(escape(summary.head(MAX_SUMMARY_ROWS).to_string(float_format="{:.4g}".format)))
+    if len(summary) > MAX_SUMMARY_ROWS:
+        _print(f"The first {MAX_SUMMARY_ROWS} of {len(summary)} rows.")
+
+
+def _by_stem(names: list[str], option: str, remedy: str) -> dict[str, str]:
+    """Stems of several names, under which files of theirs are kept in one folder."""
+    stems = {name: Path(name).stem for name in names}
+    if len(set(stems.values())) < len(stems):
+        raise CommandError(f"{option}: {' and '.join(names)} would have one name there; {remedy}.")
+    return stems
+
+
+def _resume_folders(arguments: argparse.Namespace, names: list[str]) -> dict[str, Path]:
+    """Where each run is kept while it is sampled; nothing without ``--resume``."""
+    folder = arguments.resume
+    if folder is None or len(names) == 1:
+        return {} if folder is None else {names[0]: folder}
+    if arguments.seed is None:
+        raise CommandError(
+            "--resume with several models needs --seed, from which each model has a seed of its "
+            "own: add one, the same at every call."
+        )
+    stems = _by_stem(names, "--resume", "sample them one by one")
+    return {name: folder / stem for name, stem in stems.items()}
+
+
+def _targets(arguments: argparse.Namespace, names: list[str]) -> dict[str, Path]:
+    """Where each run goes, if that can be written; nothing without ``--output``."""
+    output = arguments.output
+    if output is None:
+        return {}
+    wanted = {names[0]: output}
+    if len(names) > 1:
+        if output.suffix.lower() in (*RUN_SUFFIXES, ".py"):
+            raise CommandError(
+                f"--output {output} looks like a file; with several models it is the folder that "
+                "gets one file for each."
+            )
+        stems = _by_stem(names, "--output", "store them one by one, and `compare` the files")
+        wanted = {name: output / f"{stem}.nc" for name, stem in stems.items()}
+    options: Any = {
+        "overwrite": arguments.force, "remedy": "--force", "inputs": tuple(arguments.model_files),
+    }  # fmt: skip
+    try:
+        return {name: check_run_output(path, **options) for name, path in wanted.items()}
+    except OptionError as error:
+        raise CommandError(f"--output: {error}") from error
+
+
+def _estimate(model: "pm.Model", path: Path, options: dict[str, Any]) -> "LogZEstimate":
+    import pymc_tempering as pm_temper
+
+    try:
+        with warnings.catch_warnings():
+            # they are printed once and readable
+            warnings.simplefilter("ignore", TemperingWarning)
+            return pm_temper.estimate_logz(model, **options)
+    except OutputError:
+        # of --resume: draws were made, and the error says where they are
+        raise
+    except TemperingError as error:
+        raise CommandError(f"{path}: {error}") from error
+    except Exception as error:
+        what = (str(error).strip().splitlines() or [""])[0]
+        raise CommandError(
+            f"Sampling {path} failed: {type(error).__name__}: {what}".rstrip(": ")
+            + "\n--full-errors prints where that came from.",
+            exit_code=1,
+        ) from error
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Options of the library, whose defaults are in its signature alone."""
+    names = ("method", "draws", "tune", "chains", "max_gradients", "cores")
+    return {name: getattr(arguments, name) for name in names}

@@ -1,0 +1,175 @@
+"""The estimates that are compared: of the same data, sampled where there is only a model."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.evidence.reading import stored_estimate
+from pymc_tempering.evidence.stored import has_statistics
+from pymc_tempering.model.identity import Identity
+from pymc_tempering.results.files import as_run
+from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
+
+__all__ = ["check_same_data", "data_diagnostics", "diagnostics_of_comparison", "resolve_estimates"]
+
+# a prior that is as wide in all models cancels; the posterior's width may differ a little
+_SAME = 2.0
+
+# where PyMC says what it samples, so that users silence both alike
+_log = logging.getLogger("pymc")
+
+
+def resolve_estimates(
+    models: Mapping[str, Any], *, random_seed: Any = None, **kwargs: Any
+) -> dict[str, LogZEstimate]:
+    """Estimates of models, runs, also in files, and estimates of the same data; models are sampled.
+
+    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models.
+
+    Raises
+    ------
+    OptionError
+        For anything else.
+    DataError
+        If they were fitted to different data, or a file holds no run.
+    """
+    models = {name: as_run(_unwrapped(model)) for name, model in models.items()}
+    for name, model in models.items():
+        if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
+            build = " Call its `build()` first." if callable(getattr(model, "build", None)) else ""
+            raise OptionError(
+                f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree, a "
+                f"LogZEstimate or the path of a stored run.{build}"
+            )
+    check_same_data(models)
+    warn_of(data_diagnostics(models), outwards=1)
+    if kwargs.get("resume") is not None:
+        raise OptionError(
+            f"`resume` is {kwargs['resume']!r}, which would be one folder for several runs. Pass "
+            "estimates, each from `estimate_logz(model, resume=...)` with a path of its own."
+        )
+    if kwargs and not any(isinstance(model, pm.Model) for model in models.values()):
+        raise OptionError(
+            f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
+            "runs and estimates are used as they are. Leave the options out, or pass models."
+        )
+    seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
+    estimates = {}
+    for (name, model), seed in zip(models.items(), seeds, strict=True):
+        if isinstance(model, LogZEstimate):
+            estimates[name] = model
+        elif isinstance(model, pm.Model):
+            if not kwargs.get("quiet"):
+                _log.info("Sampling the model %r", name)
+            estimates[name] = estimate_logz(model, random_seed=int(seed), **kwargs)
+        else:
+            estimates[name] = _of_run(name, model)
+    return estimates
+
+
+def _unwrapped(model: Any) -> Any:
+    """Give the PyMC model inside the object of a package that builds one, as bambi's."""
+    inner = getattr(getattr(model, "backend", None), "model", None)
+    return inner if isinstance(inner, pm.Model) else model
+
+
+def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
+    try:
+        # a run may have been cut down to its result
+        return estimate_logz(idata) if has_statistics(idata) else stored_estimate(idata)
+    except DataError as error:
+        raise DataError(f"{name!r}: {error}") from error
+
+
+def _entropy(random_seed: Any) -> int | None:
+    if random_seed is None or isinstance(random_seed, int | np.integer):
+        return None if random_seed is None else int(random_seed)
+    return int(np.random.default_rng(random_seed).integers(2**62))
+
+
+def check_same_data(models: Mapping[str, Any]) -> None:
+    """Refuse models, runs and estimates of different data.
+
+    Raises
+    ------
+    DataError
+        Naming the groups that share theirs.
+    """
+    digests = {name: observed_digest(model) for name, model in models.items()}
+    known = {name: digest for name, digest in digests.items() if digest is not None}
+    if len(set(known.values())) > 1:
+        groups: dict[str, list[str]] = {}
+        for name, digest in known.items():
+            groups.setdefault(digest, []).append(name)
+        listed = "; ".join(
+            f"{' and '.join(map(repr, names))} {describe_observed(models[names[0]])}"
+            for names in groups.values()
+        )
+        raise DataError(
+            f"The models were fitted to different data: {listed}. Evidences of different data "
+            "cannot be compared; fit all models to the same observations."
+        )
+
+
+def data_diagnostics(models: Mapping[str, Any]) -> list[Diagnostic]:
+    """Say of which models nobody can tell whether their data are the same.
+
+    A potential may hold data or none. Where those of all models are the same, so are the data.
+    """
+    potentials: dict[str, dict[str, str]] = {}
+    for name, model in models.items():
+        identity = Identity.of(model) if isinstance(model, pm.Model) else recorded_identity(model)
+        if identity is not None and observed_digest(model) is None:
+            potentials[name] = identity.potentials
+    alike = [each for each in potentials.values() if each]
+    if not alike or (len(alike) == len(models) and all(each == alike[0] for each in alike)):
+        return []
+    named = [name for name, each in potentials.items() if each]
+    diagnostic = Diagnostic(
+        "data_not_compared",
+        f"the likelihoods of {named} are potentials, which do not say what in them is data, so "
+        "that it cannot be checked that all models are of the same data.",
+        "Make sure that they are; evidences of different data have nothing to do with one another.",
+        {"models": named},
+    )
+    return [diagnostic]
+
+
+def diagnostics_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str, Diagnostic]:
+    """What speaks against comparing models, by their names, where it is not the same for all.
+
+    Examples
+    --------
+    >>> def estimate(width):
+    ...     diagnostic = Diagnostic("extremely_wide_priors", "x.", "Look.", {"width of x": width})
+    ...     return LogZEstimate(0.0, 0.1, "pt, mbar", [0.0] * 4, (diagnostic,))
+    >>> diagnostics_of_comparison({"a": estimate(2e4), "b": estimate(2.1e4)})
+    {}
+    >>> diagnostics = diagnostics_of_comparison({"a": estimate(2e4), "b": estimate(9e4)})
+    >>> [diagnostic.text for diagnostic in diagnostics.values()]
+    ["of 'a', x.", "of 'b', x."]
+    """
+    measured = [
+        {what: value for d in estimate.of_comparison for what, value in d.measured.items()}
+        for estimate in estimates.values()
+    ]
+    shared = set[str]()
+    for what in set.intersection(*map(set, measured)):
+        widths = [float(str(m[what])) for m in measured]
+        if max(widths) <= _SAME * min(widths):
+            shared.add(what)
+    return {
+        name: replace(diagnostic, text=f"of {name!r}, {diagnostic.text}")
+        for name, estimate in estimates.items()
+        for diagnostic in estimate.of_comparison
+        if not set(diagnostic.measured) <= shared
+    }

@@ -1,0 +1,205 @@
+"""Chains of several runs put together, and chains refused that are copies of one another."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.results.compact import has_ladder
+from pymc_tempering.results.datatree import label_dimensions, open_hint, read_statistics
+from pymc_tempering.results.identity import (
+    check_one_model,
+    observed_digest,
+    recorded_identity,
+    with_identity,
+)
+from pymc_tempering.results.schema import SAMPLE_STATS
+from pymc_tempering.types import FloatArray
+
+__all__ = ["check_distinct_chains", "concat_chains", "identical_chains", "pad_ladder"]
+
+# what random numbers decide, by method; times and counts may coincide or differ for other reasons
+_RANDOM = ("delta", "target_delta", "beta", "log_weight_forward", "lp")
+
+
+def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
+    """Put the chains of several runs of one model together, numbered afresh.
+
+    Parameters
+    ----------
+    runs : list of xarray.DataTree
+        With equal numbers of draws. Levels and scans of parallel tempering that only some runs use
+        are nan in the others.
+
+    Raises
+    ------
+    DataError
+        If there is no run, something else than a run, runs that differ in the number of draws or
+        scans, in their variables, their data or another part of their models, which is named; or
+        the same chain more than once, as from jobs that share a seed.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups without chains are taken from the first run; estimates are left out, since they
+        belong to each run alone.
+    """
+    runs = [label_dimensions(run) for run in _check_runs(runs)]
+    may_differ = {"chain", "level", "pair"}
+    if all(has_ladder(run["sample_stats"].dataset) for run in runs):
+        may_differ.add("scan")
+    sizes = [
+        {k: v for k, v in run["sample_stats"].dataset.sizes.items() if k not in may_differ}
+        for run in runs
+    ]
+    if any(size != sizes[0] for size in sizes):
+        raise DataError(
+            f"The runs have sizes {sizes}; expected the same in all. Sample them with the same "
+            "step, and cut them to equal numbers of draws, as in `idata.isel(draw=slice(100))`."
+        )
+    names = [
+        f"chain {chain} of run {i}"
+        for i, run in enumerate(runs)
+        for chain in run["sample_stats"].dataset["chain"].values
+    ]
+    groups = {}
+    for name, node in runs[0].children.items():
+        if name == "tempering":
+            continue
+        if "chain" not in node.dataset.dims:
+            groups[f"/{name}"] = node.to_dataset()
+            continue
+        parts, first = [], 0
+        most = {
+            dim: max(run[name].dataset.sizes.get(dim, 0) for run in runs)
+            for dim in may_differ & {"level", "scan"}
+        }
+        for run in runs:
+            part = pad_ladder(run[name].to_dataset(), most)
+            part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
+            first += part.sizes["chain"]
+            parts.append(part)
+        groups[f"/{name}"] = xr.concat(parts, dim="chain", combine_attrs="override")
+    together = xr.DataTree.from_dict(groups)
+    if any(recorded_identity(run) is None for run in runs):
+        together = with_identity(together, None)
+    # after levels were padded: a run and its file differ in the levels that they have room for
+    check_distinct_chains(read_statistics(together), names)
+    return together
+
+
+def _check_runs(runs: Any) -> list[xr.DataTree]:
+    if isinstance(runs, xr.DataTree) or not isinstance(runs, Sequence) or isinstance(runs, str):
+        raise DataError(
+            f"concat_chains was given a {type(runs).__name__}; expected a list of runs, as in "
+            f"concat_chains([run_1, run_2]).{open_hint(runs)}"
+        )
+    if len(runs) == 0:
+        raise DataError("concat_chains was given an empty list; expected at least one run.")
+    for i, run in enumerate(runs):
+        if not isinstance(run, xr.DataTree):
+            hint = " The run of a LogZEstimate is its `.idata`." if hasattr(run, "idata") else ""
+            raise DataError(
+                f"Run {i} is a {type(run).__name__}; expected a DataTree.{hint}{open_hint(run)}"
+            )
+        read_statistics(run)
+    variables = [
+        sorted(map(str, run["posterior"].dataset.data_vars)) if "posterior" in run.children else []
+        for run in runs
+    ]
+    statistics = [sorted(map(str, run["sample_stats"].dataset.data_vars)) for run in runs]
+    recorded = [
+        set(names) & set(SAMPLE_STATS) - {"log_marginal_likelihood"} for names in statistics
+    ]
+    check_one_model(
+        {f"run {i}": run for i, run in enumerate(runs)},
+        "The runs are of different models",
+        "Put chains of the same model together; models are compared with `compare`.",
+    )
+    different = "variables" if any(v != variables[0] for v in variables) else ""
+    different = different or ("samplers" if any(r != recorded[0] for r in recorded) else "")
+    # of runs that were stored without identity
+    known = {digest for digest in map(observed_digest, runs) if digest is not None}
+    different = different or ("data" if len(known) > 1 else "")
+    if different:
+        raise DataError(
+            f"The runs have different {different}, so they are not of one model and sampler: "
+            f"{variables if different == 'variables' else ''} Put chains of the same model and "
+            "step together; models are compared with `compare`."
+        )
+    return list(runs)
+
+
+def pad_ladder(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
+    """Statistics of a ladder with room for `sizes` levels or scans: nan, or -1 in whole numbers."""
+    wanted = {
+        dim: sizes[of] - less
+        for dim, of, less in (("level", "level", 0), ("pair", "level", 1), ("scan", "scan", 0))
+        if dim in dataset.dims and of in sizes
+    }
+    missing = {dim: (0, length - dataset.sizes[dim]) for dim, length in wanted.items()}
+    if not any(more for _, more in missing.values()):
+        return dataset
+    fill = {
+        name: -1 if variable.dtype.kind in "iu" else np.nan
+        for name, variable in dataset.data_vars.items()
+    }
+    ladder = [name for name, v in dataset.data_vars.items() if set(missing) & set(v.dims)]
+    padded = dataset[ladder].pad(missing, constant_values=fill)
+    return dataset.drop_vars(ladder).merge(padded)
+
+
+def identical_chains(statistics: Mapping[str, FloatArray]) -> list[tuple[int, int]]:
+    """Pairs of chains with the same recorded statistics, each with the first that it repeats.
+
+    Pairs are positions (first, repeated). Chains whose statistics never change say nothing.
+
+    Examples
+    --------
+    >>> identical_chains({"lp": np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]])})
+    [(0, 2)]
+    """
+    arrays = [np.asarray(statistics[name]) for name in _RANDOM if name in statistics]
+    if not arrays:
+        return []
+    seen: dict[str, int] = {}
+    pairs = []
+    for chain in range(len(arrays[0])):
+        rows = [np.ascontiguousarray(array[chain]) for array in arrays]
+        if not any(_varies(row) for row in rows):
+            continue
+        digest = hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
+        if digest in seen:
+            pairs.append((seen[digest], chain))
+        seen.setdefault(digest, chain)
+    return pairs
+
+
+def check_distinct_chains(
+    statistics: Mapping[str, FloatArray], names: Sequence[object] | None = None
+) -> None:
+    """Refuse chains that are copies: they would make every error too small.
+
+    Raises
+    ------
+    DataError
+        Naming the chains, by `names` or their positions.
+    """
+    pairs = identical_chains(statistics)
+    if not pairs:
+        return
+    called = names or range(len(next(iter(statistics.values()))))
+    listed = ", ".join(f"{called[b]} repeats {called[a]}" for a, b in pairs)
+    raise DataError(
+        f"The same chain is there more than once: {listed} (chains in order). Copies carry no "
+        "information, and log Z would get too small an error. Give every run a `random_seed` of "
+        "its own, or leave the copies out, as in `idata.isel(chain=[0, 1])`."
+    )
+
+
+def _varies(row: FloatArray) -> bool:
+    flat = row.reshape(len(row), -1)
+    return bool((flat != flat[:1])[~np.isnan(flat)].any())
