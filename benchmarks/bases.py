@@ -49,10 +49,10 @@ def main():
             for _ in range(64):
                 point, _ = step.step(point)
             step.stop_tuning()
-            record = step._run.replicas.run(N_SCANS, step.rng)
-            errors.append(mbar(record.delta, step._run.replicas.betas).log_z[-1] - case.log_z)
+            record = step._run.ladder.run(N_SCANS, step.rng)
+            errors.append(mbar(record.delta, step._run.ladder.betas).log_z[-1] - case.log_z)
             barriers.append(float((1.0 - record.swap_acceptance_rate).sum()))
-            trips.append(record.n_round_trips)
+            trips.append(record.counts["n_round_trips"])
         errors = np.array(errors)
         table.add_row(
             f"{width:.2f}", f"{np.sqrt(np.mean(errors**2)):.3f}", f"{np.abs(errors).max():.2f}",

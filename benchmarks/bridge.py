@@ -18,8 +18,8 @@ from scipy import stats
 from scipy.signal import lfilter
 from scipy.special import gammaln
 
-from pymc_tempering.evidence.agreement import rhat_limit
-from pymc_tempering.evidence.bridge import bridge_draws, diagnostics, largest_r_hat
+from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
+from pymc_tempering.evidence.checks.chains import rhat_limit
 
 N_CHAINS = 4
 
@@ -123,7 +123,7 @@ def study(name, n_seeds):
         chains = lfilter([1.0], [1.0, -correlation], noise, axis=1)
         draws = transform(chains)
         parts = bridge_draws(log_density, draws, rng)
-        found = diagnostics(parts, largest_r_hat(draws), rhat_limit(*draws.shape))
+        found = findings(parts, largest_r_hat(draws), rhat_limit(*draws.shape))
         named.update(diagnostic.code for diagnostic in found)
         half = parts.se * stats.t.ppf(0.975, parts.df)
         rows.append((parts.log_z, parts.se, abs(parts.log_z) <= half, parts.ess, bool(found)))

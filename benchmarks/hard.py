@@ -2,6 +2,7 @@
 
     python benchmarks/hard.py --seeds 4 --jobs 2
     python benchmarks/hard.py --names funnel_30,needles --against out/hard_before.jsonl
+    python benchmarks/hard.py --names needles --without scales,residual --record out/w.jsonl
 
 A run is wrong where its log Z is more than 4 of its errors off, or the probability of a part of the
 space more than 0.05 beyond 4 Monte Carlo errors (``hard_targets.judge``); it is
@@ -24,15 +25,18 @@ from figures import QUIET, SHORT_FOLDER, console, table
 from hard_targets import HARD
 
 
-def one_run(name, seed, method, options):
+def one_run(name, seed, method, options, without=()):
     """Verdict of one default run as a dictionary for one line of the record."""
     from hard_targets import judge
 
     import pymc_tempering as pm_temper
     from pymc_tempering.errors import TemperingError
+    from pymc_tempering.references import prepare
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
+    # sources of starts and fits, in this process alone
+    prepare.SOURCES = [source for source in prepare.SOURCES if source not in without]
     target = HARD[name]()
     row = {"name": name, "kind": target.kind, "seed": seed, "method": method} | options
     started = time.process_time()
@@ -63,7 +67,7 @@ def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def study(names, seeds, method, options, record, n_jobs):
+def study(names, seeds, method, options, record, n_jobs, without=()):
     """Make the runs that the record lacks, each target in a fresh process."""
     wanted = method, options.get("explorer")
     rows = [row for row in read(record) if (row["method"], row.get("explorer")) == wanted]
@@ -74,7 +78,7 @@ def study(names, seeds, method, options, record, n_jobs):
     pool = ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn"), max_tasks_per_child=1)
     with pool, record.open("a") as file:
         runs = {
-            pool.submit(one_run, name, seed, method, options): (name, seed)
+            pool.submit(one_run, name, seed, method, options, without): (name, seed)
             for name, seed in missing
         }
         for run in as_completed(runs):
@@ -139,6 +143,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--method", default="pt")
     parser.add_argument("--explorer", help="how replicas move, default that of the method")
+    parser.add_argument("--without", help="sources of the search that are left out, by commas")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "hard.jsonl")
     parser.add_argument("--against", type=Path, help="record of another version, to print beside")
@@ -148,7 +153,10 @@ def main():
     if unknown:
         parser.error(f"unknown targets {unknown}; there are {sorted(HARD)}")
     options = {"explorer": args.explorer} if args.explorer else {}
-    study(names, args.seeds, args.method, options, args.record, args.jobs)
+    without = args.without.split(",") if args.without else []
+    if without and args.record == parser.get_default("record"):
+        parser.error("give a --record of its own for a study without some sources")
+    study(names, args.seeds, args.method, options, args.record, args.jobs, without)
     for title, path in (("before", args.against), ("this version", args.record)):
         if path is not None:
             rows = [row for row in read(path)

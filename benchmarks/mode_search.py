@@ -27,7 +27,7 @@ import numba
 import numpy as np
 from figures import SHORT_FOLDER, console, pyplot, save, table
 
-from pymc_tempering.references import search
+from pymc_tempering.references import sources
 from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 from pymc_tempering.testing import compiled
 
@@ -191,8 +191,8 @@ def report_beside(n_searches):
     for dim, distance, width in BESIDE:
         target, places = beside(dim, distance, width)
         found = []
-        for one_in in (10**9, search.ONE_IN_NEAR):
-            with patch.object(search, "ONE_IN_NEAR", one_in):
+        for one_in in (10**9, sources.ONE_IN_NEAR):
+            with patch.object(sources, "ONE_IN_NEAR", one_in):
                 share, *_ = searched(target, places, SEARCHES["default"], n_searches)
             found.append(f"{100 * share:.0f}")
         rows.append([dim, distance, width, *found])

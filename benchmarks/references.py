@@ -2,19 +2,15 @@
 
 For every case and base: error of log Z over seeds and the error that the runs report, the largest
 error of a mode's mass, the gradients of tuning and of draws, levels, chains that started from a
-mixture, and runs with a warning. Gradients of the search for modes are not counted: it is made once
-for each seed, and all bases start from it.
+mixture, how dependent draws are, and runs with a warning.
 
     python benchmarks/references.py --cases bimodal_gmm,phase_transition --seeds 5
 """
 
 import argparse
 import logging
-import pickle
 import warnings
 from collections import Counter
-from dataclasses import replace
-from pathlib import Path
 
 import bench
 import numpy as np
@@ -26,11 +22,24 @@ from rich.table import Table
 from scipy import special
 
 import pymc_tempering as pm_temper
+from pymc_tempering.references.quality import variance_of_barrier
 from pymc_tempering.results.datatree import read_statistics
 
 CASES = ("bimodal_gmm", "bimodal_gmm_30", "label_switching", "bmr_0", "poe_student",
          "linear_gaussian", "conjugate_regression", "phase_transition")  # fmt: skip
-COLUMNS = ("base", "RMSE", "se", "bias", "mass", "tuning", "draws", "levels", "mixtures", "warned")
+COLUMNS = (
+    "base",
+    "RMSE",
+    "se",
+    "bias",
+    "mass",
+    "tuning",
+    "draws",
+    "levels",
+    "mixtures",
+    "dependence",
+    "warned",
+)
 
 
 def phase_transition(dim=10):
@@ -62,21 +71,19 @@ def mass_error(name, posterior):
     return np.nan
 
 
-def fits_of(step, name, seed, folder, n_dropped):
-    """The search for modes, made once for all bases."""
-    path = folder / f"{name}_{seed}.pkl" if folder else None
-    if path is not None and path.exists():
-        step._fits = pickle.loads(path.read_bytes())
-        step._prepared_for = None
-    else:
-        step.prepare(seed)
-        if path is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(pickle.dumps(step._fits))
-    step._fits = replace(step._fits, fits=step._fits.fits[n_dropped:])
+def dependence(tuner):
+    """Variance of log Z for each scan of the last round, over that of independent draws.
+
+    The prediction of `pymc_tempering.steps.reference.predicted_moves` takes it to be the same for
+    all references of a target.
+    """
+    barrier, scan_variance, _ = tuner.last
+    n = tuner.ladder.n_levels - 1
+    return scan_variance / (variance_of_barrier(barrier) * (n - 0.5) / n**2)
 
 
-def one_run(step, model, name, log_z, seed):
+def one_run(model, name, log_z, seed, given):
+    step = pm_temper.ParallelTempering(model=model, **given)
     idata = pm.sample(
         160, step=step, model=model, chains=4, cores=1, random_seed=seed, progressbar=False,
         quiet=True, discard_tuned_samples=False, compute_convergence_checks=False,
@@ -93,6 +100,7 @@ def one_run(step, model, name, log_z, seed):
         "draws": float(statistics["n_gradients"].sum()),
         "levels": levels.mean(),
         "mixtures": int((mixtures[:, -1] > 0).sum()),
+        "dependence": dependence(step._run.tuner),
         "warned": len(estimate.warnings) > 0,
         "codes": [warning.code for warning in estimate.warnings],
     }
@@ -106,6 +114,7 @@ def row(base, runs):
         base, f"{rmse(column['error']):.3f}", f"{np.median(column['se']):.3f}",
         f"{column['error'].mean():+.3f}", f"{np.max(column['mass']):.3f}", *thousands,
         f"{column['levels'].mean():.1f}", f"{column['mixtures'].mean():.1f}",
+        f"{np.median(column['dependence']):.2g}",
         f"{int(column['warned'].sum())} of {len(runs)}",
     )  # fmt: skip
 
@@ -115,12 +124,7 @@ def main():
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--bases", default="default,gaussian,mixture")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--drop", type=int, default=0, help="local fits that are left out")
-    parser.add_argument("--cases-file", type=Path, default=bench.CASES_FILE)
-    parser.add_argument("--fits", type=Path, help="folder to keep the local fits in")
     arguments = parser.parse_args()
-    bench.CASES_FILE = arguments.cases_file
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     console = Console(width=110)
@@ -134,11 +138,8 @@ def main():
         table, codes = Table(*COLUMNS, title=title), Counter()
         for base in arguments.bases.split(","):
             given = {} if base == "default" else {"base": base}
-            runs = []
-            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-                step = pm_temper.ParallelTempering(model=model, **given)
-                fits_of(step, name, seed, arguments.fits, arguments.drop)
-                runs.append(one_run(step, model, name, log_z, seed))
+            runs = [one_run(model, name, log_z, seed, given)
+                    for seed in range(1, arguments.seeds + 1)]  # fmt: skip
             table.add_row(*row(base, runs))
             codes.update(code for run in runs for code in run["codes"])
         console.print(table)

@@ -30,10 +30,10 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import pareto_k, weight_ess
 from pymc_tempering.references import bending
 from pymc_tempering.references.elbo import evaluate_elbo, log_weights, trimmed_variance
-from pymc_tempering.references.heavy import falls_like_a_power
 from pymc_tempering.references.prepare import prepare
-from pymc_tempering.references.third_order import GAIN, MOST_DIM, third_order_fit
-from pymc_tempering.references.transport_maps import EXACT_ENOUGH, MAX_TAIL_INDEX, MAX_VARIANCE
+from pymc_tempering.references.quality import EXACT, GAIN, GOOD
+from pymc_tempering.references.third_order import MOST_DIM, third_order_fit
+from pymc_tempering.references.transport_maps import MAX_TAIL_INDEX, falls_like_a_power
 
 N_DRAWS = 4000
 MODELS = (
@@ -68,14 +68,14 @@ def one_fit(density, seed):
     before = evaluate_elbo(density, fit, rng).variance
     shaped = third_order_fit(density, fit, rng)
     gaussian_fit, mapped = (
-        log_weights(density, shape, rng, N_DRAWS) for shape in (fit, shaped.shape)
+        log_weights(density, shape, rng, N_DRAWS) for shape in (fit, shaped.shape or fit)
     )
-    good = shaped.variance <= min(MAX_VARIANCE, GAIN * before)
+    good = shaped.variance <= min(GOOD, GAIN * before)
     k = pareto_k(mapped)
-    kept = good and (shaped.variance <= EXACT_ENOUGH or k <= MAX_TAIL_INDEX)
+    kept = good and (shaped.variance <= EXACT or k <= MAX_TAIL_INDEX)
     return (
         trimmed_variance(gaussian_fit), trimmed_variance(mapped), share_effective(gaussian_fit),
-        share_effective(mapped), k, kept and not falls_like_a_power(density, fit)[0],
+        share_effective(mapped), k, kept and not falls_like_a_power(density, fit),
         found.search.n_gradients, shaped.n_gradients,
     )  # fmt: skip
 

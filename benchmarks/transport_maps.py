@@ -1,8 +1,8 @@
 """How well a fit to few draws overlaps with curved targets: a Gaussian, and a bent one.
 
-    python benchmarks/bending.py
-    python benchmarks/bending.py --runs
-    python benchmarks/bending.py --tails
+    python benchmarks/transport_maps.py
+    python benchmarks/transport_maps.py --runs
+    python benchmarks/transport_maps.py --tails
 
 The second prints what the short runs before the chains make of fits, and their gradients; the third
 default runs on targets with heavy tails, with fits that may have such tails and without.
@@ -27,7 +27,7 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.references import bend
+from pymc_tempering.references import map_of_draws as of_draws
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepare import prepare
@@ -128,7 +128,6 @@ def study(target, n):
 
 def print_runs():
     """Print what becomes of the fits of some targets before any chain."""
-    kinds = ("straight", "bending gains little", "bent", "no bend found")
     rows = []
     for name in ("banana", "funnel_30", "eight_schools_centred", "bananas_and_gaussian"):
         model = banana().model() if name == "banana" else HARD[name]().model
@@ -138,9 +137,10 @@ def print_runs():
             found = prepare(density, density.start, rng)
             mapped = fit_maps(density, found, rng)
             n = mapped.search.n_gradients - found.search.n_gradients
-            rows.append([name, seed, len(found.fits), kinds[mapped.kind], f"{n:,}"])
+            outcome = "levels" if mapped.needs_levels else "none"
+            rows.append([name, seed, len(found.fits), outcome, f"{n:,}"])
     table("Runs before the chains",
-                        ["target", "seed", "fits", "outcome", "gradients"], rows)  # fmt: skip
+                        ["target", "seed", "fits", "needs", "gradients"], rows)  # fmt: skip
 
 
 def print_tails():
@@ -153,7 +153,8 @@ def print_tails():
             model, exact = HARD[name]().model, HARD[name]().log_z
         for which in ("normal", "t"):
             found, gradients = [], []
-            with patch.object(bend, "_tails", dict_of_none if which == "normal" else bend._tails):
+            tails = dict_of_none if which == "normal" else of_draws._tails
+            with patch.object(of_draws, "_tails", tails):
                 for seed in range(n_seeds):
                     estimate = pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
                     found.append([estimate.log_z - exact, estimate.se])

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pymc_tempering.engine.path.gaussian import GaussianBase
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
-    from pymc_tempering.evidence.estimate import estimate_logz
-    from pymc_tempering.evidence.sample import sample
+    from pymc_tempering.evidence.estimate import estimate_logz, sample
     from pymc_tempering.plots.barrier import plot_barrier
     from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
     from pymc_tempering.plots.calibration import plot_calibration
@@ -117,7 +116,7 @@ _HOMES = {
     "plot_report": "pymc_tempering.plots.report",
     "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
     "report": "pymc_tempering.plots.report",
-    "sample": "pymc_tempering.evidence.sample",
+    "sample": "pymc_tempering.evidence.estimate",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",

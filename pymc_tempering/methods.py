@@ -40,7 +40,7 @@ class Method:
     prepare : str
         ``prepare(method, model, options, run) -> Sampler``, see :mod:`pymc_tempering.steps.run`.
     collect : str
-        Makes a :class:`pymc_tempering.evidence.common.MethodEstimate` of recorded statistics.
+        Makes a :class:`pymc_tempering.evidence.run.MethodEstimate` of recorded statistics.
     needs : tuple of str
         Statistics that `collect` cannot do without.
     step : str or None

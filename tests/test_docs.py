@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 import pytest
 
 import pymc_tempering
-from pymc_tempering.estimators.diagnostic import CODES
+from pymc_tempering.evidence.checks import CODES
 from pymc_tempering.results import schema
 
 ROOT = Path(__file__).parents[1]
@@ -47,17 +47,18 @@ def entries():
 
 
 def raised_codes():
-    """First argument of every call of ``Diagnostic`` in the package; None if no literal."""
+    """First argument of every call that makes a diagnostic in the package; None if no literal."""
     trees = [ast.parse(path.read_text()) for path in (ROOT / "pymc_tempering").rglob("*.py")]
     calls = [
         node
         for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        and getattr(node.func, "id", None) == "Diagnostic"
+        and getattr(node.func, "id", None) in ("Diagnostic", "found")
         and node.args
     ]
-    return [getattr(call.args[0], "value", None) for call in calls]
+    firsts = [call.args[0] for call in calls]
+    return [first.value if isinstance(first, ast.Constant) else None for first in firsts]
 
 
 def test_every_public_name_is_in_the_api():
@@ -157,20 +158,34 @@ def test_generated_table_follows_the_schema(markdown_table, monkeypatch):
     assert any(row.startswith("| `base_id` | chain, draw |  | all |") for row in table)
 
 
-def test_codes_that_are_raised_are_those_of_the_list():
-    raised = raised_codes()
-    # all but the one that reads what was stored
-    assert raised.count(None) == 1
-    assert set(raised) - {None} == set(CODES)
+def test_codes_that_are_raised_are_those_of_checks():
+    raised = set(raised_codes()) - {None}
+    assert raised <= set(CODES)
+    # each looks itself, or is found by another function
+    assert {code for code, check in CODES.items() if check.run is None} <= raised
 
 
-def test_every_warning_is_explained_once_and_no_other():
+@pytest.fixture
+def check_entries(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    monkeypatch.delitem(sys.modules, "check_entries", raising=False)
+    import check_entries
+
+    return check_entries
+
+
+def test_every_check_is_explained_once_and_no_other(check_entries):
     page = (DOCS / "howto" / "diagnostics.md").read_text()
-    explained = re.findall(r"^`([^`\n]+)` \(`(\w+)`\)\n: ", page, re.MULTILINE)
-    assert sorted(explained) == sorted((kind.name, code) for code, kind in CODES.items())
-    names = [kind.name for kind in CODES.values()]
+    assert page.count("```{check-entries}\n```") == 1
+    written = check_entries.markdown_entries()
+    explained = re.findall(r"^`([^`\n]+)` \(`(\w+)`\)\n: ", written, re.MULTILINE)
+    assert explained == [(check.name, code) for code, check in sorted(CODES.items())]
+    names = [check.name for check in CODES.values()]
     assert len(names) == len(set(names))
     assert all(re.fullmatch("[a-z]+(_[a-z]+)*", code) for code in CODES)
+    # each piece of evidence that an entry names is one of the check
+    assert all(check.meaning.endswith(".") and check.remedy.endswith(".")
+               for check in CODES.values())  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))

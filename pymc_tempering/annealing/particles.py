@@ -26,7 +26,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.annealing import ensemble_estimate
+from pymc_tempering.evidence.hais import ensemble_estimate
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import (
     check_betas,

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
@@ -15,7 +16,7 @@ from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.pilot import Pilot, PilotStart
+from pymc_tempering.steps.pilot import PilotStart, read_pilot, start_pilot
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
@@ -50,7 +51,7 @@ def set_up(
         return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
     base, pooled, modes = step._first_base(work.report)
     wide = base if step._given_base is not None else overdisperse(base, len(modes))
-    pilot = Pilot(
+    pilot = start_pilot(
         PilotStart(step._path(wide), pooled, modes, modes), betas=None,
         adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
     )  # fmt: skip
@@ -59,12 +60,13 @@ def set_up(
         pilot.run(PILOT_SCANS, rng)
         phase.advance()
     ladder = pilot.ladder
+    assert isinstance(ladder, Ladder)
     ladder.stop_adaptation()
     if betas is None and tune > 0:
-        result = pilot.result()
+        result = read_pilot(pilot)
         betas = annealing_schedule(
             options.schedule, n_levels, result.betas, result.rejection_rates,
-            np.concatenate(pilot.deltas),
+            pilot.delta,
         )  # fmt: skip
     elif betas is None:
         betas = make_schedule(options.schedule, n_levels)

@@ -25,14 +25,12 @@ from pymc_tempering.checkpoint.trees import (
     refuse_objects,
     write_tree,
 )
-from pymc_tempering.engine.path.divergent import Rise
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.methods import Method
 from pymc_tempering.model.at_draws import differing
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.references.coverage import Search
-from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
@@ -84,16 +82,15 @@ class Kept:
         try:
             kept = from_plain(read_tree(self.folder / _FITS))
             search = kept["search"]
-            rise = search["rise"]
-            lists = {name: tuple(search[name]) for name in ("start_counts", "found_by", "planted")}
+            lists = {name: tuple(search[name]) for name in ("start_count", "found_by", "planted")}
             return Prepared(
                 kept["pooled"],
                 tuple(kept["fits"]),
-                Search(**(search | lists | {"rise": Rise(rise[0], tuple(rise[1]), rise[2])})),
+                Search(**(search | lists)),
                 tuple(kept["poorly_fitted"]),
                 kept["place"],
                 tuple(kept["shapes"]),
-                kept["kind"],
+                kept["needs_levels"],
                 tuple(kept["well_fitted"]),
             )
         except (DamagedFileError, OSError, TypeError, KeyError):
@@ -114,7 +111,7 @@ class Kept:
             "poorly_fitted": to_plain(found.poorly_fitted),
             "place": to_plain(found.place),
             "shapes": to_plain(found.shapes),
-            "kind": found.kind,
+            "needs_levels": found.needs_levels,
             "well_fitted": to_plain(found.well_fitted),
             "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
         }

@@ -12,17 +12,15 @@ from pymc_tempering.comparison.table import PrintedTable
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import with_error
-from pymc_tempering.evidence.changes import (
+from pymc_tempering.evidence.checks.few_draws import MIN_ESS
+from pymc_tempering.evidence.reweighted import (
+    HEAVY_PARETO_K,
+    MIN_WEIGHTS,
     Alternative,
     Change,
     LikelihoodPower,
     PriorScale,
     evaluate_changes,
-)
-from pymc_tempering.evidence.common import MIN_ESS
-from pymc_tempering.evidence.reweighted import (
-    HEAVY_PARETO_K,
-    MIN_WEIGHTS,
     from_draws,
     from_ladder,
     original_of,

@@ -17,7 +17,7 @@ from pymc_tempering.comparison.probabilities import (
     simulate_log_z,
 )
 from pymc_tempering.errors import OptionError
-from pymc_tempering.estimators.diagnostic import CODES, Diagnostic, warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, kinds, warn_of
 from pymc_tempering.estimators.result import LogZEstimate, with_error
 from pymc_tempering.options import check_probability, check_random_seed
 from pymc_tempering.types import FloatArray
@@ -208,5 +208,5 @@ def _table(
 def mass_missing(table: pd.DataFrame) -> "pd.Series[bool]":
     """Which rows of a comparison have warnings that a mode may be missing."""
     return table["warning_codes"].map(
-        lambda codes: any(c in CODES and CODES[c].mass_missing for c in codes.split(", "))
+        lambda codes: any(c in kinds() and kinds()[c].mass_missing for c in codes.split(", "))
     )

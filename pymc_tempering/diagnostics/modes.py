@@ -8,12 +8,13 @@ import numpy as np
 import xarray as xr
 
 from pymc_tempering.diagnostics.clustering.tree import find_modes
-from pymc_tempering.diagnostics.pieces import exchangeable_diagnostics, piece_diagnostics
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.evidence.agreement import agreement_diagnostics
+from pymc_tempering.evidence.checks import found
+from pymc_tempering.evidence.checks.chains import posterior_findings
+from pymc_tempering.evidence.checks.modes import exchangeable, pieces, unseen_by_chains
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
 from pymc_tempering.results.datatree import open_hint
@@ -23,7 +24,7 @@ __all__ = ["modes"]
 
 type By = str | Callable[[xr.Dataset], Any] | xr.DataArray | np.ndarray
 
-_MIN_DRAWS = 4
+_MIN_DRAWS = 4  # an error of a share needs halves of two
 
 
 def modes(
@@ -101,11 +102,11 @@ def modes(
     posterior = _posterior(tree)
     labels, names = _labels(posterior, by, var_names)
     evidence = idata if isinstance(idata, LogZEstimate) else _evidence(tree)
-    found = _summary(posterior, labels, names, evidence)
+    table = _summary(posterior, labels, names, evidence)
     if by is None:
-        found = replace(found, warnings=(*found.warnings, *_unparted(posterior, labels, var_names)))
-    warn_of(found.warnings)
-    return found
+        table = replace(table, warnings=(*table.warnings, *_unparted(posterior, labels, var_names)))
+    warn_of(table.warnings)
+    return table
 
 
 def _posterior(tree: xr.DataTree) -> xr.Dataset:
@@ -176,7 +177,7 @@ def _real_variables(
 def _unparted(
     posterior: xr.Dataset, labels: np.ndarray, var_names: str | Sequence[str] | None
 ) -> list[Diagnostic]:
-    """Doubts about modes that are several, for all that was found."""
+    """Modes that stand for several, as far as the draws show."""
     variables = _real_variables(posterior, var_names)
     entries = {
         f"{name}[{', '.join(map(str, index))}]" if index else name: v[(..., *index)]
@@ -184,7 +185,7 @@ def _unparted(
         for index in np.ndindex(v.shape[2:])
     }
     n_modes = int(labels.max()) + 1
-    return [*piece_diagnostics(entries, labels), *exchangeable_diagnostics(variables, n_modes)]
+    return found("modes_not_parted", [*pieces(entries, labels), *exchangeable(variables, n_modes)])
 
 
 def _finite(values: np.ndarray, name: str) -> np.ndarray:
@@ -202,13 +203,13 @@ def _values_by(posterior: xr.Dataset, by: By) -> np.ndarray:
             raise OptionError(
                 f"`by` is {by!r}; the posterior has {sorted(map(str, posterior.data_vars))}."
             )
-        found: Any = posterior[by]
+        given: Any = posterior[by]
     else:
-        found = by(posterior) if callable(by) else by
+        given = by(posterior) if callable(by) else by
     shape = tuple(posterior.sizes[dim] for dim in ("chain", "draw"))
-    if isinstance(found, xr.DataArray) and {"chain", "draw"} <= set(found.dims):
-        found = found.transpose("chain", "draw", ...)
-    values = np.asarray(found)
+    if isinstance(given, xr.DataArray) and {"chain", "draw"} <= set(given.dims):
+        given = given.transpose("chain", "draw", ...)
+    values = np.asarray(given)
     if values.shape[:2] != shape:
         raise OptionError(
             f"`by` gives values of shape {values.shape}; expected chains and draws first, {shape}."
@@ -259,6 +260,12 @@ def _summary(
         name for name, variable in posterior.data_vars.items()
         if {"chain", "draw"} <= set(variable.dims) and variable.dtype.kind in "fiub"
     ]]  # fmt: skip
+    values = {
+        str(name): variable.transpose("chain", "draw", ...).values.astype(np.float64)
+        for name, variable in drawn.data_vars.items()
+    }
+    # slow chains differ where no valley parts them
+    differences = unseen_by_chains(by_chain, coords["chain"]) or posterior_findings(values)
     groups = [drawn.where(dataset["mode_of_draw"] == k) for k in coords["mode"]]
     dims = ("chain", "draw")
     return Modes(
@@ -266,32 +273,5 @@ def _summary(
         mean=xr.concat([g.mean(dims) for g in groups], dataset["mode"]),
         sd=xr.concat([g.std(dims) for g in groups], dataset["mode"]),
         draws=drawn,
-        warnings=_diagnostics(by_chain, coords["chain"]) or _chains_differ(drawn),
+        warnings=tuple(found("chains_disagree", differences)),
     )
-
-
-def _chains_differ(drawn: xr.Dataset) -> tuple[Diagnostic, ...]:
-    """Diagnostic where chains differ and no valley shows it, as between slow ones."""
-    values = {
-        str(name): variable.transpose("chain", "draw", ...).values.astype(np.float64)
-        for name, variable in drawn.data_vars.items()
-    }
-    return tuple(agreement_diagnostics(values))
-
-
-def _diagnostics(by_chain: np.ndarray, chains: np.ndarray) -> tuple[Diagnostic, ...]:
-    unseen = {
-        k: chains[row == 0.0].tolist() for k, row in enumerate(by_chain, start=1) if not row.all()
-    }
-    if not unseen:
-        return ()
-    listed = "; ".join(f"mode {k} has no draws of chain {str(c)[1:-1]}" for k, c in unseen.items())
-    diagnostic = Diagnostic(
-        "modes_not_in_every_chain",
-        f"{listed}. Where chains do not pass from mode to mode, shares say where they started, not "
-        "how probable a mode is.",
-        "Sample with more `tune` and `draws`, or a wider `base=`; draws of NUTS, with a tempered "
-        "step.",
-        {f"chains without mode {k}": c for k, c in unseen.items()},
-    )
-    return (diagnostic,)

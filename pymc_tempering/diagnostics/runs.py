@@ -36,15 +36,9 @@ class RoundTrip(NamedTuple):
 class InverseTemperatures(NamedTuple):
     """Inverse temperatures that a run visited.
 
-    Attributes
-    ----------
-    beta : ndarray of shape (n_chains, n_scans)
-    levels : ndarray of shape (n_chains, n_levels), or None
-        The schedule of each chain where beta moves between levels, nan beyond those in use.
-    knots : ndarray of shape (n_chains, n_knots), or None
-        Knots of the bias where beta is continuous and the bias is known.
-    chains : ndarray of shape (n_chains,)
-        Coordinates of the chains.
+    `beta` (chain, scan); `levels` (chain, level), the schedule where beta moves between levels, nan
+    beyond those in use; `knots` (chain, knot) of the bias where beta is continuous; `chains`
+    (chain,), their coordinates.
     """
 
     beta: FloatArray
@@ -56,16 +50,9 @@ class InverseTemperatures(NamedTuple):
 def inverse_temperatures(idata: Any) -> InverseTemperatures:
     """Read the inverse temperatures of a run of continuous or simulated tempering.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        For joint continuous tempering, what ``untemper`` returns.
-
-    Raises
-    ------
-    DataError
-        If the run has no inverse temperature that moves: that of parallel tempering has a replica
-        at every level at all times.
+    Of joint continuous tempering `idata` is what ``untemper`` returns. Refused with a DataError are
+    runs without an inverse temperature that moves: in parallel tempering every level has its
+    replica.
     """
     tree = check_tree(idata)
     statistics = read_statistics(tree)
@@ -95,20 +82,7 @@ def inverse_temperatures(idata: Any) -> InverseTemperatures:
 
 
 def read_statistic(idata: Any, name: str, *, recorded_by: str) -> FloatArray:
-    """Array of one statistic with leading dimensions (chain, draw).
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    name : str
-    recorded_by : str
-        Which samplers record it, for the message.
-
-    Raises
-    ------
-    DataError
-        If `idata` is no DataTree or does not have the statistic.
-    """
+    """Array of one statistic (chain, draw, ...), which the samplers `recorded_by` record."""
     statistics = read_statistics(check_tree(idata))
     if name not in statistics:
         raise DataError(
@@ -119,16 +93,9 @@ def read_statistic(idata: Any, name: str, *, recorded_by: str) -> FloatArray:
 
 
 def levels_of_replicas(replica: ArrayLike) -> IntArray:
-    """Level of every replica, from the replica at every level.
+    """Level of every replica (draw, replica), from the replica at every level (draw, level).
 
-    Parameters
-    ----------
-    replica : array_like of int of shape (n_draws, n_most)
-        Of one chain; -1 beyond the levels in use.
-
-    Returns
-    -------
-    ndarray of int of shape (n_draws, n_levels)
+    Of one chain; -1 beyond the levels in use.
 
     Examples
     --------
@@ -178,18 +145,7 @@ def visible_round_trips(levels: IntArray) -> list[RoundTrip]:
 
 
 def share_of_levels(beta: ArrayLike, betas: ArrayLike) -> FloatArray:
-    """Share of scans at each level of a ladder, over an equal share.
-
-    Parameters
-    ----------
-    beta : array_like
-        Inverse temperature of each scan of one chain, each one of `betas`.
-    betas : array_like of shape (n_levels,)
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-        1 at every level that has its share.
+    """Share of scans at each level of a ladder, over an equal share; from the beta of each scan.
 
     Examples
     --------
@@ -203,18 +159,7 @@ def share_of_levels(beta: ArrayLike, betas: ArrayLike) -> FloatArray:
 
 
 def share_of_pieces(beta: ArrayLike, edges: ArrayLike) -> FloatArray:
-    """Share of scans in each piece of [0, 1], over an equal share.
-
-    Parameters
-    ----------
-    beta : array_like
-        Inverse temperature of each scan of one chain.
-    edges : array_like of shape (n_pieces + 1,)
-
-    Returns
-    -------
-    ndarray of shape (n_pieces,)
-        With pieces of equal width, the density of beta.
+    """Share of scans in each piece of [0, 1] between `edges`, over an equal share.
 
     Examples
     --------
@@ -227,18 +172,9 @@ def share_of_pieces(beta: ArrayLike, edges: ArrayLike) -> FloatArray:
 
 
 def annealing_weights(idata: Any) -> dict[str, FloatArray]:
-    """Log weights of a run of HAIS, by direction, all chains together.
+    """Log weights of a run of HAIS, by direction, all chains together; in nats.
 
-    Returns
-    -------
-    dict of ndarray
-        ``forward`` and, where reverse runs were made, ``reverse``; in nats, ``-inf`` for a weight
-        of zero.
-
-    Raises
-    ------
-    DataError
-        If there are none.
+    ``forward`` and, where reverse runs were made, ``reverse``; ``-inf`` for a weight of zero.
     """
     forward = read_statistic(idata, "log_weight_forward", recorded_by="HAIS")
     weights = {"forward": forward.ravel()}
@@ -250,23 +186,12 @@ def annealing_weights(idata: Any) -> dict[str, FloatArray]:
 
 
 def weight_density(log_weights: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, float]:
-    """Histogram of log weights as a density, of which some may lie beyond the edges.
-
-    Parameters
-    ----------
-    log_weights : array_like
-        In nats; ``-inf`` for a weight of zero.
-    edges : array_like of shape (n_bins + 1,)
-
-    Returns
-    -------
-    tuple of ndarray of shape (n_bins,) and float
-        Density per nat, and the share of weights beyond the edges.
+    """Density per nat of log weights between `edges`, and the share of weights outside.
 
     Examples
     --------
-    >>> density, beyond = weight_density([-np.inf, 0.5, 0.6, 2.5], [0.0, 1.0, 3.0])
-    >>> density.tolist(), beyond
+    >>> density, outside = weight_density([-np.inf, 0.5, 0.6, 2.5], [0.0, 1.0, 3.0])
+    >>> density.tolist(), outside
     ([0.5, 0.125], 0.25)
     """
     values, edges = np.ravel(log_weights), np.asarray(edges, dtype=np.float64)

@@ -227,13 +227,8 @@ def format_nats(value: float, digits: int) -> str:
 def with_error(value: float, se: float, *, mass_missing: bool = False, unit: str = "") -> str:
     """Write a number of nats with its error, with as many decimals as that determines.
 
-    Parameters
-    ----------
-    value, se : float
-    mass_missing : bool
-        Whether a mode may be missing, of which the error knows nothing: no decimal beyond the
-        first is then worth anything, and the number is a lower bound.
-    unit : str
+    Where a mode may be missing, no decimal but the first is worth anything, and the number is a
+    lower bound.
 
     Examples
     --------
@@ -254,12 +249,7 @@ def with_error(value: float, se: float, *, mass_missing: bool = False, unit: str
 
 
 def decimals_of_error(se: float) -> int:
-    """Decimals that show the first digit of an error: between 2 and 8.
-
-    Parameters
-    ----------
-    se : float
-        In nats; 2 where it is zero or unknown.
+    """Decimals that show the first digit of an error: between 2 and 8, 2 where it is unknown.
 
     Examples
     --------

@@ -16,11 +16,14 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.agreement import MAX_RHAT, rhat_limit
-from pymc_tempering.evidence.common import MIN_ESS
-from pymc_tempering.evidence.priors import prior_diagnostics
+from pymc_tempering.evidence.checks import diagnose, found
+from pymc_tempering.evidence.checks.chains import DISAGREEMENT_RATE, MAX_RHAT, rhat_limit
+from pymc_tempering.evidence.checks.check import Finding
+from pymc_tempering.evidence.checks.few_draws import MIN_ESS
+from pymc_tempering.evidence.common import with_warnings
+from pymc_tempering.evidence.run import Run
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model, log_density_at
-from pymc_tempering.evidence.stored import has_statistics, with_diagnostics
+from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import MAX_PARETO_K
 from pymc_tempering.results.datatree import attach_estimate
@@ -37,7 +40,6 @@ proposal's draw that goes with it."""
 
 MIN_PROPOSALS = 1000
 MIN_DRAWS = 8
-_DISAGREEMENT_RATE = 1e-5
 
 
 def bridge_from_idata(
@@ -45,27 +47,8 @@ def bridge_from_idata(
 ) -> LogZEstimate:
     """Estimate log Z of a model from posterior draws of any sampler; nothing is sampled.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        With a group ``posterior`` that holds every free variable of the model.
-    model : pymc.Model
-        The one that was sampled.
-    random_seed : optional
-        Of the proposals' draws.
-
-    Returns
-    -------
-    LogZEstimate
-        Method "bridge, warp-III". Its ``idata`` has the estimate attached, unless it is a tempered
-        run, which keeps its own.
-
-    Raises
-    ------
-    DataError
-        If the draws are not of the model: other variables, data or densities; or too few.
-    ModelError
-        If the model cannot be compiled.
+    The run has the estimate attached, unless it is a tempered one, which keeps its own. Refused
+    with a DataError are draws that are not of the model, or too few.
     """
     check_identity(model, idata, "The run")
     density = compile_density(model)
@@ -79,7 +62,7 @@ def bridge_from_idata(
         se=parts.se,
         method=LABEL,
         per_chain=parts.per_chain,
-        warnings=tuple(diagnostics(parts, largest_r_hat(draws), rhat_limit(*draws.shape))),
+        warnings=tuple(findings(parts, largest_r_hat(draws), rhat_limit(*draws.shape))),
         ess=parts.ess,
         df=parts.df,
         per_method={
@@ -90,8 +73,9 @@ def bridge_from_idata(
     )
     if has_statistics(idata):
         return estimate
-    attached = attach_estimate(idata, estimate, {})
-    return with_diagnostics(replace(estimate, idata=attached), prior_diagnostics(model, idata))
+    # without `unconstrained` and `estimate`, of which tempering has checks of its own
+    estimate = with_warnings(estimate, diagnose(Run(model=model, idata=idata)))
+    return replace(estimate, idata=attach_estimate(idata, estimate, {}))
 
 
 def bridge_draws(
@@ -172,16 +156,9 @@ def _warped_delta(
 
 
 def largest_r_hat(draws: FloatArray) -> float:
-    """Largest rank-normalised R-hat of the coordinates of draws.
+    """Largest rank-normalised R-hat of the coordinates of draws (chain, draw, D).
 
-    Parameters
-    ----------
-    draws : ndarray of shape (n_chains, n_draws, D)
-
-    Returns
-    -------
-    float
-        1 for constant draws; one chain is compared with itself, half against half.
+    1 for constant draws; one chain is compared with itself, half against half.
     """
     varying = draws[..., np.ptp(draws, axis=(0, 1)) > 0.0]
     if varying.shape[-1] == 0:
@@ -189,70 +166,48 @@ def largest_r_hat(draws: FloatArray) -> float:
     return float(np.max(array_stats.rhat(varying, chain_axis=0, draw_axis=1)))
 
 
-def diagnostics(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list[Diagnostic]:
-    """What speaks against an estimate by bridge sampling.
+def findings(parts: HalvesEstimate, r_hat: float, limit: float = MAX_RHAT) -> list[Diagnostic]:
+    """What speaks against an estimate; `r_hat` is the largest of the draws' coordinates.
 
-    Parameters
-    ----------
-    parts : HalvesEstimate
-    r_hat : float
-        Largest of the draws' coordinates.
-    limit : float, default 1.1
-        Of R-hat; :func:`pymc_tempering.evidence.agreement.rhat_limit` of as many coordinates. The
-        error contains the autocorrelation of slow chains, so that slowness alone is no diagnostic.
+    The error contains the autocorrelation of slow chains, so that slowness alone is no reason to
+    warn: `limit` is :func:`.checks.chains.rhat_limit` of as many coordinates.
     """
-    warnings = []
     remedy = "sample with `pymc_tempering.ParallelTempering(base=idata)`"
     if not np.isfinite(parts.log_z) or not np.isfinite(parts.se):
-        warnings.append(
-            Diagnostic(
-                "no_overlap",
-                "the draws and a Gaussian fitted to them share no region, so log Z has no error.",
-                f"Sample more draws, or {remedy}.",
-                {"log_z": float(parts.log_z)},
-            )
-        )
-        return warnings
+        text = "the draws and a Gaussian fitted to them share no region, so log Z has no error."
+        more = f"Sample more draws, or {remedy}."
+        return found("no_overlap", [Finding(text, {"log_z": float(parts.log_z)}, remedy=more)])
+    longer = f"Sample longer chains; where modes are the cause, {remedy}."
+    disagreements = []
     if r_hat > limit:
-        warnings.append(
-            Diagnostic(
-                "chains_disagree",
-                f"R-hat of the draws is {r_hat:.2f}, above {limit:.2f}, so the chains are too "
-                "short, or sit in different modes, and the error may be too small.",
-                f"Sample longer chains; where modes are the cause, {remedy}.",
-                {"largest R-hat": float(r_hat)},
-            )
+        text = (
+            f"R-hat of the draws is {r_hat:.2f}, above {limit:.2f}, so the chains are too short, "
+            "or sit in different modes, and the error may be too small."
         )
-    if parts.halves_p < _DISAGREEMENT_RATE:
-        warnings.append(
-            Diagnostic(
-                "halves_disagree",
-                f"log Z is {parts.per_half[0]:.2f} from the first halves of the chains and "
-                f"{parts.per_half[1]:.2f} from the second, which their own errors do not explain.",
-                f"Sample longer chains, or {remedy}.",
-                {"log Z of each half": [float(value) for value in parts.per_half]},
-            )
+        disagreements.append(Finding(text, {"largest R-hat": float(r_hat)}, "draws", longer))
+    if parts.halves_p < DISAGREEMENT_RATE:
+        text = (
+            f"log Z is {parts.per_half[0]:.2f} from the first halves of the chains and "
+            f"{parts.per_half[1]:.2f} from the second, which their own errors do not explain."
         )
+        measured = {"log Z of each half": [float(value) for value in parts.per_half]}
+        disagreements.append(Finding(text, measured, "halves", longer))
     # the bridge weighs both sides, so it fails only where both have heavy tails
     k = float(np.min(parts.pareto_k))
-    if k > MAX_PARETO_K:
-        warnings.append(
-            Diagnostic(
-                "pareto_k_high",
-                "the weights between the posterior and the Gaussian fitted to it have heavy tails "
-                f"in both directions (k = {k:.2f}), so the error of log Z may be too small.",
-                f"To be sure, {remedy}.",
-                {"lower Pareto k of both directions": k},
-            )
-        )
-    if parts.ess < MIN_ESS:
-        warnings.append(
-            Diagnostic(
-                "too_few_effective_draws",
-                f"the error of log Z rests on {parts.ess:.0f} independent draws, fewer than "
-                f"{MIN_ESS:.0f}.",
-                f"Sample more draws, or {remedy}.",
-                {"log_marginal_likelihood_ess": float(parts.ess)},
-            )
-        )
-    return warnings
+    heavy = Finding(
+        "the weights between the posterior and the Gaussian fitted to it have heavy tails in both "
+        f"directions (k = {k:.2f}), so the error of log Z may be too small.",
+        {"lower Pareto k of both directions": k},
+        remedy=f"To be sure, {remedy}.",
+    )
+    few = Finding(
+        f"the error of log Z rests on {parts.ess:.0f} independent draws, fewer than {MIN_ESS:.0f}.",
+        {"log_marginal_likelihood_ess": float(parts.ess)},
+        "draws",
+        f"Sample more draws, or {remedy}.",
+    )
+    return [
+        *found("chains_disagree", disagreements),
+        *found("heavy_tailed_weights", [heavy] if k > MAX_PARETO_K else []),
+        *found("too_few_effective_draws", [few] if parts.ess < MIN_ESS else []),
+    ]

@@ -1,6 +1,8 @@
-"""The log marginal likelihood of a model or of a stored run, in one call."""
+"""Posterior draws and the log marginal likelihood of a model, or of a stored run, in one call."""
 
 import inspect
+import os
+from dataclasses import replace
 from typing import Any
 
 import pymc as pm
@@ -8,22 +10,113 @@ import xarray as xr
 
 from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
+from pymc_tempering.estimators.diagnostic import warn_of
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.bound import bound_diagnostics
-from pymc_tempering.evidence.budget import budget_diagnostics
-from pymc_tempering.evidence.interrupted import interruption
-from pymc_tempering.evidence.meaning import model_diagnostics
-from pymc_tempering.evidence.refused import refused
-from pymc_tempering.evidence.rounds import reach_target_se, round_seeds
-from pymc_tempering.evidence.stored import estimate_from_idata, with_diagnostics
-from pymc_tempering.evidence.with_model import estimate_draws
-from pymc_tempering.methods import Method, load, resolve_method
+from pymc_tempering.evidence.checks import refusing
+from pymc_tempering.evidence.checks.requested import interrupted
+from pymc_tempering.evidence.more_chains import estimate_draws, reach_target_se, round_seeds
+from pymc_tempering.evidence.run import Request
+from pymc_tempering.evidence.stored import at_hand, checked, read_run
+from pymc_tempering.methods import load, resolve_method
 from pymc_tempering.options import check_positive, resolve_model
 from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
-__all__ = ["estimate_logz"]
+__all__ = ["estimate_logz", "sample"]
+
+
+def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
+    model: pm.Model | None = None,
+    *,
+    method: str = "pt",
+    draws: int = 1000,
+    tune: int | None = None,
+    chains: int = DEFAULT_CHAINS,
+    cores: int | None = None,
+    random_seed: Any = None,
+    max_gradients: int | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    progressbar: bool = True,
+    **kwargs: Any,
+) -> xr.DataTree:
+    """Draw from the posterior of a model by a tempered sampler and estimate its evidence.
+
+    The same as ``pm.sample(step=...)`` followed by :func:`pymc_tempering.estimate_logz`, whose
+    result is attached: group ``tempering`` and ``sample_stats["log_marginal_likelihood"]``.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Default: the model of the context.
+    method : {"pt", "gibbs_ct", "joint_ct", "st", "hais", "auto"}
+        The sampler, default parallel tempering; see :func:`pymc_tempering.estimate_logz`.
+    draws, tune, chains, cores, random_seed, progressbar
+        As in ``pm.sample``; ``tune`` defaults to what the step needs.
+    max_gradients : int, optional
+        The most gradients that the whole call may take: search for modes (a quarter of them),
+        tuning and draws of all chains. Draws have fewer scans then, or there are fewer of them, and
+        a warning says so. They are counted, not timed: the same draws on every machine. Not for
+        "joint_ct" and "hais", nor where PyMC's step methods move discrete variables.
+    resume : path-like, optional
+        A folder in which the run is kept while it is sampled, made where there is none. A call that
+        was killed is continued by the same call: it returns the draws and log Z of a run that was
+        not, to the last bit; of one that had ended, without sampling. With more `draws` than the
+        folder has its chains are made longer. Without a seed that of the folder is taken. Not for
+        "joint_ct".
+    **kwargs
+        Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``. Of the latter,
+        ``backend="numba"``, ``"c"`` or ``"jax"`` says what computes the density; by default it is
+        numba where it can.
+
+    Returns
+    -------
+    xarray.DataTree
+        Posterior draws (beta = 1), statistics, and the estimate.
+
+    Raises
+    ------
+    ModelError, OptionError
+        Before any sampling.
+    DataError
+        Before any sampling, if `resume` holds another run: of another model, other data, other
+        settings than `draws`, or versions; it says what differs.
+    OutputError
+        If the folder of `resume` can no longer be written. What is there is whole, and the same
+        call goes on from it.
+    DensityError
+        If Python code that the model calls raises.
+    WorkerError
+        If a process that sampled a chain was ended by the system.
+    KeyboardInterrupt
+        After Ctrl-C before any chain had finished tuning. Later, one press ends the run, and what
+        there is is returned, with a warning.
+
+    Warns
+    -----
+    TemperingWarning
+        Once for everything that speaks against the estimate; the same texts are in
+        ``idata["tempering"]["warning_text"]``.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_tempering as pm_temper
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0.0, 1.0)
+    ...     y = pm.Normal("y", x, 0.5, observed=1.0)
+    >>> idata = pm_temper.sample(model, draws=100, tune=50, chains=2, cores=1, random_seed=1,
+    ...                          scans_per_draw=8, progressbar=False, quiet=True)
+    >>> round(float(idata.tempering["log_marginal_likelihood"]), 1)
+    -1.4
+    """
+    model = resolve_model(model, "sample")
+    estimate = _sample_and_estimate(
+        model, method, draws, kwargs, tune=tune, chains=chains, cores=cores,
+        random_seed=random_seed, max_gradients=max_gradients, resume=resume,
+        progressbar=progressbar,
+    )  # fmt: skip
+    warn_of(estimate.warnings)
+    return estimate.idata
 
 
 def estimate_logz(
@@ -119,48 +212,36 @@ def estimate_logz(
     >>> bool(abs(estimate.log_z - exact) < 5 * estimate.se)
     True
     """
-    if model is not None and not isinstance(model_or_idata, xr.DataTree):
+    stored = isinstance(model_or_idata, xr.DataTree)
+    if model is not None and not stored:
         raise OptionError(
             f"`model` goes with stored draws, but the first argument is a "
             f"{type(model_or_idata).__name__}; expected a DataTree. A model alone is the first "
             "argument: `estimate_logz(model)`."
         )
     settled = {name: kwargs.pop(name, default) for name, default in _DEFAULTS.items()}
-    cores, max_chains, max_gradients, progressbar, resume = settled.values()
-    of_models = {"resume": resume, "max_gradients": max_gradients}
-    given_too = [name for name, value in of_models.items() if value is not None]
-    if given_too and isinstance(model_or_idata, xr.DataTree):
-        name = given_too[0]
-        raise OptionError(
-            f"`{name}` is {of_models[name]!r}, and the first argument is a stored run; expected a "
-            f"model, whose sampling it is about. Leave `{name}` away."
-        )
+    for name in ("resume", "max_gradients"):
+        if stored and settled[name] is not None:
+            raise OptionError(
+                f"`{name}` is {settled[name]!r}, and the first argument is a stored run; expected "
+                f"a model, whose sampling it is about. Leave `{name}` away."
+            )
+    run = {"draws": draws, "tune": tune, "chains": chains, "cores": settled["cores"]}
     if isinstance(model_or_idata, xr.DataTree) and model is not None:
         estimate = estimate_draws(
-            model_or_idata, model, method, target_se, max_chains, random_seed, kwargs,
-            draws=draws, tune=tune, chains=chains, cores=cores, progressbar=progressbar,
+            model_or_idata, model, method, target_se, settled["max_chains"], random_seed, kwargs,
+            progressbar=settled["progressbar"], **run,
         )  # fmt: skip
     elif isinstance(model_or_idata, xr.DataTree):
-        given = {
-            "method": method, "draws": draws, "tune": tune, "chains": chains, "cores": cores,
-            "max_chains": max_chains, "random_seed": random_seed,
-        }  # fmt: skip
+        given = {"method": method, "random_seed": random_seed} | run
+        given["max_chains"] = settled["max_chains"]
         estimate = _estimate_stored(model_or_idata, target_se, kwargs | _changed(given))
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
-        row = resolve_method(method)
-        draws = row.draws if draws is None else draws
-        check_run(
-            draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
-            target_se=target_se,
+        estimate = _sample_and_estimate(
+            model, method, draws, kwargs, tune=tune, chains=chains, random_seed=random_seed,
+            target_se=target_se, **settled,
         )  # fmt: skip
-        check_positive("max_chains", max_chains, integer=True)
-        budget = check_budget(row, max_gradients)
-        with resumed(resume, row, random_seed) as (store, seed):
-            estimate = _sample_and_estimate(
-                model, row, target_se, max_chains, seed, kwargs, draws=draws, tune=tune,
-                chains=chains, cores=cores, progressbar=progressbar, store=store, budget=budget,
-            )  # fmt: skip
     else:
         raise DataError(
             f"estimate_logz was given a {type(model_or_idata).__name__}; expected a pymc.Model or "
@@ -178,44 +259,62 @@ _DEFAULTS: dict[str, Any] = {
     "progressbar": True,
     "resume": None,
 }
-"""Of the keyword arguments that the functions below take one by one."""
+"""Of the keyword arguments that `estimate_logz` leaves to this."""
 
 
-def _sample_and_estimate(
+def _sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
     model: pm.Model,
-    method: Method,
-    target_se: float | None,
-    max_chains: int,
-    random_seed: Any,
+    method: str,
+    draws: int | None,
     options: dict[str, Any],
-    **run: Any,
+    *,
+    tune: int | None,
+    chains: int,
+    cores: int | None,
+    random_seed: Any,
+    max_gradients: int | None,
+    resume: str | os.PathLike[str] | None,
+    progressbar: bool,
+    target_se: float | None = None,
+    max_chains: int = 64,
 ) -> LogZEstimate:
-    if target_se is not None and method.step is None:
-        raise OptionError(
-            f"`target_se` is not available for {method.name}, whose chains belong to one tempered "
-            "model; use method='gibbs_ct', or raise `draws`."
-        )
-    aim = {} if target_se is None else {"target_se": target_se}
-    sampler: Sampler = load(method.prepare)(method, model, options, run | aim)
-    seeds, least, draws = round_seeds(random_seed), run["chains"], run["draws"]
-    idata = sampler(chains=least, random_seed=next(seeds))
-    estimate = estimate_from_idata(idata)
-    of_model, budget = model_diagnostics(model, idata), run["budget"]
-    of_run = interruption(idata, draws=draws, chains=least, budget=budget)
-    if target_se is not None and not of_run and not refused(of_model):
-        estimate, of_run = reach_target_se(
-            estimate,
-            idata,
-            lambda n: sampler(chains=n, random_seed=next(seeds)),
-            target_se=target_se,
-            max_chains=max_chains,
-            least=least,
-            show=bool(run["progressbar"]) and not options.get("quiet", False),
-            budget=budget,
-        )
-    of_run = [*of_run, *budget_diagnostics(estimate, budget, draws=draws, target_se=target_se)]
-    estimate = with_diagnostics(estimate, [*of_model, *of_run])
-    return with_diagnostics(estimate, bound_diagnostics(model, estimate))
+    """Check the options, sample, add chains where an error is requested, estimate and check."""
+    row = resolve_method(method)
+    draws = row.draws if draws is None else draws
+    check_run(
+        draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed,
+        target_se=target_se,
+    )  # fmt: skip
+    check_positive("max_chains", max_chains, integer=True)
+    budget = check_budget(row, max_gradients)
+    settings = {
+        "draws": draws, "tune": tune, "chains": chains, "cores": cores, "progressbar": progressbar,
+        "budget": budget,
+    }  # fmt: skip
+    with resumed(resume, row, random_seed) as (store, seed):
+        if target_se is not None and row.step is None:
+            raise OptionError(
+                f"`target_se` is not available for {row.name}, whose chains belong to one tempered "
+                "model; use method='gibbs_ct', or raise `draws`."
+            )
+        aim = {} if target_se is None else {"target_se": target_se}
+        sampler: Sampler = load(row.prepare)(row, model, options, settings | {"store": store} | aim)
+        seeds = round_seeds(seed)
+        idata = sampler(chains=chains, random_seed=next(seeds))
+        run = read_run(idata)
+        request = Request(draws, chains, budget, target_se, max_chains)
+        if target_se is not None and refusing(at_hand(run, model)):
+            request = replace(request, target_se=None)
+        elif target_se is not None and not interrupted(replace(run, request=request)):
+            run, request = reach_target_se(
+                run,
+                idata,
+                request,
+                lambda n: sampler(chains=n, random_seed=next(seeds)),
+                least=chains,
+                show=bool(progressbar) and not options.get("quiet", False),
+            )
+        return checked(run, model=model, request=request)
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:
@@ -235,14 +334,10 @@ def _estimate_stored(
             f"The options {sorted(options)} are for sampling, and a stored run is not sampled "
             "again. Leave them out, or pass the model."
         )
-    estimate = estimate_from_idata(idata)
-    if target_se is None or estimate.se <= target_se:
-        return estimate
-    diagnostic = Diagnostic(
-        "target_se_not_reached",
-        f"the error of the stored run is {estimate.se:.3g}, more than {target_se:g}.",
-        "Pass the model, as in `estimate_logz(idata, model=model, target_se=...)`, so that chains "
-        "are added.",
-        {"log_marginal_likelihood_se": float(estimate.se), "chains": int(estimate.per_chain.size)},
-    )
-    return with_diagnostics(estimate, [diagnostic])
+    run = read_run(idata)
+    if target_se is None:
+        return checked(run)
+    assert run.estimate is not None
+    assert run.idata is not None
+    sizes = run.idata["sample_stats"].sizes
+    return checked(run, request=Request(sizes["draw"], sizes["chain"], target_se=target_se))

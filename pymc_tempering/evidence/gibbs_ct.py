@@ -1,42 +1,26 @@
 """The evidence of a run of Gibbs continuous tempering, from its recorded statistics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
-from pymc_tempering.estimators.diagnostic import Diagnostic
-from pymc_tempering.evidence.arrivals import restart_diagnostics
-from pymc_tempering.evidence.common import MethodEstimate, support_diagnostics
-from pymc_tempering.evidence.pair import one_setting, pair_arrays
+from pymc_tempering.evidence.common import MethodEstimate, one_setting, pair_arrays
 from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
 
-MIN_OCCUPANCY = 0.05
-_N_BINS = 8
+_N_BINS = 8  # of beta, where the bias has fewer knots
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    r"""Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
+    """Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
 
     Where the target is zero on part of the base, the tempered replica never goes there, and the log
-    of the base's mass on the support is added; it comes from the draws from the base that every
-    scan makes.
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``delta``, ``target_delta`` and ``beta`` (chain, draw, scan), ``knots`` and ``bias``
-        (chain, draw, knot), ``n_base_draws``, ``n_base_support``, ``n_round_trips``,
-        ``n_tempered_restarts`` and ``exchange_rate`` (chain, draw).
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one bias, as those of tuning are.
+    of the base's mass on the support is added; it comes from the draws from the base of every scan.
+    Refused with a DataError are draws from more than one bias, as those of tuning are.
     """
     knots, bias = (one_setting(statistics[name], name) for name in ("knots", "bias"))
     delta = statistics["delta"]
@@ -77,7 +61,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
             "continuous tempering": float(log_z.mean()),
             "continuous tempering, bar with the target": float(with_target.mean()),
         },
-        warnings=[*restart_diagnostics(arrays["n_tempered_restarts"]), *_diagnostics(arrays)],
         arrays=arrays,
     )
 
@@ -109,19 +92,3 @@ def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
     edges = knots if knots.size > _N_BINS else np.linspace(0.0, 1.0, _N_BINS + 1)
     counts, _ = np.histogram(beta, edges)
     return float(counts.min() * counts.size / beta.size)
-
-
-def _diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
-    low = np.flatnonzero(arrays["lowest_occupancy"] < MIN_OCCUPANCY).tolist()
-    if low:
-        yield Diagnostic(
-            "beta_hardly_visits",
-            f"in chains {low} one part has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
-            "Raise `tune`, or leave `log_zeta` at 'adapt'.",
-            {"lowest_occupancy": arrays["lowest_occupancy"][low].tolist(), "chain": low},
-        )
-    yield from support_diagnostics(
-        np.nanmin(arrays["support_mass"]),
-        "the base's draws have no density under the model. The estimate was corrected by the log "
-        "of the base's mass on the support.",
-    )

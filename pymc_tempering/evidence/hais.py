@@ -1,10 +1,9 @@
-"""The evidence of a HAIS run, from the weights of its forward and reverse annealing runs."""
+"""The evidence from annealing: of a HAIS run, and of an ensemble of annealed particles."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student_t
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.annealed import (
@@ -12,23 +11,14 @@ from pymc_tempering.estimators.annealed import (
     annealed_reverse,
     bidirectional,
 )
-from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError, log_z_standard_error
-from pymc_tempering.evidence.common import MethodEstimate, support_diagnostics
-from pymc_tempering.numerics import MAX_PARETO_K
-from pymc_tempering.types import FloatArray
+from pymc_tempering.evidence.checks import diagnose
+from pymc_tempering.evidence.checks.annealing import MIN_STARTS
+from pymc_tempering.evidence.run import FULL_SUPPORT, Annealed, MethodEstimate, Run
+from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["annealing_diagnostics", "collect", "deciding_pareto_k"]
-
-MIN_WEIGHT_ESS = 20.0
-MAX_GAP = 3.0
-MIN_ACCEPTED = 0.02
-MIN_PARTICLES = 25
-"""The fewest that `pymc_tempering.numerics.pareto_k` fits a tail to."""
-MAX_CROSSING = 4.0
-"""Standard errors by which the lower bound may exceed the upper."""
-
-_CROSSING_RATE = 0.02
+__all__ = ["collect", "deciding_pareto_k", "ensemble_estimate"]
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -38,23 +28,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     its mass there is the share of forward particles of weight zero: no later move leaves the
     support.
 
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``log_weight_forward``, ``log_weight_reverse``, ``accepted`` (chain, draw, scan), ``betas``
-        (chain, draw, knot), ``n_levels`` (chain, draw).
-
-    Returns
-    -------
-    MethodEstimate
-        ``lower`` and ``upper`` are those of all chains together, stochastic bounds each: in
-        expectation, and by more than a nats on the wrong side with probability at most
-        ``exp(-a)``.
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one schedule, as those of tuning are.
+    ``lower`` and ``upper`` are stochastic bounds of all chains together: they hold in expectation,
+    and are wrong by more than a nats with probability at most ``exp(-a)``. Refused with a DataError
+    are draws from more than one schedule, as those of tuning are.
     """
     forward_all = statistics["log_weight_forward"]
     reverse_all = statistics["log_weight_reverse"]
@@ -91,7 +67,8 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     up = annealed_forward(forward_all.ravel())
     down = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf)
     lower, upper = up.log_z, down.log_z
-    diagnostics = annealing_diagnostics(
+    annealed = Annealed(
+        n_particles=forward_all[0].size,
         weight_ess=float(arrays["weight_ess"].sum()),
         pareto_k=deciding_pareto_k(
             arrays["pareto_k_weights_forward"], arrays["pareto_k_weights_reverse"]
@@ -102,7 +79,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
             np.zeros(n_chains), (up.influence - down.influence).reshape(n_chains, -1)
         ),
         support_mass=mass,
-        n_particles=forward_all[0].size,
+        acceptance_rates=arrays["acceptance_rate_particles"],
     )
     return MethodEstimate(
         log_z=log_z,
@@ -114,111 +91,128 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         },
         lower=float(lower),
         upper=float(upper),
-        warnings=[*diagnostics, *_acceptance_diagnostics(arrays["acceptance_rate_particles"])],
         arrays=arrays,
+        annealed=annealed,
     )
 
 
-def _acceptance_diagnostics(rates: FloatArray) -> Iterator[Diagnostic]:
-    idle = np.flatnonzero(rates < MIN_ACCEPTED).tolist()
-    if idle:
-        yield Diagnostic(
-            "particles_hardly_accepted",
-            f"in chains {idle} fewer than {100 * MIN_ACCEPTED:.0f} % of the new particles "
-            "replaced the current one, so draws and upper bound rest on few of them.",
-            "Raise `n_levels` or `tune`.",
-            {"acceptance_rate_particles": rates[idle].tolist(), "chain": idle},
-        )
+def ensemble_estimate(
+    forward: FloatArray,
+    reverse: FloatArray,
+    support_mass: float = 1.0,
+    n_support_draws: int = 1,
+    starts: IntArray | None = None,
+) -> LogZEstimate:
+    """Estimate log Z from annealing in one or both directions, with its error and bounds.
 
+    `forward` and `reverse` are log weights (particle,) in nats, both with the sign of the forward
+    run, or empty. Forward particles are independent; reverse ones may come from a chain of draws.
+    `support_mass` is the base's mass on the support of the target, from `n_support_draws` draws;
+    where there are forward particles, they say it. `starts` (particle,) is the draw of the target,
+    from 0 on, that each reverse particle descends from: particles of one draw may share its mode,
+    so the error is that of means by draw. Default: every particle from a draw of its own.
 
-def annealing_diagnostics(
-    *,
-    weight_ess: float,
-    pareto_k: float,
-    gap: float,
-    gap_error: StandardError,
-    support_mass: float,
-    n_particles: int,
-) -> Iterator[Diagnostic]:
-    """What speaks against an estimate from annealing runs.
+    From forward particles alone it is the lower bound itself, from reverse ones the upper, from
+    both Bennett's ratio.
 
-    Parameters
-    ----------
-    weight_ess : float
-        Effective number of forward particles.
-    pareto_k : float
-        Tail index of the weights, of :func:`deciding_pareto_k`; nan where it is unknown.
-    gap : float
-        Upper minus lower bound, in nats; nan where only one direction was run.
-    gap_error : StandardError
-        Of `gap`.
-    support_mass : float
-        Share of the base on the support of the target.
-    n_particles : int
-        Weights that a tail was fitted to.
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> w = rng.normal(size=(2, 2000))
+    >>> estimate = ensemble_estimate(w[0] - 0.5, w[1] + 0.5)
+    >>> bool(abs(estimate.log_z) < 4 * estimate.se)
+    True
     """
-    if n_particles < MIN_PARTICLES:
-        yield Diagnostic(
-            "too_few_particles",
-            f"there are {n_particles} annealing weights in a direction, fewer than "
-            f"{MIN_PARTICLES}, so nothing is known of their tail, and the error of log Z is "
-            "itself uncertain.",
-            "Raise the number of draws or particles.",
-            {"number of weights": n_particles},
-        )
-    if weight_ess < MIN_WEIGHT_ESS:
-        yield Diagnostic(
-            "few_particles_hold_weight",
-            f"the effective number of forward particles is {weight_ess:.1f}.",
-            "Raise `n_levels`, or the number of draws or particles.",
-            {"weight_ess": float(weight_ess)},
-        )
-    if pareto_k > MAX_PARETO_K:
-        yield Diagnostic(
-            "pareto_k_high",
-            f"the annealing weights have heavy tails (k = {pareto_k:.2f}), so the error of "
-            "log Z may be too small.",
-            "Raise `n_levels`.",
-            {"largest pareto_k_weights": float(pareto_k)},
-        )
-    if abs(gap) > MAX_GAP:
-        yield Diagnostic(
-            "bounds_far_apart",
-            f"forward and reverse annealing differ by {gap:.1f} nats, so one of them has not "
-            "seen what the other has.",
-            "Raise `n_levels` or `tune`.",
-            {"upper - lower": float(gap)},
-        )
-    # with few starting draws the error itself is uncertain
-    allowed = max(MAX_CROSSING, float(student_t.isf(_CROSSING_RATE, gap_error.df)))
-    if -gap > allowed * gap_error.se:
-        yield Diagnostic(
-            "bounds_crossed",
-            f"the lower bound exceeds the upper by {-gap:.2g} nats, more than the error of "
-            f"their difference, {gap_error.se:.2g}, explains, so the reverse particles did not "
-            "start from draws of the whole posterior.",
-            "Start them from more draws, of every mode, or raise `n_levels`.",
-            {"upper - lower": float(gap), "its standard error": float(gap_error.se)},
-        )
-    yield from support_diagnostics(
-        support_mass,
-        "the particles started where there is no density under the model. The forward and the "
-        "combined estimate account for it; the reverse one was corrected by the log of the base's "
-        "mass on the support.",
+    if forward.size:
+        support_mass = float(np.mean(np.isfinite(forward)))
+    log_mass = float(np.log(support_mass)) if support_mass > 0 else -np.inf
+    ess, per_method, lower, upper = np.nan, {}, None, None
+    pareto_forward, pareto_reverse = [], []
+    errors: list[StandardError] = []
+    if forward.size:
+        up = annealed_forward(forward)
+        lower = log_z = up.log_z
+        ess = up.weight_ess
+        pareto_forward.append(up.pareto_k)
+        errors.append(_error(up.influence))
+        per_method["ais forward"] = up.log_z
+    if reverse.size:
+        down = annealed_reverse(reverse, log_mass)
+        upper = log_z = down.log_z
+        ess = ess if forward.size else down.weight_ess
+        pareto_reverse.append(down.pareto_k)
+        errors.append(_error(down.influence, starts))
+        per_method["ais reverse"] = down.log_z
+    # of the bounds, before both are combined
+    gap_error = _sum(errors)
+    if forward.size and reverse.size:
+        pair = bidirectional(forward, reverse, log_mass)
+        log_z = pair.log_z
+        errors = [_error(pair.forward_influence), _error(pair.reverse_influence, starts)]
+        per_method["bar"] = pair.log_z
+    error = _sum(errors)
+    variance = error.se**2
+    if not forward.size and support_mass > 0:
+        variance += (1.0 - support_mass) / (support_mass * n_support_draws)
+    annealed = Annealed(
+        n_particles=max(forward.size, reverse.size),
+        weight_ess=ess,
+        pareto_k=deciding_pareto_k(pareto_forward, pareto_reverse),
+        gap=np.nan if lower is None or upper is None else upper - lower,
+        gap_error=gap_error,
+        n_starts=int(starts.max()) + 1 if reverse.size and starts is not None else None,
+    )
+    diagnostics = diagnose(
+        Run(annealed=annealed, support_mass=support_mass, least_support=FULL_SUPPORT)
+    )
+    direction = ("forward" if upper is None else "reverse") if len(errors) == 1 else "bar"
+    return LogZEstimate(
+        log_z=log_z,
+        se=float(np.sqrt(variance)),
+        method=f"hais, {direction}",
+        per_chain=np.array([log_z]),
+        warnings=diagnostics,
+        ess=error.ess,
+        df=error.df,
+        lower=lower,
+        upper=upper,
+        per_method=per_method,
+    )
+
+
+def _error(influence: FloatArray, starts: IntArray | None = None) -> StandardError:
+    """Error of the mean of an influence, of particles that come in groups by their start."""
+    alone = log_z_standard_error([0.0], [influence])
+    n_groups = influence.size if starts is None else int(starts.max()) + 1
+    # descendants of one draw are one chain: its autocorrelation is all that can be known
+    if starts is None or n_groups in (1, influence.size):
+        return alone
+    by_start = np.bincount(starts, influence, n_groups) * (n_groups / influence.size)
+    if n_groups >= MIN_STARTS:
+        return log_z_standard_error([0.0], [by_start])
+    se = float(by_start.std(ddof=1) / np.sqrt(n_groups))
+    return StandardError(float(np.maximum(se, alone.se)), n_groups - 1.0, float(n_groups))
+
+
+def _sum(errors: list[StandardError]) -> StandardError:
+    """Error of a sum of parts, which are independent given the model (Welch & Satterthwaite)."""
+    se = np.array([error.se for error in errors])
+    df = np.array([error.df for error in errors])
+    parts = np.sum(se**4 / df)
+    total = float(np.sum(se**2))
+    return StandardError(
+        float(np.sqrt(total)),
+        float(total**2 / parts) if parts != 0.0 else np.inf,
+        float(sum(error.ess for error in errors)),
     )
 
 
 def deciding_pareto_k(forward: ArrayLike, reverse: ArrayLike) -> float:
     """Worst tail index of the direction that shows what is missing; nan where none is known.
 
-    Where there are forward particles, they decide. Their heavy weights are those of the few that
-    reached what most miss, the neck of a funnel for one; reverse particles that began in the bulk
-    never saw it, and their weights look sound.
-
-    Parameters
-    ----------
-    forward, reverse : array_like
-        Of each chain, nan where unknown; empty for a direction that was not run.
+    Where there are forward particles, they decide: their heavy weights are those of the few that
+    reached what most miss. Reverse ones that began in the bulk never saw it, and look sound. Given
+    are indices of each chain, nan where unknown, empty for a direction that was not run.
 
     Examples
     --------

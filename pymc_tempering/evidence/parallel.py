@@ -1,13 +1,12 @@
 """The evidence of a parallel tempering run, from its recorded statistics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.controls import Controlled, with_controls
-from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.stepping_stone import (
@@ -15,25 +14,12 @@ from pymc_tempering.estimators.stepping_stone import (
     stepping_stone_reverse,
     support_mass,
 )
-from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
-from pymc_tempering.evidence.arrivals import component_diagnostics, restart_diagnostics
-from pymc_tempering.evidence.common import (
-    MIN_ESS,
-    MethodEstimate,
-    scans_of_ladder,
-    support_diagnostics,
-)
-from pymc_tempering.evidence.legs import chain_values, legs_diagnostics
+from pymc_tempering.estimators.uncertainty import log_z_standard_error
+from pymc_tempering.evidence.checks.few_draws import LEAST_CONTROLLED, MIN_ESS
+from pymc_tempering.evidence.common import MethodEstimate, scans_of_ladder
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect", "collect_bar"]
-
-MIN_ROUND_TRIPS = 1
-MIN_SWAP_RATE = 0.05
-
-LEAST_CONTROLLED = 2 * MIN_ESS
-"""Draws of all chains below which controls are given up where the error would rest on fewer than
-`MIN_ESS` of them; without controls it rests on scans."""
 
 MOST_LOG_WEIGHT = float(np.log(5.0))
 """Of a reference that covers, in nats: a mixture that is exact has log(1 / 0.85), and log K more
@@ -46,23 +32,12 @@ were right, 2026-11-22)."""
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
-    """Estimate log Z of each chain by MBAR, others beside it, and say what is doubtful.
+    """Estimate log Z of each chain by MBAR, and others beside it.
 
-    Chains from a mixture have controls, see :mod:`pymc_tempering.estimators.controls`.
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``delta`` (chain, draw, scan, level), ``betas`` (chain, draw, level),
-        ``base_id``, ``swap_acceptance_rate``, ``n_round_trips``, ``n_tempered_restarts``; unused
-        levels are nan. Where they are there ``component_excess`` (chain, draw, component), for
-        controls, ``component_arrivals``, ``component_scans``, ``n_components``, ``log_z_before``
-        and ``log_z_se_before`` are used as well.
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one schedule or base, as those of tuning are.
+    Of ``delta`` (chain, draw, scan, level), ``betas`` (chain, draw, level) and others; unused
+    levels are nan. Chains from a mixture have controls, of ``component_excess`` (chain, draw,
+    component), see :mod:`pymc_tempering.estimators.controls`. Refused with a DataError are draws
+    from more than one schedule or base, as those of tuning are.
     """
     betas_all = statistics["betas"]
     n_chains, _, n_most = betas_all.shape
@@ -83,7 +58,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         ).astype(float),
     }
     arrays |= {
-        name: chain_values(statistics, name, n_chains)
+        name: np.asarray(statistics[name][:, 0], dtype=np.float64)
+        if name in statistics
+        else np.full(n_chains, np.nan)
         for name in ("log_z_before", "log_z_se_before")
     }
     plain: list[Controlled] = []
@@ -114,20 +91,11 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["component_arrivals"] = np.maximum(statistics["component_arrivals"], 0).sum(axis=1)
         arrays["component_share"] = scans / np.maximum(scans.sum(axis=1, keepdims=True), 1)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    warnings = [*_diagnostics(arrays)]
-    if "component_arrivals" in arrays:
-        warnings += component_diagnostics(arrays["component_arrivals"], arrays["component_share"])
-    warnings += legs_diagnostics(
-        log_z,
-        chain_standard_errors(influences),
-        arrays["log_z_before"],
-        arrays["log_z_se_before"],
-    )
     names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
     per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
     if n_controls.any():
         per_method["with controls"] = float(log_z.mean())
-    return MethodEstimate(log_z, influences, per_method, warnings=warnings, arrays=arrays)
+    return MethodEstimate(log_z, influences, per_method, arrays=arrays, least_support=MIN_SUPPORT)
 
 
 def collect_bar(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -211,39 +179,3 @@ def _schedule(betas: FloatArray, base_id: FloatArray, chain: int) -> FloatArray:
             "with sampling. Pass the draws after tuning only."
         )
     return betas[0][np.isfinite(betas[0])]
-
-
-def _diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
-    idle = np.flatnonzero(arrays["n_round_trips"] < MIN_ROUND_TRIPS).tolist()
-    if idle:
-        yield Diagnostic(
-            "no_round_trips",
-            f"in chains {idle} no replica went from base to target and back, so nothing says "
-            "that every mode was found.",
-            "Raise `tune` and `draws`, or `n_levels`.",
-            {"n_round_trips": arrays["n_round_trips"][idle].tolist(), "chain": idle},
-        )
-    # one journey shows that there is a way, not how much lies at its end
-    under_way = arrays["n_round_trips"] >= MIN_ROUND_TRIPS
-    yield from restart_diagnostics(np.where(under_way, arrays["n_tempered_restarts"], np.inf))
-    rates = arrays["swap_acceptance_rate"]
-    chain, pair = np.unravel_index(np.nanargmin(rates), rates.shape)
-    if rates[chain, pair] < MIN_SWAP_RATE:
-        low, high = arrays["betas"][chain, pair : pair + 2]
-        yield Diagnostic(
-            "swap_rate_near_zero",
-            f"{rates[chain, pair]:.3f} between beta = {low:.3g} and {high:.3g} in chain {chain}.",
-            "Raise `tune`, so that the schedule adapts, or `n_levels`.",
-            {
-                "swap_acceptance_rate": float(rates[chain, pair]),
-                "betas": [float(low), float(high)],
-                "chain": [int(chain)],
-            },
-        )
-    yield from support_diagnostics(
-        np.nanmin(arrays["support_mass"]),
-        "the base's draws have no density under the model. MBAR, BAR and the forward estimate "
-        "account for it; the reverse one was corrected by the log of the base's mass on the "
-        "support.",
-        least=MIN_SUPPORT,
-    )

@@ -17,13 +17,7 @@ __all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate",
 
 
 def check_tree(idata: Any) -> xr.DataTree:
-    """Return `idata` if it is a DataTree.
-
-    Raises
-    ------
-    DataError
-        Otherwise.
-    """
+    """Return `idata` if it is a DataTree, and refuse it with a DataError otherwise."""
     if not isinstance(idata, xr.DataTree):
         raise DataError(
             f"Given was a {type(idata).__name__}; expected the DataTree of a tempered run, as "
@@ -34,18 +28,7 @@ def check_tree(idata: Any) -> xr.DataTree:
 
 
 def with_estimate(idata: Any) -> xr.DataTree:
-    """Return the run with the group ``tempering``, computed where it was not stored.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        Not changed.
-
-    Raises
-    ------
-    DataError
-        If the run has neither the group nor the statistics that it is made from.
-    """
+    """Return the run with the group ``tempering``, computed where it was not stored."""
     tree = check_tree(idata)
     return tree if "tempering" in tree.children else estimate_from_idata(tree).idata
 
@@ -53,15 +36,7 @@ def with_estimate(idata: Any) -> xr.DataTree:
 def stored_estimate(idata: Any) -> LogZEstimate:
     """Read the estimate that a DataTree carries; compute it where there is none.
 
-    Returns
-    -------
-    LogZEstimate
-        Without the estimates by other methods, which are not stored.
-
-    Raises
-    ------
-    DataError
-        As `with_estimate`.
+    Without the estimates by other methods, which are not stored.
     """
     tree = with_estimate(idata)
     dataset = tree["tempering"].dataset
@@ -87,17 +62,7 @@ def stored_estimate(idata: Any) -> LogZEstimate:
 
 
 def evidence_of(models: Mapping[str, Any]) -> dict[str, LogZEstimate]:
-    """Estimate of every model of a mapping, none sampled anew.
-
-    Parameters
-    ----------
-    models : mapping of str to LogZEstimate or DataTree
-
-    Raises
-    ------
-    DataError
-        For anything else, by name.
-    """
+    """Estimate of every model of a mapping to estimates or runs, none sampled anew."""
     estimates = {}
     for name, value in models.items():
         if not isinstance(value, LogZEstimate | xr.DataTree):
@@ -112,24 +77,9 @@ def evidence_of(models: Mapping[str, Any]) -> dict[str, LogZEstimate]:
 def evidence_intervals(models: Any, prob: float = 0.95) -> pd.DataFrame:
     """Log Z of several models with intervals, best first.
 
-    Parameters
-    ----------
-    models : DataFrame or mapping
-        Table of :func:`pymc_tempering.compare`, whose intervals are normal, or names to estimates
-        or runs, whose intervals are Student's.
-    prob : float, default 0.95
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``log_z``, ``se``, ``low``, ``high`` in nats and ``warning``.
-
-    Raises
-    ------
-    DataError
-        If `models` is neither.
-    OptionError
-        If `prob` is not between 0 and 1.
+    Of the table of :func:`pymc_tempering.compare`, whose intervals are normal, or of a mapping of
+    names to estimates or runs, whose intervals are Student's. Columns ``log_z``, ``se``, ``low``,
+    ``high`` in nats and ``warning``.
     """
     if isinstance(models, pd.DataFrame):
         needed = ["log_marginal_likelihood", "se", "warning"]

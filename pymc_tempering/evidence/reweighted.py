@@ -1,23 +1,50 @@
-"""The evidence of a changed model from the weights of a run, with its error."""
+"""The evidence of a changed model from the weights of a run's draws, with its error."""
 
+import logging
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import DataError
+from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.reweighting import mbar_powers, reweight
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.evidence.common import MIN_ESS, scans_of_ladder
+from pymc_tempering.evidence.checks.few_draws import MIN_ESS
+from pymc_tempering.evidence.common import scans_of_ladder
 from pymc_tempering.evidence.reading import stored_estimate
+from pymc_tempering.evidence.same_model import check_density, check_identity, check_observed
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.methods import load
+from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
+from pymc_tempering.model.interpreted import in_python
+from pymc_tempering.model.scaled_prior import log_prior_ratio
 from pymc_tempering.numerics import MAX_PARETO_K, pareto_k, weight_ess
 from pymc_tempering.results.compact import DELTA_DIGIT
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MIN_WEIGHTS", "Original", "Row", "from_draws", "from_ladder", "original_of"]
+__all__ = [
+    "HEAVY_PARETO_K",
+    "MIN_WEIGHTS",
+    "Alternative",
+    "Change",
+    "EvaluatedChanges",
+    "LikelihoodPower",
+    "Original",
+    "PriorScale",
+    "Row",
+    "evaluate_changes",
+    "from_draws",
+    "from_ladder",
+    "original_of",
+]
+
+_N_PRIOR_DRAWS = 500
+
+_log = logging.getLogger(__name__)
 
 MIN_WEIGHTS = 20.0
 """Effective weights below which nothing is known of them, not even that their tail is light."""
@@ -26,16 +53,131 @@ HEAVY_PARETO_K = 0.5
 """Tail index beyond which weights have no variance, so that a standard error means little."""
 
 
-class Original(NamedTuple):
-    """The evidence of the run itself.
+@dataclass(frozen=True)
+class PriorScale:
+    """Scales of the priors of some variables, multiplied together by one factor."""
 
-    Attributes
-    ----------
-    log_z, se : float
-        In nats; nan where the run has none.
-    per_chain : ndarray of shape (n_chains,), or None
-    influence : ndarray of shape (n_chains, n_draws), or None
-        Of every recorded draw; None where only the result was kept.
+    names: tuple[str, ...]
+    value: float
+    kind: ClassVar[str] = "prior scale"
+
+    @property
+    def name(self) -> str:
+        """Names as shown."""
+        return ", ".join(self.names)
+
+
+@dataclass(frozen=True)
+class LikelihoodPower:
+    """The likelihood, raised to a power."""
+
+    value: float
+    kind: ClassVar[str] = "likelihood power"
+    name: ClassVar[str] = "likelihood"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another model of the same free variables and data."""
+
+    name: str
+    model: pm.Model
+    kind: ClassVar[str] = "alternative"
+    value: ClassVar[float] = np.nan
+
+
+type Change = PriorScale | LikelihoodPower | Alternative
+
+
+class EvaluatedChanges(NamedTuple):
+    """What the draws say about the changes.
+
+    For each change the log weight of each draw (chain, draw) in nats, and the code of what is
+    doubtful beside the weights; and the log likelihood (chain, draw): observed terms and
+    potentials, in nats.
+    """
+
+    weights: list[tuple[Change, FloatArray, str]]
+    log_likelihood: FloatArray
+
+
+def evaluate_changes(
+    idata: xr.DataTree, model: pm.Model, changes: list[Change]
+) -> EvaluatedChanges:
+    """Evaluate each change at every posterior draw.
+
+    Refused are runs that are not of the model, alternatives with other data or variables
+    (DataError), and priors that cannot be scaled (ModelError, OptionError).
+    """
+    check_identity(model, idata, "The run")
+    if any(isinstance(change, LikelihoodPower) for change in changes) and not (
+        model.observed_RVs or model.potentials
+    ):
+        raise OptionError("The model has no observed variables, so no likelihood has a power.")
+    constrained = constrained_model(model)
+    draws = stack_draws(idata, constrained)
+    outputs = [constrained.varlogp, constrained.datalogp, log_jacobian(model, constrained)]
+    scales = [change for change in changes if isinstance(change, PriorScale)]
+    for scale in scales:
+        ratios = [log_prior_ratio(model, constrained, n, scale.value) for n in scale.names]
+        outputs.append(sum(ratios[1:], start=ratios[0]))
+    log_prior, log_likelihood, log_jac, *ratios_at_draws = evaluate(constrained, outputs, draws)
+    log_joint = log_prior + log_likelihood
+    check_density(idata, model, log_joint + log_jac)
+    by_scale = dict(zip(scales, ratios_at_draws, strict=True))
+    sizes = idata["posterior"].dataset.sizes
+    shape = (sizes["chain"], sizes["draw"])
+    weights: list[tuple[Change, FloatArray, str]] = []
+    for change in changes:
+        diagnostic = ""
+        if isinstance(change, PriorScale):
+            log_weights = by_scale[change]
+        elif isinstance(change, LikelihoodPower):
+            log_weights = (change.value - 1.0) * log_likelihood
+        else:
+            check_observed(change.model, idata, f"The alternative {change.name!r}")
+            other = constrained_model(change.model)
+            _check_variables(other, constrained, change.name)
+            [joint] = evaluate(other, [other.varlogp + other.datalogp], stack_draws(idata, other))
+            log_weights = joint - log_joint
+            if _share_out_of_reach(other, constrained) > 0.0:
+                diagnostic = "prior_mass_out_of_reach"
+        weights.append((change, log_weights.reshape(shape), diagnostic))
+    return EvaluatedChanges(weights, log_likelihood.reshape(shape))
+
+
+def _check_variables(other: pm.Model, model: pm.Model, name: str) -> None:
+    ours, theirs = (sorted(rv.name for rv in m.free_RVs) for m in (model, other))
+    if ours != theirs:
+        raise DataError(
+            f"The alternative {name!r} has the free variables {theirs} and the model {ours}. "
+            "Reweighting needs the same variables; models of different parameters are compared "
+            "with `compare`."
+        )
+
+
+def _share_out_of_reach(other: pm.Model, model: pm.Model) -> float:
+    """Share of another model's prior where only that model has density; 0 where none can be drawn.
+
+    Potentials and likelihoods cut off parts of the space as priors do.
+    """
+    draw = partial(pm.draw, draws=_N_PRIOR_DRAWS, random_seed=0, mode="FAST_COMPILE")
+    variables: list[Any] = list(other.free_RVs)
+    try:
+        with in_python():
+            values = draw(variables)
+    except Exception as error:  # noqa: BLE001  user code may draw; what it cannot do is no obstacle
+        _log.debug("no draws from the prior of the alternative: %s", error)
+        return 0.0
+    drawn = {rv.name: np.asarray(v) for rv, v in zip(variables, values, strict=True)}
+    here, there = (evaluate(m, [m.varlogp + m.datalogp], drawn)[0] for m in (model, other))
+    return float((np.isneginf(here) & ~np.isneginf(there)).mean())
+
+
+class Original(NamedTuple):
+    """The evidence of the run itself in nats, nan where it has none.
+
+    `influence` (chain, draw) is of every recorded draw; None where only the result was kept.
     """
 
     log_z: float
@@ -85,14 +227,7 @@ def _stored(idata: xr.DataTree) -> Original:
 
 
 def from_draws(original: Original, log_weights: FloatArray) -> Row:
-    """Evidence of a changed model from the weights of posterior draws.
-
-    Parameters
-    ----------
-    original : Original
-    log_weights : ndarray of shape (n_chains, n_draws)
-        In nats.
-    """
+    """Evidence of a changed model from log weights (chain, draw) of posterior draws, in nats."""
     ratio = reweight(log_weights)
     error = log_z_standard_error(np.zeros(len(log_weights)), ratio.influence)
     influence, per_chain = original.influence, original.per_chain
@@ -117,19 +252,10 @@ def from_draws(original: Original, log_weights: FloatArray) -> Row:
 def from_ladder(
     idata: xr.DataTree, powers: list[float], log_likelihood: FloatArray
 ) -> list[Row] | None:
-    """Evidence under likelihood powers from all levels, where delta is the log likelihood.
+    """Evidence under likelihood powers from all levels.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-    powers : list of float
-    log_likelihood : ndarray of shape (n_chains, n_draws)
-        At the recorded draws.
-
-    Returns
-    -------
-    list of Row, or None
-        None where the run is not one of parallel tempering, or its base is not the prior.
+    `log_likelihood` (chain, draw) is that of the recorded draws. None where the run is not one of
+    parallel tempering, or its base is not the prior, so that delta is no log likelihood.
     """
     try:
         method, statistics = recorded_statistics(idata)

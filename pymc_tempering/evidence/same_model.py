@@ -40,24 +40,10 @@ _MOVED_BY = 4.0  # units of the last digit: what transforms and back may do to a
 
 
 def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:
-    """Refuse a model whose identity or observed data are not those of a run.
+    """Refuse a model whose identity or observed data are not those of a run, naming what differs.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    idata : xarray.DataTree
-    what : str
-        What the error calls the run.
-
-    Returns
-    -------
-    bool
-        Whether the model is known to be the one; where it is not, all draws have to be looked at.
-
-    Raises
-    ------
-    DataError
-        Naming what differs.
+    `what` is what the error calls the run. Returns whether the model is known to be the one; where
+    it is not, all draws have to be looked at.
     """
     theirs, ours = recorded_identity(idata), Identity.of(model)
     if theirs is not None and (changes := theirs.changes(ours)):
@@ -77,19 +63,7 @@ def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:
 
 
 def check_observed(model: pm.Model, idata: xr.DataTree, what: str) -> None:
-    """Refuse a model whose observed data are not those of a run, where both have some.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    idata : xarray.DataTree
-    what : str
-        What the error calls the one that differs.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse a model whose observed data are not those of a run, where both have some."""
     ours, theirs = observed_digest(model), observed_digest(idata)
     if ours is not None and theirs is not None and ours != theirs:
         raise DataError(
@@ -103,17 +77,8 @@ def check_observed(model: pm.Model, idata: xr.DataTree, what: str) -> None:
 def check_density(idata: xr.DataTree, model: pm.Model, log_density: FloatArray) -> None:
     """Refuse a model whose log density at any draw is not what the run recorded as ``lp``.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        Without ``lp`` of one number for each draw, only a density of zero is refused.
-    model : pymc.Model
-    log_density : ndarray of shape (n_chains * n_draws,)
-        In nats, with the Jacobian of the transforms.
-
-    Raises
-    ------
-    DataError
+    `log_density` (chain * draw,) is in nats, with the Jacobian of the transforms. Without ``lp`` of
+    one number for each draw, only a density of zero is refused.
     """
     impossible = int((~np.isfinite(log_density)).sum())
     if impossible:
@@ -166,11 +131,6 @@ def _rounding_at_draws(model: pm.Model, idata: xr.DataTree) -> Callable[[IntArra
 
     What rounding a draw itself does to the density counts too, as close to the end of an interval
     or where a covariance is nearly singular: it is tried.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    idata : xarray.DataTree
     """
 
     def sizes(index: IntArray) -> FloatArray:
@@ -199,27 +159,11 @@ def _rounding_at_draws(model: pm.Model, idata: xr.DataTree) -> Callable[[IntArra
 def draws_of_model(
     idata: xr.DataTree, density: CompiledDensity, model: pm.Model, *, max_draws: int | None
 ) -> FloatArray:
-    """Unconstrained posterior draws by chain, checked to be draws of the model.
+    """Unconstrained posterior draws (chain, draw, D), checked to be draws of the model.
 
-    Parameters
-    ----------
-    idata : xarray.DataTree
-        With a group ``posterior``; chains are thinned evenly beyond `max_draws` in all.
-    density : CompiledDensity
-    model : pymc.Model
-        What it was compiled from.
-    max_draws : int or None
-        None for all.
-
-    Returns
-    -------
-    ndarray of shape (n_chains, n_draws, D)
-
-    Raises
-    ------
-    DataError
-        If the draws have other variables or shapes than the model, or were recorded with another
-        log density than the model's.
+    `density` was compiled from `model`. Chains are thinned evenly to `max_draws` in all, None for
+    all. Refused with a DataError are draws of other variables or shapes than the model's, or that
+    were recorded with another log density.
     """
     sizes = idata["posterior"].sizes if "posterior" in idata.children else {}
     n_all = sizes.get("chain", 1) * sizes.get("draw", 1)

@@ -1,38 +1,22 @@
 """The evidence of a run of simulated tempering, from its recorded statistics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
-from pymc_tempering.evidence.arrivals import restart_diagnostics
-from pymc_tempering.evidence.common import MethodEstimate, support_diagnostics
-from pymc_tempering.evidence.pair import one_setting, pair_arrays
+from pymc_tempering.evidence.common import MethodEstimate, one_setting, pair_arrays
 from pymc_tempering.types import FloatArray
 
 __all__ = ["collect"]
-
-MIN_OCCUPANCY = 0.05
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by Rao-Blackwellised tempered sampling, others beside it.
 
-    Eq. 12, 15, 16 and 21 of Carlson et al. (2016).
-
-    Parameters
-    ----------
-    statistics : mapping of ndarray
-        ``delta`` (chain, draw, scan), ``betas`` and ``log_level_weights`` (chain, draw, level),
-        ``n_base_draws``, ``n_base_support``, ``n_round_trips``, ``n_tempered_restarts`` and
-        ``exchange_rate`` (chain, draw); unused levels are nan.
-
-    Raises
-    ------
-    DataError
-        If a chain has draws from more than one schedule, as those of tuning are.
+    Eq. 12, 15, 16 and 21 of Carlson et al. (2016). Refused with a DataError are draws from more
+    than one schedule, as those of tuning are.
     """
     betas, weights = (one_setting(statistics[n], n) for n in ("betas", "log_level_weights"))
     delta = statistics["delta"]
@@ -61,28 +45,4 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     per_method = {"rts": float(log_z.mean())}
     if np.isfinite(ti_rb).all():
         per_method["ti-rb"] = float(ti_rb.mean())
-    return MethodEstimate(
-        log_z,
-        influences,
-        per_method,
-        warnings=[*restart_diagnostics(arrays["n_tempered_restarts"]), *_diagnostics(arrays)],
-        arrays=arrays,
-    )
-
-
-def _diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
-    share = arrays["level_probability"]
-    relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)
-    low = np.flatnonzero(relative < MIN_OCCUPANCY).tolist()
-    if low:
-        yield Diagnostic(
-            "levels_hardly_visited",
-            f"in chains {low} one level has less than {100 * MIN_OCCUPANCY:.0f} % of its share.",
-            "Raise `tune`, or leave `log_level_weights` at 'adapt'.",
-            {"lowest level_probability, relative": relative[low].tolist(), "chain": low},
-        )
-    yield from support_diagnostics(
-        arrays["support_mass"].min(),
-        "the base's draws have no density under the model. RTS accounts for it; thermodynamic "
-        "integration has no value here and was left out.",
-    )
+    return MethodEstimate(log_z, influences, per_method, arrays=arrays)

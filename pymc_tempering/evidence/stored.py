@@ -1,27 +1,20 @@
-"""The evidence of a stored run: which method it was, and what its statistics say."""
+"""The evidence of a run: what its statistics say, checked once, and attached once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.controls import LEAST_DRAWS
-from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.arrivals import arrival_diagnostics, arrivals_of_wide_base
-from pymc_tempering.evidence.common import Collector, combine
-from pymc_tempering.evidence.gradients import gradient_diagnostics
-from pymc_tempering.evidence.importance import importance_diagnostics
-from pymc_tempering.evidence.infinite import infinite_diagnostics
-from pymc_tempering.evidence.overlap import bounded, overlap_diagnostics
-from pymc_tempering.evidence.parallel import LEAST_CONTROLLED
-from pymc_tempering.evidence.refused import refuse
-from pymc_tempering.evidence.search import search_diagnostics, search_line
-from pymc_tempering.evidence.spent import gradients_spent, spent_arrays
-from pymc_tempering.evidence.unvisited import unvisited_arrays, unvisited_diagnostics
+from pymc_tempering.evidence.checks import diagnose
+from pymc_tempering.evidence.checks.overlap import bounded
+from pymc_tempering.evidence.common import run_of, with_warnings
+from pymc_tempering.evidence.run import Request, Run, Unconstrained
 from pymc_tempering.methods import METHOD_CODE, Method, load, method_of_code
+from pymc_tempering.references.planted import MASSES, WIDTHS
 from pymc_tempering.results.compact import compact
 from pymc_tempering.results.concat import check_distinct_chains
 from pymc_tempering.results.datatree import (
@@ -31,46 +24,151 @@ from pymc_tempering.results.datatree import (
     read_draws,
     read_statistics,
 )
-from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
+from pymc_tempering.results.diagnostics import read_diagnostics
 from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "checked",
     "estimate_from_idata",
     "has_statistics",
     "method_of",
+    "read_run",
     "recorded_statistics",
-    "with_diagnostics",
+    "search_line",
 ]
 
 LOG_DENSITY = "the log density"
 """Name of a draw's own log density among the quantities in which chains may differ."""
 
+_PARTS = ("search", "tuning", "draws")
 
-def _statistics(idata: xr.DataTree) -> xr.Dataset:
+_OLDER = ("renewed", "scans_asked", "search_")
+"""Beginnings of names of statistics that are recorded under others now."""
+
+
+def estimate_from_idata(
+    idata: xr.DataTree, *, model: pm.Model | None = None, request: Request | None = None
+) -> LogZEstimate:
+    """Estimate log Z of a run from what it recorded, with every check that can be made.
+
+    Its ``idata`` is a copy of the run with the estimate attached. Without `model` and `request`
+    checks of these are left out, and what an earlier estimate found out about them is repeated.
+    """
+    return checked(read_run(idata), model=model, request=request)
+
+
+def read_run(idata: xr.DataTree) -> Run:
+    """Read a run and make its numbers; nothing is checked yet.
+
+    Refused with a DataError where statistics are missing, or another version recorded them.
+    """
+    before = idata["tempering"].dataset if "tempering" in idata.children else None
+    _readable(idata)  # a damaged run is refused by what was given
+    idata = compact(label_dimensions(idata))
+    method, statistics = recorded_statistics(idata)
+    check_distinct_chains(statistics)
+    parts = load(method.collect)(statistics)
+    searched = read_search(statistics)
+    spent = _spent(statistics, searched)
+    # the last draw of each chain says which modes have none
+    last = {
+        name: statistics[name][:, -1].astype(float)
+        for name in ("log_mass_unvisited", "n_unreached_modes")
+        if name in statistics
+    }
+    parts.arrays.update(searched | spent | last)
+    draws = read_draws(idata)
+    if "lp" in statistics:
+        draws[LOG_DENSITY] = statistics["lp"]
+    run = run_of(
+        parts, method.label, method=method, statistics=statistics, draws=draws, idata=idata,
+        before=before,
+    )  # fmt: skip
+    assert run.estimate is not None
+    estimate = replace(run.estimate, search=search_line(searched), gradients=_totals(spent))
+    return replace(run, estimate=estimate)
+
+
+def at_hand(run: Run, model: pm.Model) -> Run:
+    """Add the model to a run, and its draws in the model's own coordinates."""
+    assert run.idata is not None
+    return replace(run, model=model, unconstrained=Unconstrained.of(model, run.idata))
+
+
+def checked(
+    run: Run, *, model: pm.Model | None = None, request: Request | None = None
+) -> LogZEstimate:
+    """Run all checks of a run, and attach the estimate with its warnings."""
+    if model is not None:
+        run = at_hand(run, model)
+    assert run.estimate is not None
+    assert run.idata is not None
+    diagnostics = [*diagnose(replace(run, request=request))]
+    if run.before is not None:
+        # what was found out about the model and the request when they were at hand
+        now = {diagnostic.code for diagnostic in diagnostics}
+        before = read_diagnostics(run.before)
+        diagnostics += [d for d in before if d.lasting and d.code not in now]
+    estimate = with_warnings(run.estimate, diagnostics)
+    return replace(estimate, idata=attach_estimate(run.idata, estimate, dict(run.arrays)))
+
+
+def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArray]]:
+    """Read the method of a run, and the statistics that its log Z is made from.
+
+    Of shape (n_chains, n_draws, ...), from ``sample_stats``; for joint continuous tempering from
+    the group ``tempering``, as its draws at all temperatures are not those of the result.
+    """
+    method = _readable(idata)
+    return method, bounded(load(method.read)(idata))
+
+
+def _readable(idata: xr.DataTree) -> Method:
+    if "posterior" in idata.children and DELTA in idata["posterior"].dataset:
+        raise DataError(
+            "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
+            "its result has the posterior draws, and log Z in the group `tempering`."
+        )
+    recorded = read_statistics(idata)  # refuses a damaged run by what is missing
+    method = method_of(idata)
+    if older := sorted(name for name in recorded if name.startswith(_OLDER)):
+        raise DataError(
+            f"The run has the statistics {older}, which another version of pymc_tempering recorded "
+            "under these names. Sample again with this version, or read it with the version that "
+            "wrote it."
+        )
+    statistics = load(method.read)(idata)
+    missing = [name for name in method.needs if name not in statistics]
+    if missing:
+        raise DataError(
+            f"The run lacks {missing}, which log Z of {method.name} is made from. Pass what "
+            "sampling returned, whole."
+        )
+    return method
+
+
+def _recorded(idata: xr.DataTree) -> xr.Dataset:
     return idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
 
 
 def _is_older(idata: xr.DataTree) -> bool:
     """Whether a version of this package recorded the run that did not record its method."""
     joint = "tempering" in idata.children and "tempered_draw" in idata["tempering"].dataset
-    statistics = _statistics(idata)
+    statistics = _recorded(idata)
     return METHOD_CODE not in statistics and ("base_id" in statistics or joint)
 
 
 def has_statistics(idata: xr.DataTree) -> bool:
     """Whether a run kept what its log Z is made from."""
-    return METHOD_CODE in _statistics(idata) or _is_older(idata)
+    return METHOD_CODE in _recorded(idata) or _is_older(idata)
 
 
 def method_of(idata: xr.DataTree) -> Method:
     """Return the method that a run says it was sampled with.
 
-    Raises
-    ------
-    DataError
-        For a run of another sampler, NUTS by name; for chains of several methods; for a run of
-        another version, of which the method is not known.
+    Refused with a DataError are runs of another sampler, NUTS by name, chains of several methods,
+    and runs of a version of which the method is not known.
     """
     if _is_older(idata):
         raise DataError(
@@ -79,7 +177,7 @@ def method_of(idata: xr.DataTree) -> Method:
             "the version that wrote it. From the draws alone and their model, "
             "`estimate_logz(idata, model=model, method='bridge')` is bridge sampling."
         )
-    statistics = _statistics(idata)
+    statistics = _recorded(idata)
     if METHOD_CODE not in statistics:
         raise DataError(_foreign(sorted(map(str, statistics.data_vars))))
     codes = np.unique(statistics[METHOD_CODE].values)
@@ -109,118 +207,60 @@ def _foreign(found: list[str]) -> str:
     )
 
 
-def recorded_statistics(idata: xr.DataTree) -> tuple[Method, dict[str, FloatArray]]:
-    """Read what log Z of a run is made from.
+def _spent(
+    statistics: Mapping[str, FloatArray], searched: Mapping[str, FloatArray]
+) -> dict[str, FloatArray]:
+    """Gradients of search, tuning and draws of each chain, where they were recorded."""
+    if not searched or not {"gradients_so_far", "n_gradients"} <= set(statistics):
+        return {}
+    so_far, of_draw = statistics["gradients_so_far"], statistics["n_gradients"]
+    return {
+        "search_gradients": searched["search_gradients"],
+        "tuning_gradients": so_far[:, 0] - of_draw[:, 0],
+        "draws_gradients": of_draw.sum(axis=1),
+    }
 
-    Returns
-    -------
-    method : Method
-    statistics : dict of ndarray
-        Of shape (n_chains, n_draws, ...), from ``sample_stats``; for joint continuous tempering
-        from the group ``tempering``, as its draws at all temperatures are not those of the result.
 
-    Raises
-    ------
-    DataError
-        If the statistics are not there.
+def _totals(spent: Mapping[str, FloatArray]) -> dict[str, int]:
+    """The same of all chains."""
+    if not spent:
+        return {}
+    search, tuning, draws = (spent[f"{part}_gradients"] for part in _PARTS)
+    # chains of one run share a search; where runs were put together, each had its own
+    totals = np.unique(search).sum(), tuning.sum(), draws.sum()
+    return dict(zip(_PARTS, map(int, totals), strict=True))
+
+
+def search_line(arrays: Mapping[str, FloatArray]) -> str | None:
+    r"""Say in one line what was searched; None where that is not known, or nothing was.
+
+    The whole is in the group ``tempering``, as ``search_start_counts`` and ``search_planted``.
+
+    Examples
+    --------
+    >>> planted = np.array([[1.0, 1.0, 1.0, 0.5, 0.6, 0.7, 0.0, 0.0, 0.0]])
+    >>> found = {"search_starts": 41_615, "search_modes": 2, "search_left_out": 1}
+    >>> found |= {"search_images": 1}
+    >>> found = {name: np.array([value]) for name, value in found.items()}
+    >>> line = search_line(found | {"search_planted": planted})
+    >>> print(line.replace("; ", ";\n").replace(" would", "\nwould"))
+    2 modes from 41,615 starts;
+    a further mode with 5 % of the mass and half their width
+    would have been found with probability 0.6
     """
-    if "posterior" in idata.children and DELTA in idata["posterior"].dataset:
-        raise DataError(
-            "These draws are of a tempered model, at all temperatures. Pass them to `untemper`: "
-            "its result has the posterior draws, and log Z in the group `tempering`."
-        )
-    read_statistics(idata)  # refuses a damaged run by what is missing
-    method = method_of(idata)
-    statistics: dict[str, FloatArray] = bounded(load(method.read)(idata))
-    missing = [name for name in method.needs if name not in statistics]
-    if missing:
-        raise DataError(
-            f"The run lacks {missing}, which log Z of {method.name} is made from. Pass what "
-            "sampling returned, whole."
-        )
-    return method, statistics
-
-
-def estimate_from_idata(idata: xr.DataTree) -> LogZEstimate:
-    """Estimate log Z from the statistics that a tempered run recorded, without sampling.
-
-    Parameters
-    ----------
-    idata : xarray.DataTree
-
-    Returns
-    -------
-    LogZEstimate
-        Its ``idata`` is a copy of the run with the estimate attached.
-
-    Raises
-    ------
-    DataError
-        If the statistics are not there.
-    """
-    recorded_statistics(idata)  # a damaged run is refused by what was given
-    idata = compact(label_dimensions(idata))
-    method, statistics = recorded_statistics(idata)
-    check_distinct_chains(statistics)
-    collect: Collector = load(method.collect)
-    parts = collect(statistics)
-    searched = read_search(statistics)
-    spent = spent_arrays(statistics)
-    parts.arrays.update(searched | spent | unvisited_arrays(statistics))
-    parts.warnings.extend([*gradient_diagnostics(statistics), *infinite_diagnostics(statistics)])
-    draws = read_draws(idata)
-    parts.warnings.extend(overlap_diagnostics(_statistics(idata)))
-    parts.warnings.extend(search_diagnostics(searched, arrivals_of_wide_base(statistics)))
-    unvisited = unvisited_diagnostics(statistics, parts.log_z)
-    parts.warnings.extend(unvisited)
-    if "lp" in statistics:
-        draws[LOG_DENSITY] = statistics["lp"]
-    arrivals = (statistics.get(name) for name in ("n_tempered_restarts", "tempered_restart"))
-    parts.warnings.extend(arrival_diagnostics(draws, *arrivals))
-    estimate = combine(parts, method.label, draws)
-    # that draws come from none of a mode says as much
-    lacking = [] if unvisited else importance_diagnostics(searched, estimate.log_z, estimate.se)
-    estimate = replace(estimate, search=search_line(searched), gradients=gradients_spent(spent))
-    estimate = replace(estimate, idata=attach_estimate(idata, estimate, parts.arrays))
-    if "tempering" not in idata.children:
-        return with_diagnostics(estimate, lacking)
-    before = idata["tempering"].dataset
-    # what was found out about the model when it was at hand
-    stored = [diagnostic for diagnostic in read_diagnostics(before) if diagnostic.lasting]
-    return with_diagnostics(estimate, [*lacking, *stored, *_lost_controls(before, parts.arrays)])
-
-
-def _lost_controls(before: xr.Dataset, arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
-    """Say that part of a run has too few draws for what made the error of the whole run small."""
-    # one chain without them makes the error of all as large as its own
-    if "n_controls" not in before or arrays["n_controls"].min() >= before["n_controls"].min():
-        return
-    error = float(before["log_marginal_likelihood_se"])
-    yield Diagnostic(
-        "too_few_effective_draws",
-        "what is left of the run has too few draws for all control variates, with which the error "
-        f"of log Z was {error:.2g}.",
-        f"Keep {LEAST_DRAWS} draws of a chain, and {LEAST_CONTROLLED:.0f} of all.",
-        {"n_controls": arrays["n_controls"].tolist()},
+    if "search_starts" not in arrays or not arrays["search_starts"].any():
+        return None
+    # where chains of several runs were put together, the search that went furthest
+    chain = int(np.argmax(arrays["search_starts"]))
+    get = {name.removeprefix("search_"): values[chain] for name, values in arrays.items()}
+    n_modes = int(get["modes"] + max(get["images"], 0) - get["left_out"])
+    n_starts = int(get["starts"])
+    line = f"{n_modes} mode{'s' * (n_modes != 1)} from {n_starts:,} start{'s' * (n_starts != 1)}"
+    planted = get["planted"]
+    if not np.isfinite(planted).all():
+        return line
+    half = planted.reshape(len(WIDTHS), len(MASSES))[WIDTHS.index(0.5), MASSES.index(0.05)]
+    return (
+        f"{line}; a further mode with 5 % of the mass and half their width would have been found "
+        f"with probability {half:.1f}"
     )
-
-
-def with_diagnostics(estimate: LogZEstimate, diagnostics: Sequence[Diagnostic]) -> LogZEstimate:
-    """Add warnings that the statistics alone do not give, also to the stored run.
-
-    Parameters
-    ----------
-    estimate : LogZEstimate
-        With its ``idata``; not changed.
-    diagnostics : sequence of Diagnostic
-        Such as those of :func:`.priors.prior_diagnostics`; later estimates of
-        the same run, or from part of its draws, repeat those that are of the model.
-    """
-    if not diagnostics:
-        return estimate
-    known = (*estimate.warnings, *estimate.of_comparison)
-    every = tuple(sorted((*known, *diagnostics), key=lambda diagnostic: not diagnostic.is_cause))
-    idata = estimate.idata.copy()
-    dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
-    idata["tempering"] = xr.DataTree(dataset.assign(diagnostic_variables(every)))
-    return refuse(replace(estimate, warnings=every, idata=idata))

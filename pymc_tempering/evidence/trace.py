@@ -15,23 +15,18 @@ __all__ = ["LogZTrace", "log_z_trace"]
 
 
 class LogZTrace(NamedTuple):
-    """Estimates of log Z from the first draws of a run, for more and more of them.
+    """Estimates of log Z from the first draws of a run, for more and more of them; in nats.
 
     Attributes
     ----------
     draws : ndarray of int of shape (n_points,)
         Draws per chain that each estimate rests on.
     per_chain : ndarray of shape (n_points, n_chains)
-        In nats; infinite or nan where neighbouring levels share no draws yet.
-    log_z : ndarray of shape (n_points,)
-        Mean over chains.
-    se, df : ndarray of shape (n_points,)
-        Standard error in nats and degrees of freedom of its interval.
-    lower, upper : ndarray of shape (n_points,)
-        Stochastic bounds; nan for methods without.
+        Infinite or nan where neighbouring levels share no draws yet.
+    log_z, se, df, lower, upper : ndarray of shape (n_points,)
+        Mean over chains, its error with degrees of freedom, and stochastic bounds; nan without.
     seconds : ndarray of shape (n_points, n_chains)
-        Wall time that each chain took for its draws, tuning not counted; nan where the run did not
-        record it.
+        Wall time of these draws, tuning not counted; nan where it was not recorded.
     """
 
     draws: IntArray

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_tempering.diagnostics.runs import read_statistic
-from pymc_tempering.evidence.parallel import MIN_SWAP_RATE
+from pymc_tempering.evidence.checks.overlap import MIN_SWAP_RATE
 from pymc_tempering.evidence.reading import with_estimate
 from pymc_tempering.plots.common import (
     GREY,

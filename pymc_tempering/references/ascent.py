@@ -38,8 +38,8 @@ FORESEEN = 0.5
 next is to be believed: elsewhere it may be the curvature of another place, or only the coordinates.
 """
 
-_SUFFICIENT, _FLATTER = 1e-4, 0.9
-_MOST_TRIALS = 20
+_SUFFICIENT, _FLATTER = 1e-4, 0.9  # of the weak Wolfe conditions (Nocedal & Wright, section 3.1)
+_MOST_TRIALS = 20  # along a line: a millionth of the first step
 
 
 @compiled(borrows=True, inside=True)
@@ -230,9 +230,8 @@ def _climb(
     """Move ``u`` uphill; return the value there, the number of gradients, and whether it ended.
 
     ``first`` is the value at ``u`` and the gradient with respect to ``z``, empty where they are
-    not known; ``known`` a mode and its value. The first positions go into the rows of ``path``,
-    each with the value there, the last one into those that are left. ``scratch`` are arrays of
-    shapes (6, D), (2, MEMORY, D) and (MEMORY,).
+    not known; ``known`` a mode and its value. ``path`` is filled, and ``scratch`` is of shapes
+    (6, D), (2, MEMORY, D) and (MEMORY,).
     """
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
@@ -313,10 +312,9 @@ class Ascents(NamedTuple):
         Of all together.
     converged : ndarray of bool, shape (n,)
         False where the density still rose after the last gradient allowed.
-    path : ndarray of shape (n, n_path, D)
-        First positions, the start included; the last again where there are fewer.
-    heights : ndarray of shape (n, n_path)
-        Log densities there.
+    path, heights : ndarray of shape (n, n_path, D) and (n, n_path)
+        First positions, the start included, and log densities there; the last stands again where
+        there are fewer.
     """
 
     ends: FloatArray
@@ -338,26 +336,13 @@ def ascend(
     first: tuple[FloatArray, FloatArray] | None = None,
     known: tuple[FloatArray, float] | None = None,
 ) -> Ascents:
-    """Climb to a local maximum from each of several starts.
+    """Climb to a local maximum from each of several starts ``z`` (n, D).
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    starts : ndarray of shape (n, D)
-        ``z``.
-    coordinates : Coordinates
-        In which the first steps go along the gradient: of a Gaussian like the modes, where one is
-        known, which saves most of the steps.
-    most_gradients : int
-        Of each ascent; a search along a line is finished all the same.
-    n_path : int, default 0
-        Number of positions to keep, of each.
-    first : tuple of ndarrays of shape (n,) and (n, D), optional
-        Log densities and gradients at the starts, finite, where they are known.
-    known : tuple of ndarray of shape (D,) and float, optional
-        Maximum ``z`` of the mode that the coordinates are of, and the log density there: an ascent
-        that comes inside it ends there.
+    The first steps go along the gradient in ``coordinates``: those of a Gaussian like the modes
+    save most of the steps. Each ascent takes ``most_gradients``, and finishes a search along a
+    line; ``n_path`` of its positions are kept. ``first`` are log densities (n,) and gradients
+    (n, D) at the starts, where they are known. ``known`` is the maximum ``z`` of the mode that the
+    coordinates are of, and the log density there: an ascent that comes inside it ends there.
 
     Examples
     --------

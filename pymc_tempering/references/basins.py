@@ -1,4 +1,4 @@
-"""The distinct places where ascents end, with how many ended in each."""
+"""The distinct places where ascents end, with how many starts led to each."""
 
 from dataclasses import dataclass
 
@@ -8,92 +8,78 @@ from scipy.spatial.distance import cdist
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.ascent import Ascents
-from pymc_tempering.references.elbo import dip_between
-from pymc_tempering.references.starts import evaluated
+from pymc_tempering.references.local import LocalFit
+from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, along, dip
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MAX_DIP", "Basin", "Basins"]
-
-MAX_DIP = 1.0
-"""nats by which the log density may fall on the line between two ends of one mode: ascents stop at
-different points of a ridge, many of its widths apart."""
+__all__ = ["LEAST_RISE", "MOST_RUNAWAYS", "Basin", "Basins"]
 
 LEAST_RISE = 1 / 8
-"""Share of the way up from one end to a higher one by which the log density has risen midway, where
+"""Share of the rise from one end to a higher one that lies before the middle of the line, where
 both are of one ridge: half where it rises evenly, a quarter where it rises from a flat end."""
 
-_N_NEAREST = 3
+MOST_RUNAWAYS = 4
+"""Ridges and poles, where the density rises on, that are told apart."""
+
+_N_NEAREST = 3  # known places that an end is compared with
 
 # in coordinates of a fit, and nats; ends of one mode are a hundredth apart
 _SAME, _SAME_VALUE, _CLOSE = 0.05, 1e-3, 0.3
-_FEW_POINTS, _MANY_POINTS = 3, 17
 
-MOST_RUNAWAYS = 4
-"""Ridges and poles that are told apart."""
+_FEW_POINTS = 3  # tell nearly all modes apart, and cost less than a whole line
 
 
 @dataclass
 class Basin:
-    """A place where ascents ended.
+    """A place where ascents ended, and the fit of its mode.
 
     Attributes
     ----------
     start, end : ndarray of shape (D,)
-        Of the first of them, ``z``.
-    value : float
-        Log density at the end, in nats.
+        Of the first ascent, ``z``; ``value`` is the log density at the end, in nats.
     converged : bool
         Whether the end is a maximum; otherwise the density rises on.
-    hits : int
-        Starts that led here, or to images of this mode.
-    searches : int
-        One bit for each search of which a start did.
+    start_count, searches : int
+        Starts that led here, or to images of this mode, and one bit for each search they are of.
     image_of : int, optional
         Number of the mode whose image this is, as far as starts are counted.
-    is_gaussian : bool
-        Whether a Gaussian was seen to fit what is around the end.
-    measured : bool
-        Whether the curvature was taken there.
+    curvature, fit : LocalFit, optional
+        From the curvature at the end, and the best one so far.
+    measured, imaged : bool
+        Whether its curvature was taken, and its images were looked at.
     is_saddle : bool
-        Whether ascents from both sides lead elsewhere.
-    imaged : bool
-        Whether its images were looked at.
+        Whether ascents from both sides lead elsewhere, or it is rounding noise.
     """
 
     start: FloatArray
     end: FloatArray
     value: float
     converged: bool
-    start_count: int = 1
-    searches: int = 1
+    start_count: int = 0
+    searches: int = 0
     image_of: int | None = None
-    is_gaussian: bool = False
+    curvature: LocalFit | None = None
+    fit: LocalFit | None = None
     measured: bool = False
-    is_saddle: bool = False
     imaged: bool = False
+    is_saddle: bool = False
 
     @property
     def is_mode(self) -> bool:
         """Whether the end is a maximum, as far as is known."""
         return self.converged and not self.is_saddle
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the curvature at the end describes the mode."""
+        return self.curvature is not None and self.curvature.variance <= GOOD
+
 
 class Basins:
-    """What ascents have found so far.
+    """What ascents have found so far: ``known`` places, and ``n_lost`` starts that led to none.
 
-    Parameters
-    ----------
-    density : Density
-
-    Attributes
-    ----------
-    known : list of Basin
-    n_gradients : int
-        That telling them apart took.
-    n_lost : int
-        Starts that led to no known place.
-    search : int
-        Number of the search under way, for which starts are counted.
+    Starts are counted for the ``search`` under way. Telling places apart took ``n_gradients``.
     """
 
     def __init__(self, density: Density) -> None:
@@ -103,35 +89,15 @@ class Basins:
         self.n_lost = 0
         self.search = 0
 
-    def heights(self) -> FloatArray:
-        """Log densities at the modes, in nats."""
-        return np.array([basin.value for basin in self.known if basin.is_mode])
+    @property
+    def modes(self) -> list[Basin]:
+        """Those whose ends are maxima."""
+        return [basin for basin in self.known if basin.is_mode]
 
-    def add_images(
-        self, i: int, starts: FloatArray, found: Ascents, coordinates: Coordinates
-    ) -> None:
-        """Take note of ascents from images of a mode: none of them is a hit."""
-        for j in self.add_uncounted(starts, found, coordinates):
-            self.link(i, j)
-
-    def add_uncounted(
-        self, starts: FloatArray, found: Ascents, coordinates: Coordinates
-    ) -> list[int]:
-        """Take note of ascents that are no hits of any place, nor lost starts.
-
-        Returns
-        -------
-        list of int
-            Numbers of the places that they led to, the new ones included.
-        """
-        counted, n_lost = [(basin.start_count, basin.searches) for basin in self.known], self.n_lost
-        self.add(starts, found, coordinates)
-        self.n_lost = n_lost
-        reached = [j for j, (n, _) in enumerate(counted) if self.known[j].start_count > n]
-        n_new = len(self.known) - len(counted)
-        for basin, before in zip(self.known, [*counted, *[(0, 0)] * n_new], strict=True):
-            basin.start_count, basin.searches = before
-        return [*reached, *range(len(counted), len(self.known))]
+    @property
+    def highest(self) -> float:
+        """Log density at the highest mode, in nats."""
+        return max((basin.value for basin in self.modes), default=-np.inf)
 
     def link(self, i: int, j: int) -> None:
         """Count starts of two places together, if these are images of one another."""
@@ -151,113 +117,108 @@ class Basins:
             basin.start_count += n
             basin.searches |= 1 << self.search
 
-    def found_by(self, i: int) -> int:
+    def found_by(self, basin: Basin) -> int:
         """Number of searches that found a place, or the one that it is an image of."""
-        return self.known[self._origin(i)].searches.bit_count()
-
-    def start_count(self, i: int) -> int:
-        """Number of starts that belong to a known place, or to the one that it is an image of."""
-        return self.known[self._origin(i)].start_count
+        origin = basin if basin.image_of is None else self.known[basin.image_of]
+        return origin.searches.bit_count()
 
     def _origin(self, i: int) -> int:
         image_of = self.known[i].image_of
         return i if image_of is None else image_of
 
-    def add(self, starts: FloatArray, found: Ascents, coordinates: Coordinates) -> None:
-        """Take note of ascents: each is one more of a known mode, or a new one.
+    def add(
+        self, starts: FloatArray, found: Ascents, coordinates: Coordinates, *, counted: bool = True
+    ) -> list[int]:
+        """Take note of ascents: each led to a known mode, or to a new one.
 
         Where the density still rose at the end, and no known place is nearby, at most four such
-        places are kept, and the others are counted in ``n_lost``.
-
-        Parameters
-        ----------
-        starts : ndarray of shape (n, D)
-        found : Ascents
-        coordinates : Coordinates
-            In which distances are measured.
+        places are kept; starts that led to the others are lost. Distances are measured in the
+        coordinates. Returns the numbers of the places that were reached, each once.
         """
         u = coordinates.to_base(found.ends)
         places = np.empty((len(self.known) + len(u), self._density.dim))
         if self.known:
-            ends = np.array([basin.end for basin in self.known])
-            places[: len(ends)] = coordinates.to_base(ends)
-        for i in self._count_same(u, found, places[: len(self.known)]):
+            places[: len(self.known)] = coordinates.to_base(np.array([b.end for b in self.known]))
+        numbers = self._coinciding(u, found, places[: len(self.known)])
+        for i in np.flatnonzero(numbers < 0):
             if not np.isfinite(found.values[i]):
-                self.n_lost += 1
                 continue
             distances = np.linalg.norm(places[: len(self.known)] - u[i], axis=1)
-            converged = bool(found.converged[i])
-            value = float(found.values[i])
-            known = self._nearby(found.ends[i], distances, value if converged else None)
-            if known is not None:
-                self.count_starts(known)
-                if converged and self._is_passed(known, found.ends[i], value):
-                    # a saddle, or a halt: the mode takes its number
-                    passed = self.known[known]
-                    self.known[known] = Basin(
-                        starts[i], found.ends[i], value, converged,
-                        passed.start_count, passed.searches, passed.image_of,
-                    )  # fmt: skip
-                    places[known] = u[i]
-            elif converged or sum(not b.converged for b in self.known) < MOST_RUNAWAYS:
-                places[len(self.known)] = u[i]
-                here = Basin(starts[i], found.ends[i], value, converged, searches=1 << self.search)
-                self.known.append(here)
-            else:
-                self.n_lost += 1
+            new = Basin(starts[i], found.ends[i], float(found.values[i]), bool(found.converged[i]))
+            known = self._nearby(new, distances)
+            if known is None:
+                is_kept = new.converged or self._n_runaways < MOST_RUNAWAYS
+                if not is_kept:
+                    continue
+                known = len(self.known)
+                self.known.append(new)
+                places[known] = u[i]
+            elif new.converged and self._is_passed(self.known[known], new):
+                # a saddle, or a halt: the mode takes its number
+                passed = self.known[known]
+                new.start_count, new.searches = passed.start_count, passed.searches
+                new.image_of = passed.image_of
+                self.known[known], places[known] = new, u[i]
+            numbers[i] = known
+        if counted:
+            self.n_lost += int((numbers < 0).sum())
+            for j, n in enumerate(np.bincount(numbers[numbers >= 0])):
+                self.count_starts(j, int(n))
+        return [int(i) for i in np.unique(numbers[numbers >= 0])]
 
-    def _count_same(self, u: FloatArray, found: Ascents, places: FloatArray) -> IntArray:
-        """Count ends that coincide with known ones, and return the others."""
+    @property
+    def _n_runaways(self) -> int:
+        return sum(not basin.converged for basin in self.known)
+
+    def _coinciding(self, u: FloatArray, found: Ascents, places: FloatArray) -> IntArray:
+        """Number of the known end that each end coincides with, or -1."""
         if not self.known:
-            return np.arange(len(u))
+            return np.full(len(u), -1)
         distances = cdist(u, places)
         nearest = distances.argmin(axis=1)
         heights = np.array([basin.value for basin in self.known])
         same = (distances.min(axis=1) < _SAME) & (
             np.abs(found.values - heights[nearest]) < _SAME_VALUE
         )
-        for i, n in enumerate(np.bincount(nearest[same], minlength=len(places))):
-            self.count_starts(i, int(n))
-        return np.flatnonzero(~same)
+        return np.where(same, nearest, -1)
 
-    def _nearby(self, end: FloatArray, distances: FloatArray, maximum: float | None) -> int | None:
+    def _nearby(self, new: Basin, distances: FloatArray) -> int | None:
         for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            known = self.known[i]
-            if maximum is not None and self._stands_apart(end, maximum, known):
-                continue
-            # three points tell nearly all modes apart, and the others take no more
-            if self._dip(end, i, _FEW_POINTS) <= MAX_DIP and (
-                distances[i] < _CLOSE or self._dip(end, i, _MANY_POINTS) <= MAX_DIP
-            ):
+            if self._are_one(new, self.known[i], close=distances[i] < _CLOSE):
                 return int(i)
         return None
 
-    def _stands_apart(self, end: FloatArray, value: float, known: Basin) -> bool:
-        """Whether an end and a known one, of unlike heights, are no ends of one ridge.
+    def _are_one(self, new: Basin, known: Basin, *, close: bool) -> bool:
+        """Whether two ends are of one mode: the log density does not dip in between.
 
-        A narrow mode may be tens of nats above a wide one without a dip on the line, where the wide
-        one's mass is all around. A Gaussian is no ridge, and of none all the rise is at the end.
+        Between maxima of unlike heights it has to rise by midway, too. A narrow mode may be tens of
+        nats above a wide one without a dip, where the wide one's mass is all around. A Gaussian is
+        no ridge, and of no ridge all the rise is at the end.
         """
-        difference = abs(value - known.value)
-        if not known.converged or difference <= MAX_DIP:
+        difference = abs(new.value - known.value)
+        unlike = new.converged and known.converged and difference > MAX_DIP
+        if unlike and known.is_gaussian:
             return False
-        if known.is_gaussian:
-            return True
-        self.n_gradients += 1
-        midway = evaluated(self._density, 0.5 * (end + known.end)[None]).values
-        return not (midway - min(value, known.value) >= LEAST_RISE * difference).any()
+        line = self._line(new, known, _FEW_POINTS)
+        if dip(line) > MAX_DIP:
+            return False
+        if unlike:
+            midway = line[1 + _FEW_POINTS // 2]
+            if not midway - min(new.value, known.value) >= LEAST_RISE * difference:
+                return False
+        return close or dip(self._line(new, known, N_ON_LINE)) <= MAX_DIP
 
-    def _is_passed(self, i: int, end: FloatArray, value: float) -> bool:
-        """Whether a known place is no mode: from there all the way is up to the end of another.
+    def _is_passed(self, known: Basin, new: Basin) -> bool:
+        """Whether a known place is no mode: from there the line only rises to another end.
 
         From a maximum, in the flank of which a higher one may stand, it goes down at first. A place
         where an ascent ran out of gradients is no maximum, and a higher one nearby is.
         """
-        if not self.known[i].converged and value >= self.known[i].value:
+        if not known.converged and new.value >= known.value:
             return True
-        higher = value > self.known[i].value + MAX_DIP
-        return higher and self._dip(end, i, _MANY_POINTS) <= _SAME_VALUE
+        higher = new.value > known.value + MAX_DIP
+        return higher and dip(self._line(new, known, N_ON_LINE)) <= _SAME_VALUE
 
-    def _dip(self, end: FloatArray, i: int, n_points: int) -> float:
+    def _line(self, a: Basin, b: Basin, n_points: int) -> FloatArray:
         self.n_gradients += n_points + 2
-        return dip_between(self._density, end, self.known[i].end, n_points)
+        return along(self._density, a.end, b.end, n_points)

@@ -17,15 +17,13 @@ __all__ = ["MOST_DIM", "WORTH_ALL", "Curvature", "curvature_at"]
 
 # nats by which the density falls over a step: far above rounding, and no further than the mode
 _FALL = 0.05
-_LEAST_SHARE, _MOST_SHARE = 0.02, 10.0
-_MOST_TRIES = 12
+_LEAST_SHARE, _MOST_SHARE = 0.02, 10.0  # of it that will do: the curvature is that of the mode
+_MOST_TRIES = 12  # a thousandfold each
 
-# steps in units of the given scales
-_LONGEST = 100.0
+_LONGEST = 100.0  # step, in units of the given scales
 
-# least curvature in units of the steps, of which it is about 0.1 where nothing is flat
-_LEAST_CURVATURE = 1e-4
-_SADDLE = 1e-2
+# in units of the steps, where a curvature is about 0.1: what counts as flat, and as down
+_LEAST_CURVATURE, _SADDLE = 1e-4, 1e-2
 
 MOST_DIM = 1000
 """Beyond it a fit is diagonal: a dense one takes 8 MB, and an evaluation a millisecond."""
@@ -59,10 +57,7 @@ def _second_differences(
     here: FloatArray,
     work: FloatArray,
 ) -> int:
-    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients.
-
-    ``work``, of shape (3, D), is overwritten.
-    """
+    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients."""
     dim = z.size
     there, up, down = work[0], work[1], work[2]
     for i in range(dim):
@@ -125,7 +120,7 @@ class Curvature(NamedTuple):
         as at a saddle, have the absolute value.
     is_maximum : bool
         Whether there is no direction of negative curvature.
-    gain : float
+    newton_decrement : float
         nats that a Newton step promises; where there are many, the point is on a slope.
     n_gradients : int
     """
@@ -142,17 +137,10 @@ def curvature_at(
 ) -> Curvature:
     """Fit a Gaussian to the curvature of the log density at a maximum.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    z : ndarray of shape (D,)
-    units : ndarray of shape (D,)
-        Rough standard deviations: where the search for the size of differences begins, and a
-        ten thousandth of the most that a flat direction gets.
-    fall : float, default 0.05
-        nats by which the density is to fall over a difference, roughly: over many the curvature is
-        that of the mode, over few that of its maximum.
+    ``units``, rough standard deviations, are where the search for the size of differences begins,
+    and a ten thousandth of the most that a flat direction gets. ``fall`` are the nats by which the
+    density is to fall over a difference: over many the curvature is that of the mode, over few that
+    of its maximum.
 
     Examples
     --------

@@ -1,31 +1,30 @@
-"""Mass that is far wider than a mode's fit, and has no maximum of its own.
+"""Diffuse components: mass far wider than a mode's fit, without a maximum of its own.
 
-A slab about a spike is at the same place.
+Of a slab about a spike, ascents end at the spike from wherever they start, and its Gaussian fits it
+perfectly. But under Gaussians of the same shape and growing width the mean log density falls by
+half the dimension for each unit of the squared width where that is all there is, and far less where
+there is more: there the ELBO has a second maximum. Being a mean of logs, it has none of the
+variance that importance weights have in many dimensions.
 
-Ascents end at the spike from wherever they start, and its Gaussian fits it perfectly. But under
-Gaussians of the same shape and growing width the mean log density falls by half the dimension for
-each unit of the squared width where that is all there is, and far less where there is more: there
-the ELBO has a second maximum. Being a mean of logs, it has none of the variance that importance
-weights of such draws have in many dimensions.
-
-In many dimensions a wide mode may be hidden at a distance, too: a narrower one, of `r` times its
-scale and `d` of its scales away, has the higher density at its centre where ``D log(1 / r)``
-exceeds ``d^2 / (2 r^2)``, and then all ascents leave it. What no fit explains is seen where starts
-are drawn, and it has an ELBO.
+In many dimensions a wide mode may be hidden at a distance, too. A narrower one of ``r`` times its
+scale, ``d`` of its scales away, has the higher density at its centre where ``D log(1 / r)`` exceeds
+``d^2 / (2 r^2)``, and then all ascents leave it. What no fit explains is seen where starts are
+drawn, and it has an ELBO.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.elbo import delta_at, evaluate_elbo
+from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.local import GAUSSIAN, N_DRAWS, LocalFit, assess
+from pymc_tempering.references.local import N_DRAWS, LocalFit, assess
+from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.same_mode import LEAST_DIM, MAX_DIP, unexplained
 
-__all__ = ["LEAST_DIM", "NEARBY", "WIDTHS", "find_diffuse", "hides_one", "one_place"]
+__all__ = ["NEARBY", "WIDTHS", "find_diffuse"]
 
 WIDTHS = 2.0 ** np.arange(9)
 """Multiples of the fit's scale that are looked at."""
@@ -33,18 +32,10 @@ WIDTHS = 2.0 ** np.arange(9)
 MOST_FITS = 4
 """Fits that are looked around, those of most mass."""
 
-LEAST_DIM = 25
-"""Below it nothing is hidden three of its scales away: at the worst ratio of scales that takes 2.7
-dimensions (``e``) for each squared one."""
-
 NEARBY = 2.0 ** np.arange(-3, 3)
 """Multiples of the scales of starts at which hidden mass is looked for."""
 
-UNEXPLAINED = 1.0
-"""nats by which the log density exceeds that of all fits, in the middle of the new fit's draws."""
-
-_N_DRAWS_EACH = 16
-_N_LOOKED_AT = 64
+_N_DRAWS_EACH, _N_LOOKED_AT = 16, 64  # for an ELBO, and for the median of what is unexplained
 
 
 def find_diffuse(
@@ -57,25 +48,10 @@ def find_diffuse(
 ) -> tuple[list[LocalFit], int]:
     """Look for wide mass around the best fits, and where starts are drawn.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    fits : sequence of LocalFit
-        The best ELBO first.
-    negligible : float
-        nats below the best of their masses at which a halo does not matter.
-    rng : numpy.random.Generator
-    most : float
-        Gradients; with too few it is not looked any further.
-    starts : GaussianBase, optional
-        Starts that depend on nothing, around the first; looked at where the best fits are good.
-
-    Returns
-    -------
-    halos : list of LocalFit
-        No start led to them: they have no hits.
-    n_gradients : int
+    ``negligible`` are nats below the best mass at which a component does not matter. ``starts`` is
+    a Gaussian of starts that depend on nothing; it is looked at where the best fits are good. With
+    too few gradients left of ``most`` it is not looked any further. Returns the components, to
+    which no start led, and the gradients.
 
     Examples
     --------
@@ -91,7 +67,7 @@ def find_diffuse(
     best = max(fit.mass for fit in fits)
     looks = [(fit.base, WIDTHS, False) for fit in fits[:MOST_FITS]]
     # what a poor fit leaves unexplained is of its own mode, as a funnel's
-    are_good = all(fit.variance <= GAUSSIAN for fit in fits[:MOST_FITS])
+    are_good = all(fit.variance <= GOOD for fit in fits[:MOST_FITS])
     if starts is not None and starts.dim >= LEAST_DIM and are_good:
         looks.append((starts, NEARBY, True))
     for around, widths, of_starts in looks:
@@ -106,7 +82,7 @@ def find_diffuse(
         first = _widened(around, widths[top])
         if of_starts:
             n_gradients += _N_LOOKED_AT
-            if _unexplained(density, first, [*fits, *diffuse], rng) <= UNEXPLAINED:
+            if _excess(density, first, [*fits, *diffuse], rng) <= MAX_DIP:
                 continue
         base, n_fit = fit_gaussian(density, first, rng, left)
         diffuse_fit = assess(density, base, 0, rng)
@@ -114,43 +90,9 @@ def find_diffuse(
         if diffuse_fit is None or diffuse_fit.mass < best - negligible:
             continue
         n_gradients += _N_LOOKED_AT
-        if _unexplained(density, diffuse_fit.base, [*fits, *diffuse], rng) > UNEXPLAINED:
+        if _excess(density, diffuse_fit.base, [*fits, *diffuse], rng) > MAX_DIP:
             diffuse.append(diffuse_fit)
     return diffuse, n_gradients
-
-
-def one_place(fits: Sequence[GaussianBase]) -> bool:
-    """Tell whether all fits are of one place: within a standard deviation of the widest, each way.
-
-    Examples
-    --------
-    >>> slab, spike = GaussianBase([0.0], [1.0]), GaussianBase([0.3], [0.01])
-    >>> one_place([spike, slab]), one_place([spike, GaussianBase([0.9], [0.01])])
-    (True, False)
-    """
-    widest = max(fits, key=lambda fit: fit.log_det_scale)
-    means = np.array([fit.mean for fit in fits])
-    return bool((np.abs(means - widest.mean) <= widest.standard_deviation).all())
-
-
-def hides_one(fits: Sequence[GaussianBase]) -> bool:
-    """Tell whether a fit has no maximum of its own, as another is higher at its centre.
-
-    Only in many dimensions, where a place says nothing of a mass. Bends are not looked at.
-
-    Examples
-    --------
-    >>> wide = GaussianBase(np.zeros(300), np.ones(300), -0.7)
-    >>> beside = [GaussianBase(3.5 * np.eye(300)[0], np.full(300, sd), -0.7) for sd in (0.9, 1.0)]
-    >>> hides_one([wide, beside[0]]), hides_one([wide, beside[1]])
-    (True, False)
-    """
-    if fits[0].dim < LEAST_DIM:
-        return False
-    means = np.array([fit.mean for fit in fits])
-    # one row for each centre
-    log_density = np.stack([(fit.log_zeta or 0.0) + fit.log_density(means) for fit in fits], axis=1)
-    return bool((log_density.argmax(axis=1) != np.arange(len(fits))).any())
 
 
 def _widened(base: GaussianBase, width: float) -> GaussianBase:
@@ -167,14 +109,14 @@ def _second_maximum(elbos: Sequence[float]) -> int | None:
     if fall is None:
         return None
     after = np.array(elbos[fall:])
-    # above the lowest on the way: it may fall on before it rises
+    # above the lowest before it: the ELBO may fall on before it rises
     rises = after - np.minimum.accumulate(after)
     return fall + int(rises.argmax()) if rises.max() > 1.0 else None
 
 
-def _unexplained(
+def _excess(
     density: Density, base: GaussianBase, fits: Sequence[LocalFit], rng: np.random.Generator
 ) -> float:
+    """Nats by which the log density exceeds all fits, in the middle of a Gaussian's draws."""
     z = base.draw(rng, _N_LOOKED_AT)
-    known = logsumexp([fit.mass + fit.base.log_density(z) for fit in fits], axis=0)
-    return float(np.median(delta_at(density, z, known)))
+    return float(np.median(unexplained(density, [fit.weighted for fit in fits], z)))

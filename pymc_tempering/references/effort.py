@@ -11,22 +11,20 @@ at most: in few dimensions every basin has a large share of the starts."""
 
 
 class Effort(NamedTuple):
-    """How far to search.
+    """How far to search; gradients are those of starts, ascents, and telling apart where they end.
 
     Attributes
     ----------
     n_starts : int
         Unless the gradients are used up before.
     n_gradients : int
-        Of all starts and ascents, and of telling apart where they end.
     n_for_one_mode : float
-        The same, after which a search ends that knows of one mode alone which may hold mass; in
+        Gradients after which a search ends that knows of one mode alone which may hold mass; in
         few dimensions :data:`FOR_ONE_MODE` and :data:`PER_DIMENSION` say less.
     most : float
-        Of these and all fits; the search ends with what it knows by then.
+        Gradients with those of all fits; the search ends with what it knows by then.
     n_for_seldom : float
-        The same as `n_gradients`, where few starts led to any of the highest modes: others as high
-        may have none.
+        Gradients where few starts led to any of the highest modes: others as high may have none.
     """
 
     n_starts: int
@@ -36,13 +34,7 @@ class Effort(NamedTuple):
     n_for_seldom: float = 0.0
 
     def within(self, most: float) -> "Effort":
-        """Effort of no more gradients than these, half of them for starts and ascents.
-
-        Examples
-        --------
-        >>> SEARCHES["thorough"].within(20_000)
-        Effort(n_starts=500000, n_gradients=10000, n_for_one_mode=inf, most=20000, n_for_seldom=0.0)
-        """
+        """Effort of no more gradients than these, half of them for starts and ascents."""
         return self._replace(
             n_gradients=int(min(self.n_gradients, most / 2)),
             most=most,
@@ -52,19 +44,12 @@ class Effort(NamedTuple):
     def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:
         """Gradients after which a search ends that knows of so many modes.
 
-        Parameters
-        ----------
-        dim : int
-        n_modes : int
-        seldom : bool
-            Whether few starts led to any of the highest.
+        ``seldom`` is whether few starts led to any of the highest.
 
         Examples
         --------
         >>> [SEARCHES["default"].end(dim, n_modes=1) for dim in (2, 6, 20)]
         [9000.0, 15000, 15000]
-        >>> SEARCHES["default"].end(2, n_modes=2)
-        50000
         """
         if seldom:
             return max(self.n_gradients, self.n_for_seldom)

@@ -21,15 +21,15 @@ __all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
 
 MAX_FULL_RANK_DIM = 200
 """Above this dimension a dense map may cost more than the density it serves, and so many draws as a
-regression takes are dear."""
+regression takes cost too much."""
 
 MOST_ITERATIONS = 60
 """Of the first phase, which ends when the ELBO no longer rises."""
 
-_WINDOW, _RISE = 4, 0.2
-_N_AVERAGED = 10
-_TRIMMED = 0.02
-_N_PAIRS_DIAGONAL = 100
+_WINDOW, _RISE = 4, 0.2  # the phase ends where so many ELBOs rise by no more nats than that
+_N_AVERAGED = 10  # iterations of the second phase
+_TRIMMED = 0.02  # share of the draws, the lowest, that a regression leaves out
+_N_PAIRS_DIAGONAL = 100  # of draws, whatever the dimension
 
 # largest change of a precision in one iteration, in the coordinates of the present Gaussian
 _MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0
@@ -50,26 +50,11 @@ def fit_gaussian(
     Each iteration draws from the present Gaussian in antithetic pairs, regresses the gradients in
     base coordinates on the draws, moves the mean by the Newton step that the regression implies,
     and moves the precision towards minus the symmetrised slope: a natural-gradient step. When the
-    ELBO no longer rises, ten more iterations average.
+    ELBO no longer rises, ten more iterations average. Draws outside the support add the gradient of
+    the log mass inside.
 
-    Draws outside the support add the gradient of the log mass inside.
-
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    start : GaussianBase
-        Near a mode, and not too wide; of a dense one above 200 dimensions the diagonal.
-    rng : numpy.random.Generator
-    most : float
-        Gradients, after which the fit stays as it is.
-
-    Returns
-    -------
-    base : GaussianBase
-        Without ``log_zeta``; ``start`` where the support was lost.
-    n_gradients : int
-        Evaluations of the density.
+    The start is near a mode, and not too wide. Returns the Gaussian without ``log_zeta``, the start
+    itself where the support was lost, and the gradients, at most ``most``.
     """
     dim = start.dim
     full = 1 < dim <= MAX_FULL_RANK_DIM

@@ -1,9 +1,8 @@
 """Whether the scales of a target differ from place to place by more than one step size serves.
 
-In the neck of a funnel, of a hierarchy written centred or a horseshoe, a trajectory needs steps of
-a fraction of those that the bulk asks for. With one step size, moves into the neck and out of it
-are rejected for hundreds of scans: its mass comes out too small, and the reported error does not
-show it.
+In the narrow end of a funnel, of a hierarchy written centred or a horseshoe, a trajectory needs
+steps of a fraction of those that the bulk asks for. With one step size, moves into it and out of it
+are rejected for hundreds of scans. Its mass comes out too small, and the error does not show it.
 """
 
 import numpy as np
@@ -17,44 +16,24 @@ from pymc_tempering.types import FloatArray
 __all__ = ["DEEP", "N_EVALUATIONS", "N_PLACES", "depth_of_funnels"]
 
 DEEP = 0.8
-"""Depth of necks from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred,
-funnels and horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors. See "Which
-explorer for necks" in benchmarks/README.md."""
+"""Depth from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred, funnels and
+horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors (benchmarks/funnels.py)."""
 
-N_PLACES = 200
-N_EVALUATIONS = 2 * N_PLACES
+N_PLACES = 200  # draws that are looked at: ten of them are in the narrowest twentieth
+N_EVALUATIONS = 2 * N_PLACES  # one beside each
 
 _NARROW = 0.05
-"""Share of the draws whose local scale is at most the one that counts as that of a neck."""
+"""Share of the draws that count as those of the narrow end."""
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def depth_of_funnels(density: Density, z: FloatArray, rng: np.random.Generator) -> float:
-    """Log of the typical local scale over that in the narrowest twentieth of the draws.
+    """Log of the typical local scale over that in the narrowest twentieth of the draws (n, D).
 
     The scale of a place comes from the curvature along one random direction, in units of the draws'
-    own standard deviations, as in :mod:`pymc_tempering.engine.explorers.gist`.
-
-    Parameters
-    ----------
-    density : Density
-    z : ndarray of shape (n, D)
-        Draws, of which 200 are looked at; fewer tell little.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    float
-        1 for a factor of e; up to 0.5 for a Gaussian of few dimensions, whose scale is another
-        one along another direction.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> target, rng = testing.correlated_gaussian(), np.random.default_rng(1)
-    >>> z = rng.multivariate_normal(target.mean, target.cov, 400)
-    >>> bool(depth_of_funnels(target, z, rng) < 0.6)
-    True
+    own standard deviations, as in :mod:`pymc_tempering.engine.explorers.gist`. 200 draws are looked
+    at; fewer tell little. It is 1 for a factor of e, and up to 0.5 for a Gaussian of few
+    dimensions.
     """
     moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))
     root = moments.matrix

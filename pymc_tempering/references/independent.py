@@ -33,23 +33,9 @@ def n_independent(positions: FloatArray) -> float:
 def effective_sizes(columns: FloatArray) -> FloatArray:
     """Effective sizes of the means of columns, as :func:`arviz_stats.ess` has them of one chain.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (n, T)
-        Draws of one chain, at least four; its halves count as two.
-
-    Returns
-    -------
-    ndarray of shape (T,)
-        Not a number where a column is not finite.
-
-    References
-    ----------
-    .. [1] C. J. Geyer (1992). Practical Markov chain Monte Carlo. Statistical Science 7, 473-483
-       (section 3.3, the initial monotone sequence).
-    .. [2] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter, P.-C. Bürkner (2021).
-       Rank-normalization, folding, and localization: an improved R-hat. Bayesian Analysis 16,
-       667-718 (eq. 10-13).
+    Columns (n, T) are draws of one chain, at least four, whose halves count as two. Geyer's initial
+    monotone sequence (1992, "Practical Markov chain Monte Carlo", section 3.3) and eq. 10-13 of
+    Vehtari et al. (2021, "Rank-normalization, folding, and localization: an improved R-hat").
 
     Examples
     --------

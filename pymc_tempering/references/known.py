@@ -1,11 +1,12 @@
 """Modes that a search knows, so that a start which belongs to one costs one gradient.
 
-An ascent tells where a start leads with 10 to 40 gradients. Where the log density and its gradient
-at the start are those of a known mode's Gaussian, it would tell nothing new; nor where they are
-those of Student's t, whose tails most starts around a heavy-tailed mode are in. And where a known
-mode is Gaussian itself, as modes of a mixture are, what its Gaussian leaves over far away is the
-flank of another mode: followed uphill it leads there from well outside of its basin. That is the
-search with the known modes divided out.
+An ascent takes 10 to 40 gradients to tell where a start leads. It would tell nothing new where the
+log density and its gradient at the start are those of a known mode's Gaussian, or of Student's t,
+whose tails most starts around a heavy-tailed mode are in.
+
+A known mode that is Gaussian itself, as those of a mixture are, can be divided out. The log density
+less that of known modes, the deflated residual, rises in the flank of another mode. Followed uphill
+it leads there from well outside of its basin.
 """
 
 from typing import NamedTuple
@@ -15,10 +16,11 @@ from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.references.quality import EXACT
 from pymc_tempering.references.starts import Starts, evaluated
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["MOST_KNOWN", "KnownModes", "Owners"]
+__all__ = ["KnownModes", "Owners"]
 
 MOST_KNOWN = 64
 """Modes that starts are compared with: each takes D squared operations a start."""
@@ -27,12 +29,11 @@ AGREEMENT = 0.1
 """Share of the gradient, and of the fall from the mode in nats, by which a start may differ from
 the mode that it is counted for."""
 
-EXACT = 1e-3
-"""Variance of ``log_target - log_base``, in squared nats, up to which a mode is Gaussian itself.
-Draws in flanks of other modes make it 1e-4 where modes are four standard deviations apart."""
+GAUSSIAN_ITSELF = EXACT / 5.0
+"""V up to which a mode is divided out. Draws in flanks of other modes make it 1e-4 where modes are
+four standard deviations apart."""
 
-# far above rounding in a log density and a quadratic form of this many nats
-_ROUNDING = 1e-10
+_ROUNDING = 1e-10  # far above rounding in a log density and a quadratic form of one nat
 
 _RADII = np.repeat(np.geomspace(0.5, 8.0, 9), 4)
 """Where the fall from a mode is compared with Student's t, in root mean squares of its Gaussian."""
@@ -40,35 +41,28 @@ _RADII = np.repeat(np.geomspace(0.5, 8.0, 9), 4)
 _WEIGHTS = np.concatenate([np.geomspace(1.0, 1e4, 81), [np.inf]])
 """Tail weights tried, beyond the dimensions; the last is the Gaussian."""
 
-_DISTANCES = np.geomspace(0.02, 3.0, 24)
-_MOST_LINES = 8
+_DISTANCES = np.geomspace(0.02, 3.0, 24)  # looked at along a line, in lengths of the coordinates
+_MOST_LINES = 8  # that are followed from one start
 
 
 class Owners(NamedTuple):
-    """Which starts belong to known modes.
+    """Which starts belong to known modes; all of shape (n,).
 
-    Attributes
-    ----------
-    number : ndarray of int, shape (n,)
-        Of the basin that a start belongs to, or -1.
-    rest : ndarray of shape (n,)
-        ``log(target / known modes)`` in nats at starts that belong to a mode which is Gaussian
-        itself, but for more than rounding; nan elsewhere.
-    least : ndarray of shape (n,)
-        Log density in nats that a mode which is not known needs at each start to be found from
-        there: as much as the target, or more than rounding where that is known so well.
+    ``number`` is that of the basin, or -1. ``residual`` is ``log(target / known modes)`` in nats
+    where it is more than rounding, at starts of a mode which is Gaussian itself; nan elsewhere.
+    ``least`` is the log density that an unknown mode needs at each start to be found from there: as
+    much as the target, or more than rounding where that is known so well.
     """
 
     number: IntArray
-    rest: FloatArray
+    residual: FloatArray
     least: FloatArray
 
 
 class _Fall(NamedTuple):
     """How far the log density falls from a mode, by squares of its Gaussian's coordinates.
 
-    ``tail / 2 log(1 + curvature squares / tail)``, which is Student's t, and half the squares for a
-    Gaussian, of which the tail is infinite.
+    ``tail / 2 log(1 + curvature squares / tail)``, as Student's t; infinite tail for a Gaussian.
     """
 
     curvature: float = 1.0
@@ -105,16 +99,7 @@ def _fall_like(falls: FloatArray, squares: FloatArray, dim: int) -> _Fall:
 class KnownModes:
     """Gaussians at the ends of ascents, and how the log density falls from there.
 
-    Parameters
-    ----------
-    density : Density
-
-    Attributes
-    ----------
-    numbers : list of int
-        Of the basins, in the order in which they became known.
-    n_gradients : int
-        That this took.
+    ``numbers`` are those of the basins, in the order in which they became known.
     """
 
     def __init__(self, density: Density) -> None:
@@ -137,17 +122,7 @@ class KnownModes:
         return np.array([fit.standard_deviation for fit in self._fits]).reshape(self.places.shape)
 
     def add(self, number: int, fit: GaussianBase, variance: float) -> None:
-        """Take up a maximum.
-
-        Parameters
-        ----------
-        number : int
-            Of its basin.
-        fit : GaussianBase
-            From the curvature there.
-        variance : float
-            Of ``log_target - log_base`` under the fit, in squared nats.
-        """
+        """Take up a maximum: the number of its basin, its curvature, and the V of that."""
         if len(self.numbers) >= MOST_KNOWN:
             return
         for _ in range(2):
@@ -162,8 +137,8 @@ class KnownModes:
         self.numbers.append(number)
         self._fits.append(fit)
         self._heights.append(height)
-        self._exact.append(variance <= EXACT)
-        self._falls.append(_Fall() if variance <= EXACT else self._fall_from(fit, height))
+        self._exact.append(variance <= GAUSSIAN_ITSELF)
+        self._falls.append(_Fall() if self._exact[-1] else self._fall_from(fit, height))
 
     def _fall_from(self, fit: GaussianBase, height: float) -> _Fall:
         """Compare falls along lines from a mode with those of Student's t."""
@@ -179,12 +154,7 @@ class KnownModes:
     # far out squares are beyond all numbers, and such starts belong to no mode
     @np.errstate(over="ignore", invalid="ignore")
     def owners(self, starts: Starts) -> Owners:
-        """Tell which starts belong to known modes, whatever else an ascent would do.
-
-        Parameters
-        ----------
-        starts : Starts
-        """
+        """Tell which starts belong to known modes, whatever else an ascent would do."""
         n = len(starts.points)
         if not self.numbers or not n:
             return Owners(np.full(n, -1), np.full(n, np.nan), starts.values)
@@ -197,37 +167,28 @@ class KnownModes:
             of = nearest == k
             expected[of] *= self._falls[k].slope((u[k, of] ** 2).sum(axis=1))[:, None]
             off[of] = expected[of] + _times_factor(self._fits[k], starts.grads[of])
-        rest = starts.values - logsumexp(logs, axis=0)
+        residual = starts.values - logsumexp(logs, axis=0)
         agrees = (np.abs(starts.values - logs[nearest, rows]) <= AGREEMENT * (1.0 + fall)) & (
             np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(expected, axis=1)
         )
         agrees &= np.isfinite(fall)
         rounding = _ROUNDING * (1.0 + fall + np.abs(starts.values))
         exact = np.array(self._exact)[nearest]
-        flank = agrees & exact & (rest > rounding)
+        flank = agrees & exact & (residual > rounding)
         # in the flank of a mode that was found later a start would have led to it by now
         visible = logs > logs.max(axis=0) + np.log(rounding)
         latest = len(logs) - 1 - visible[::-1].argmax(axis=0)
         owner = np.where(exact, latest, nearest)
         number = np.where(agrees, np.array(self.numbers)[owner], -1)
         least = starts.values + np.where(agrees & exact, np.log(rounding), 0.0)
-        return Owners(number, np.where(flank, rest, np.nan), least)
+        return Owners(number, np.where(flank, residual, np.nan), least)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def beyond(self, starts: Starts) -> FloatArray:
-        """Follow what known modes leave over uphill, along lines, for as long as it rises.
+    def follow_residual(self, starts: Starts) -> FloatArray:
+        """Follow the deflated residual uphill, along lines, for as long as it rises.
 
-        Where it has only begun to outweigh them an ascent may still leave a narrow mode.
-
-        Parameters
-        ----------
-        starts : Starts
-            With a ``rest``.
-
-        Returns
-        -------
-        ndarray of shape (m, D)
-            Where another mode outweighs the known ones, m <= n.
+        Where it has only begun to outweigh the known modes, an ascent may still leave a narrow
+        mode. Returns points where another mode outweighs them, shape (m, D), m <= n.
         """
         found = []
         for point, value, grad in zip(*starts, strict=True):
@@ -244,16 +205,16 @@ class KnownModes:
                 far = np.linalg.norm(u[k, 0]) * _DISTANCES[:, None]
                 line = evaluated(self._density, fit.from_base(u[k, 0] + far * uphill / length))
                 self.n_gradients += len(far)
-                rest = self._rest(line)
-                before = float(self._rest(here)[0])
-                if not len(rest) or rest.max() <= before:
+                residual = self._residual(line)
+                before = float(self._residual(here)[0])
+                if not len(residual) or residual.max() <= before:
                     break
-                here = line.at(rest.argmax(keepdims=True))
-            if self._rest(here)[0] > 1.0:
+                here = line.at(residual.argmax(keepdims=True))
+            if self._residual(here)[0] > 1.0:
                 found.append(here.points[0])
         return np.array(found).reshape(-1, self._density.dim)
 
-    def _rest(self, starts: Starts) -> FloatArray:
+    def _residual(self, starts: Starts) -> FloatArray:
         return np.asarray(starts.values - logsumexp(self._log_parts(starts.points)[0], axis=0))
 
     def _log_parts(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -8,78 +8,54 @@ from scipy.special import logsumexp, softmax
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
-from pymc_tempering.references.basins import Basin
 from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.moments import match_moments, widen
+from pymc_tempering.references.quality import GOOD
 from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "FAIR",
-    "GAUSSIAN",
-    "N_DRAWS",
-    "LocalFit",
-    "assess",
-    "combine_local_bases",
-    "laplace_at",
-    "poorly_fitted_modes",
-    "refine",
-    "well_fitted_modes",
-]  # fmt: skip
-
-GAUSSIAN = 0.25
-"""Variance of ``log_target - log_base`` under the base, in squared nats, below which a fit is good:
-its ELBO then misses about an eighth of a nat."""
-
-FAIR = 1.0
-"""Variance below which a fit stands for itself, good or not: modes of a group scale have 0.2 to 0.9
-(``benchmarks/ways.py``), pieces of eight ridges at once, of which there is no end, 2 and more."""
+__all__ = ["N_DRAWS", "LocalFit", "Shape", "assess", "combine_local_bases", "laplace_at",
+           "poorly_fitted_modes", "refine", "well_fitted_modes"]  # fmt: skip
 
 N_DRAWS, _N_REFINED_DRAWS, _N_CANDIDATE_DRAWS = 100, 400, 16
-_N_PATH = 64
-_CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
-_FIRST_SCALE = 0.1
-_AT_MAXIMUM = 1e-3
+"""Draws that tell V of a curvature, of a variational fit, and of where one may begin."""
 
-# nats that a Newton step promises: a hundredth or less at maxima, ten to a million where an ascent
-# halted on the slope of a funnel's neck, whose curvature says nothing of a mass
+_CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)  # steps of an ascent after which a fit may begin
+_FIRST_SCALE = 0.1  # of such a fit, in units of the rough standard deviations
+_AT_MAXIMUM = 1e-3  # nats over which the curvature of the maximum itself is taken
+
 _MOST_DECREMENT = 1.0
+"""nats that a Newton step may promise at a maximum: it promises a hundredth or less there, and ten
+to a million where an ascent halted on the slope of a funnel."""
 
 _MOST_HALF_VARIANCE = 10.0
+"""nats that an ELBO is taken to miss at most: of a variance beyond it nothing is known."""
 
-# Laplace's approximation of a mode is wrong by factors: of 80 modes of two sinusoids two or three
-# were given a tenth, and hold nothing, where the bent mode that was missed has nine tenths
 _MUCH = 1 / 3
+"""Share of the mass from which a poorly fitted mode is looked for. Laplace's approximation is wrong
+by factors: of 80 modes of two sinusoids two or three were given a tenth and hold nothing."""
 
-# of the largest: what is less matters to no log Z
 _LITTLE = 0.02
+"""Share of the largest mass below which a mode matters to no log Z."""
 
-# An ELBO says little about the weight of a mode, and a base that is too wide costs less than one
-# that leaves a mode out.
 _MIN_MODE_WEIGHT = 0.3
+"""Least weight of a mode in the pooled base: an ELBO says little about a mode's mass, and a base
+that is too wide costs less than one that leaves a mode out."""
 
 
 class LocalFit(NamedTuple):
-    """A Gaussian near a mode.
+    """A Gaussian near a mode, with its ELBO as ``log_zeta``, in nats.
 
-    Attributes
-    ----------
-    base : GaussianBase
-        With its ELBO as ``log_zeta``.
-    variance : float
-        Of ``log_target - log_base`` under it; see :class:`.elbo.Elbo`.
-    hits : int
-        Starts that led to the mode.
-    peak : GaussianBase, optional
-        Of a poor fit, from its maximum; see :func:`laplace_at`.
-    searches : int
-        One bit for each search that found the mode.
+    ``variance`` is V (see :mod:`.quality`); ``start_count`` the starts that led to the mode, and
+    ``searches`` one bit for each search of which one did. A poorly fitted mode has a Laplace
+    approximation at its maximum, too.
     """
 
     base: GaussianBase
@@ -96,15 +72,34 @@ class LocalFit(NamedTuple):
 
     @property
     def mass(self) -> float:
-        """ELBO plus what it misses, to second order: log of the mode's mass, in nats."""
+        """Log of the mode's mass in nats: the ELBO and half of V, which it misses."""
         return self.elbo + min(0.5 * self.variance, _MOST_HALF_VARIANCE)
 
     @property
     def most(self) -> float:
-        """What the mass may be: the larger of :attr:`mass` and that of :attr:`peak`, in nats."""
+        """What the mass may be: the larger of :attr:`mass` and Laplace's approximation, in nats."""
         if self.laplace is None or self.laplace.log_zeta is None:
             return self.mass
         return max(self.mass, self.laplace.log_zeta)
+
+    @property
+    def weighted(self) -> GaussianBase:
+        """The Gaussian with the log of its mass as ``log_zeta``."""
+        return GaussianBase(self.base.mean, self.base.scale, self.mass)
+
+
+class Shape(NamedTuple):
+    """What a fit of a better shape comes to: None where the old one stays, and V of what stays.
+
+    ``needs_levels`` is whether that is too poor for a path without levels, and ``funnel_depth`` is
+    in nats, both as far as a run has shown.
+    """
+
+    shape: LocalDensity | None
+    variance: float
+    n_gradients: int
+    funnel_depth: float = 0.0
+    needs_levels: bool = False
 
 
 def assess(
@@ -122,33 +117,17 @@ def assess(
 
 
 def laplace_at(
-    density: Density, basin: Basin, units: FloatArray
+    density: Density, end: FloatArray, value: float, units: FloatArray
 ) -> tuple[GaussianBase | None, int]:
-    """Gaussian of the curvature at a maximum itself, with Laplace's approximation of the mass.
+    """Laplace approximation at a maximum of log density ``value``, and the gradients it took.
 
-    Of a curved mode a Gaussian inside has next to no mass, and so has an ELBO; the curvature at the
-    maximum does not know of the bend, nor of the mass beyond it.
-
-    Parameters
-    ----------
-    density : Density
-    basin : Basin
-    units : ndarray of shape (D,)
-        Rough standard deviations.
-
-    Returns
-    -------
-    peak : GaussianBase or None
-        With the log of the mass as ``log_zeta``; None where there is no maximum, but a saddle or a
-        slope on which an ascent halted.
-    n_gradients : int
+    A Gaussian inside a curved mode has next to no mass, and so has an ELBO; the curvature at the
+    maximum does not see the bend, nor the mass beyond it. None at a saddle, or on a slope.
     """
-    if not basin.converged:
-        return None, 0
-    found = curvature_at(density, basin.end, units, _AT_MAXIMUM)
+    found = curvature_at(density, end, units, _AT_MAXIMUM)
     if not found.is_maximum or found.newton_decrement > _MOST_DECREMENT:
         return None, found.n_gradients
-    log_mass = basin.value + found.base.log_det_scale + 0.5 * density.dim * LOG_2PI
+    log_mass = value + found.base.log_det_scale + 0.5 * density.dim * LOG_2PI
     return GaussianBase(found.base.mean, found.base.scale, log_mass), found.n_gradients
 
 
@@ -161,57 +140,32 @@ def refine(
     rng: np.random.Generator,
     most: float = np.inf,
 ) -> tuple[LocalFit | None, int]:
-    """Fit a mode that is no Gaussian, from the best place on the way to it.
+    """Fit a mode that is no Gaussian, from the best place on the ascent path to it.
 
-    The density's maximum may be far from where the mass is, and without mass, as that of a funnel
-    is; an ascent from the prior's or the user's start passes by the mass on the way (Zhang et al.
-    2022, "Pathfinder").
-
-    Parameters
-    ----------
-    density : Density
-    start : ndarray of shape (D,)
-        From which an ascent leads to it.
-    shape : GaussianBase, optional
-        From the curvature at its end.
-    coordinates : Coordinates
-        As for :func:`.ascent.ascend`.
-    units : ndarray of shape (D,)
-        Rough standard deviations.
-    rng : numpy.random.Generator
-    most : float
-        Gradients; with too few nothing is fitted.
-
-    Returns
-    -------
-    fit : LocalFit or None
-        Without hits.
-    n_gradients : int
+    The density's maximum may be far from the mass, as that of a funnel is; an ascent passes by the
+    mass on its way (Zhang et al. 2022, "Pathfinder"). ``shape`` is a further candidate to begin
+    with, from the curvature at the end. Returns the fit, None with too few gradients left
+    (``most``), and the gradients that it took.
     """
     # an ascent, the candidates, and what tells how good the fit is
-    beside = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * _N_CANDIDATE_DRAWS + _N_REFINED_DRAWS
-    if most < beside:
+    spare = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * _N_CANDIDATE_DRAWS + _N_REFINED_DRAWS
+    if most < spare:
         return None, 0
-    path = ascend(density, start[None], coordinates, n_path=_N_PATH)
+    path = ascend(density, start[None], coordinates, n_path=_CANDIDATES[-1] + 1)
     candidates = [GaussianBase(path.path[0, i], _FIRST_SCALE * units) for i in _CANDIDATES]
     if shape is not None:
         candidates.append(shape)
     elbos = [evaluate_elbo(density, base, rng, _N_CANDIDATE_DRAWS).value for base in candidates]
     n_gradients = path.n_gradients + len(candidates) * _N_CANDIDATE_DRAWS
-    base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - beside)
+    base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - spare)
     fit = assess(density, base, 0, rng, _N_REFINED_DRAWS)
     return fit, n_gradients + n_fit + _N_REFINED_DRAWS
 
 
 def poorly_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
-    """Peaks of the modes with poor fits that may have a third of the mass or more.
+    """Laplace approximations of poorly fitted modes that may have a third of the mass or more.
 
     Without that of the fit with most mass, from which draws come for certain.
-
-    Parameters
-    ----------
-    fits : sequence of LocalFit
-        Of distinct modes, one at least.
     """
     first = max(fits, key=lambda fit: fit.mass)
     least = logsumexp([fit.most for fit in fits]) + np.log(_MUCH)
@@ -223,16 +177,11 @@ def well_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
     Their mass is known, whatever else there is: where log Z is not much more, draws lie in them.
-
-    Parameters
-    ----------
-    fits : sequence of LocalFit
-        Of distinct modes, one at least.
     """
     least = max(fit.mass for fit in fits) + np.log(_LITTLE)
-    good = [fit for fit in fits if fit.variance <= GAUSSIAN and fit.mass >= least]
+    good = [fit for fit in fits if fit.variance <= GOOD and fit.mass >= least]
     heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_WELL_FITTED]
-    return tuple(GaussianBase(fit.base.mean, fit.base.scale, fit.mass) for fit in heaviest)
+    return tuple(fit.weighted for fit in heaviest)
 
 
 def combine_local_bases(

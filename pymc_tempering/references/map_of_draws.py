@@ -1,10 +1,10 @@
-"""A bent Gaussian from draws: which coordinates bend others, by how much, and with which tails.
+"""A transport map from draws: which coordinates bend others, by how much, and with which tails.
 
-Few rough draws are enough: with 300 of them a fit to twelve bananas, or to a funnel of 30
-coordinates, overlaps with the target as a Gaussian fits a Gaussian (:mod:`transport
-maps <pymc_tempering.engine.path.transport>`; figures in benchmarks/README.md). Terms enter one by
-one where noise cannot explain them. Regressions are weighted by the scales found so far: the draws
-of a funnel's mouth say next to nothing about its neck.
+Few rough draws are enough: with 300 of them a map of twelve bananas, or of a funnel of 30
+coordinates, overlaps with the target as a Gaussian fits a Gaussian (figures in
+benchmarks/README.md). Terms enter one by one where noise cannot explain them. Regressions are
+weighted by the scales found so far: the draws of a funnel's mouth say next to nothing about its
+narrow end.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ from pymc_tempering.engine.path.transport import (
     TransportMap,
     products,
 )
-from pymc_tempering.references.heavy import student_fits
+from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_DIM", "map_of_draws"]
+__all__ = ["MOST_DIM", "StudentFits", "map_of_draws", "student_fits"]
 
 MOST_DIM = 100
 """Coordinates beyond which it is not tried."""
@@ -35,34 +35,20 @@ _SIGMAS = 4.0
 """Standard errors of a correlation, for a term to enter: of 7000 correlations with nothing, one is
 that large every second time."""
 
-_MOST_DRAWS = 1000
-_ROUNDS = 3
-_TOGETHER = 4
-_DRAWS_PER_TERM = 10.0
-_NEWTON_STEPS = 12
-_HALVINGS = 8
-_CONVERGED = 1e-6
-_MOST_LOG_RATIO = 12.0
-_TINY = 1e-12
-
-# mean of log|y| for a standard normal y
-_LOG_OF_NORMAL = -0.6351814227307392
+_MOST_DRAWS, _DRAWS_PER_TERM = 1000, 10.0  # draws that are kept, and that a term needs
+_ROUNDS, _TOGETHER = 3, 4  # of regressions of a coordinate; terms that enter one together
+_NEWTON_STEPS, _HALVINGS, _CONVERGED = 12, 8, 1e-6  # of log scales
+_MOST_LOG_RATIO, _TINY = 12.0, 1e-12  # bounds that keep weights and logarithms finite
+_LOG_OF_NORMAL = -0.6351814227307392  # mean of log|y| for a standard normal y
+_MAD_OF_NORMAL = 0.6744897501960817  # its median absolute deviation
+_DOFS, _ITERATIONS = (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0), 20  # tried, and EM steps of each
 
 
 def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:
-    """Fit a bent Gaussian to draws of one mode.
+    """Fit a transport map to draws (n, D) of one mode, ``n_effective`` of them independent.
 
-    Parameters
-    ----------
-    draws : ndarray of shape (n, D)
-    n_effective : float
-        How many of them count as independent.
-
-    Returns
-    -------
-    TransportMap or None
-        None where nothing bends and no tail is heavy, or there are too few draws or too many
-        coordinates to tell.
+    None where nothing bends and no tail is heavy, or there are too few draws or too many
+    coordinates to tell.
 
     Examples
     --------
@@ -312,3 +298,50 @@ def _log_scale_coefficients(
         else:
             return coefficients
     return coefficients
+
+
+class StudentFits(NamedTuple):
+    """Most likely t densities, shape (D,) each.
+
+    ``gain`` are nats a draw by which the t is more likely than the most likely Gaussian; negative
+    where tails are no heavier.
+    """
+
+    dof: FloatArray
+    location: FloatArray
+    scale: FloatArray
+    gain: FloatArray
+
+
+def student_fits(y: FloatArray) -> StudentFits:
+    """Fit a t density to each coordinate of draws (n, D), none of them constant.
+
+    By the EM algorithm for a few degrees of freedom (Lange, Little & Taylor 1989, "Robust
+    statistical modeling using the t distribution", JASA 84).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> y = np.column_stack([3.0 + 2.0 * rng.standard_cauchy(1000), rng.normal(size=1000)])
+    >>> found = student_fits(y)
+    >>> bool(found.gain[0] > 1.0 > 0.01 > found.gain[1])
+    True
+    >>> [float(of[0].round(0)) for of in found[:3]]
+    [1.0, 3.0, 2.0]
+    """
+    centre = np.median(y, axis=0)
+    spread = np.maximum(np.median(np.abs(y - centre), axis=0) / _MAD_OF_NORMAL, _TINY)
+    best, found = np.full(y.shape[1], -np.inf), np.zeros((3, y.shape[1]))
+    for dof in _DOFS:
+        location, scale = centre, spread
+        for _ in range(_ITERATIONS):
+            weights = (dof + 1.0) / (dof + ((y - location) / scale) ** 2)
+            location = (weights * y).sum(axis=0) / weights.sum(axis=0)
+            scale = np.sqrt((weights * (y - location) ** 2).mean(axis=0)) + _TINY
+        tails = np.log1p(((y - location) / scale) ** 2 / dof).mean(axis=0)
+        value = log_t_constant(dof) - np.log(scale) - 0.5 * (dof + 1.0) * tails
+        better = value > best
+        best = np.where(better, value, best)
+        found = np.where(better, np.stack([np.full(y.shape[1], dof), location, scale]), found)
+    normal = -np.log(y.std(axis=0) + _TINY) - 0.5 * (LOG_2PI + 1.0)
+    return StudentFits(found[0], found[1], found[2], best - normal)

@@ -1,31 +1,32 @@
-"""A reference that a user wrote: any normalised density that can be drawn from."""
+"""A base that a user gave: a Gaussian, or any normalised density that can be drawn from."""
 
 import ctypes
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_tempering.errors import BaseError
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
+from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.python_density import python_density
 from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.options import did_you_mean
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GivenReference", "OwnReference", "is_reference"]
+__all__ = ["GivenReference", "OwnReference", "check_cover", "check_gaussian", "is_reference",
+           "not_covered"]  # fmt: skip
 
 _METHODS = ("draw", "log_density", "gradient")
-_N_DRAWS = 2000
-_N_COMPARED = 5
+_N_DRAWS, _N_COMPARED = 2000, 5  # for the integral, and for slopes
 
 # of a slope by differences: far above their rounding, far below another density's
-_TOLERANCE = 1e-3
-_STEP = 1e-5
+_TOLERANCE, _STEP = 1e-3, 1e-5
 
 # neighbours of the highest draw, among which the integral is looked at
-_N_NEAR = 500
-_MIN_ESS = 100.0
-_MAX_ERRORS, _MAX_NATS = 6.0, 0.1
+_N_NEAR, _MIN_ESS = 500, 100.0
+_MAX_ERRORS, _MAX_NATS = 6.0, 0.1  # by which the log of the integral may differ from 0
 
 
 @runtime_checkable
@@ -58,18 +59,9 @@ def is_reference(base: Any) -> bool:
 class OwnReference:
     """A :class:`GivenReference`, checked, and as compiled code calls it.
 
-    Parameters
-    ----------
-    given : GivenReference
-    density : CompiledDensity
-        Of the model.
-
-    Raises
-    ------
-    BaseError
-        If a method is missing, or what they return does not go together: shapes, finite values at
-        its own draws, slopes of the log density and its gradient, and an integral of one where
-        that can be seen.
+    Raises BaseError if a method is missing, or what they return does not go together: shapes,
+    finite values at its own draws, slopes of the log density and its gradient, and an integral of
+    one where that can be seen.
     """
 
     def __init__(self, given: Any, density: CompiledDensity) -> None:
@@ -77,14 +69,20 @@ class OwnReference:
         self.dim = density.dim
         missing = [name for name in _METHODS if not callable(getattr(given, name, None))]
         if missing:
-            raise _refusal(
-                given,
+            self._refuse(
                 f"has no method {' and no '.join(missing)}; expected `draw(rng, n)`, "
-                "`log_density(z)` and `gradient(z)`.",
+                "`log_density(z)` and `gradient(z)`."
             )
         draws = self.draw(_N_DRAWS, np.random.default_rng(0))
         self._check(draws)
         self._function = python_density(self._value_and_grad, density.points)
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise BaseError(
+            f"`base` is {self._given!r:.80}, which {reason} See `pymc_tempering.references.own."
+            "GivenReference` for what a base of your own has to be; leave `base` away for "
+            "Gaussians that are fitted to the posterior."
+        )
 
     # a C function cannot be pickled
     def __reduce__(self) -> tuple[Any, ...]:
@@ -99,11 +97,10 @@ class OwnReference:
         """Independent draws ``z``, shape (n, D)."""
         draws = np.asarray(self._given.draw(rng, n), dtype=np.float64)
         if draws.shape != (n, self.dim):
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"returned draws of shape {draws.shape} for draw(rng, {n}); expected "
                 f"({n}, {self.dim}), one column for each unconstrained value of "
-                f"{dict(zip(self._target.points.names, self._target.points.shapes, strict=True))}.",
+                f"{dict(zip(self._target.points.names, self._target.points.shapes, strict=True))}."
             )
         return draws
 
@@ -115,50 +112,45 @@ class OwnReference:
     def _log_density(self, z: FloatArray) -> float:
         value = np.asarray(self._given.log_density(z.copy()), dtype=np.float64)
         if value.size != 1:
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"returned an array of shape {value.shape} for log_density of one point of shape "
-                f"{z.shape}; expected a number.",
+                f"{z.shape}; expected a number."
             )
         return float(value.item())
 
     def _check(self, draws: FloatArray) -> None:
         if not np.isfinite(draws).all():
-            raise _refusal(self._given, "has draws that are not finite.")
+            self._refuse("has draws that are not finite.")
         heights = np.array([self._log_density(z) for z in draws])
         if not np.isfinite(heights).all():
             place = draws[~np.isfinite(heights)][0]
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"has log_density {heights[~np.isfinite(heights)][0]} at its own draw "
-                f"{place.round(4).tolist()}; expected finite numbers there.",
+                f"{place.round(4).tolist()}; expected finite numbers there."
             )
         scale = np.maximum(draws.std(axis=0), 1e-300)
         rng = np.random.default_rng(1)
         for z in draws[:_N_COMPARED]:
             gradient = np.asarray(self._given.gradient(z.copy()), dtype=np.float64)
             if gradient.shape != (self.dim,):
-                raise _refusal(
-                    self._given,
-                    f"returned a gradient of shape {gradient.shape}; expected ({self.dim},).",
+                self._refuse(
+                    f"returned a gradient of shape {gradient.shape}; expected ({self.dim},)."
                 )
             direction = scale * rng.standard_normal(self.dim)
             ends = [self._log_density(z + sign * _STEP * direction) for sign in (1.0, -1.0)]
             slope, stated = (ends[0] - ends[1]) / (2.0 * _STEP), float(gradient @ direction)
             if not abs(slope - stated) <= _TOLERANCE * (1.0 + np.abs(gradient * direction).sum()):
-                raise _refusal(
-                    self._given,
+                self._refuse(
                     f"has a gradient that is not that of its log_density: along a direction at "
                     f"{z.round(4).tolist()} the log density rises by {slope:.4g}, and by the "
-                    f"gradient by {stated:.4g}.",
+                    f"gradient by {stated:.4g}."
                 )
         log_mass, error = _log_mass(draws, heights)
         if abs(log_mass) > _MAX_ERRORS * error + _MAX_NATS:
-            raise _refusal(
-                self._given,
+            self._refuse(
                 f"has a log_density that its draws do not follow, or that is not normalised: by "
                 f"these its integral is exp({log_mass:.2f}), and log Z would be wrong by as much. "
-                "Subtract the log of the integral, or mend the draws.",
+                "Subtract the log of the integral, or mend the draws."
             )
 
 
@@ -181,9 +173,44 @@ def _log_mass(draws: FloatArray, heights: FloatArray) -> tuple[float, float]:
     return -float(log_mean), float(weights.std() / np.sqrt(len(draws)))
 
 
-def _refusal(given: Any, reason: str) -> BaseError:
+def check_gaussian(
+    base: Any, density: CompiledDensity, names: tuple[str, ...] = ()
+) -> GaussianBase:
+    """Return `base` if it is a Gaussian with the dimension of the model; else an error says why.
+
+    ``names`` are what may be given as well.
+    """
+    if not isinstance(base, GaussianBase):
+        known = "".join(f"{name!r}, " for name in names)
+        close = did_you_mean([base], names) if isinstance(base, str) else ""
+        own = ", or an object with `draw`, `log_density` and `gradient`" if names else ""
+        raise OptionError(
+            f"`base` is {base!r:.80}{close}; expected None, {known}a GaussianBase (from "
+            f"`pymc_tempering.fit_base`), a DataTree with posterior draws of this model{own}."
+        )
+    if base.dim != density.dim:
+        raise BaseError(
+            f"The base has {base.dim} dimensions, but the model has {density.dim} unconstrained "
+            f"values {dict(zip(density.points.names, density.points.shapes, strict=True))}. Fit "
+            "the base with `pymc_tempering.fit_base(model)`."
+        )
+    return base
+
+
+def not_covered(where: str) -> BaseError:
+    """Error of a base without density where the posterior has some."""
     return BaseError(
-        f"`base` is {given!r:.80}, which {reason} See `pymc_tempering.references.own."
-        "GivenReference` for what a base of your own has to be; leave `base` away for Gaussians "
-        "that are fitted to the posterior."
+        f"The base has no density {where}, where the posterior has some. No replica comes there "
+        "from the base, so its mass would be missing from log Z. Leave `base` away for a Gaussian, "
+        "which covers everything, or take a base that has the support of the posterior."
     )
+
+
+def check_cover(path: TemperedPath, z: FloatArray) -> None:
+    """Refuse a reference that leaves out points z (n, D) where the posterior is known to be."""
+    uncovered = path.uncovered(z)
+    if uncovered.any():
+        raise not_covered(
+            f"at {uncovered.sum()} of {len(z)} modes and starting points, such as the "
+            f"unconstrained values {z[uncovered][0].round(4).tolist()}"
+        )

@@ -1,7 +1,7 @@
 """With what probability a search would have found one mode more, like those that it knows.
 
 A mode is put where none is known, and looked for where the search has been: where it outweighs the
-rest at a start, or on the way of an ascent, that leads to it from there.
+rest at a start, or on the path of an ascent, that leads to it from there.
 """
 
 import math
@@ -14,7 +14,7 @@ from scipy.special import logsumexp, softmax
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references.basins import MAX_DIP
+from pymc_tempering.references.same_mode import MAX_DIP
 from pymc_tempering.references.starts import evaluated
 from pymc_tempering.types import FloatArray
 
@@ -37,17 +37,11 @@ between two Gaussians of equal widths the log density then dips by :data:`.basin
 N_PLACES = 200
 """Places of each; the probability is known to 0.035 at most."""
 
-_MOST_NUMBERS = 1_000_000
-
 
 class Looked(NamedTuple):
-    """Where a search has been.
+    """Where a search has been: points (n, D), and what it takes to be found from each of them.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, D)
-    least : ndarray of shape (n,)
-        Log density in nats that a mode more needs there to be found.
+    ``least`` is the log density in nats that one mode more needs there, shape (n,).
     """
 
     points: FloatArray
@@ -60,12 +54,12 @@ class Looked(NamedTuple):
 
     def and_at(self, points: FloatArray, least: FloatArray) -> "Looked":
         """Add starts, until there are a million numbers: those beyond have found nothing."""
-        if self.points.size >= _MOST_NUMBERS:
+        if self.points.size >= 1_000_000:
             return self
         return Looked(np.concatenate([self.points, points]), np.concatenate([self.least, least]))
 
     def and_on(self, path: FloatArray, heights: FloatArray) -> "Looked":
-        """Add the ways of ascents, but for their starts: shapes (n, n_path, D), (n, n_path)."""
+        """Add ascent paths but for their starts: shapes (n, n_path, D), (n, n_path)."""
         # the last place stands again for those that are not there
         new = np.diff(heights, axis=1) > 0.0
         return self.and_at(path[:, 1:][new], heights[:, 1:][new])
@@ -81,21 +75,9 @@ def found_if_there(
 ) -> FloatArray:
     """Probability that one mode more would have been found, for each width and mass.
 
-    Of the places where it would be a mode, with a valley before it. It takes 200 gradients.
-
-    Parameters
-    ----------
-    density : Density
-    looked : Looked
-    modes : list of GaussianBase
-        The known modes, with the log of their mass as ``log_zeta``: the mode more has the shape of
-        one of them, drawn by mass, is in a random direction from there, and that far.
-    rng : numpy.random.Generator
-    masses, widths : tuple of float
-
-    Returns
-    -------
-    ndarray of shape (W, M)
+    Of the places where it would be a mode, with a valley before it. The mode more has the shape of
+    one of ``modes`` (with the log of their mass as ``log_zeta``), drawn by mass, and is in a random
+    direction from there. It takes 200 gradients. Returns an array of shape (W, M).
 
     Examples
     --------

@@ -3,8 +3,7 @@
 From draws of the prior on, each round draws from the present Gaussian, weighs the draws by a power
 of the density ratio that leaves a quarter of them effective, and takes the moments of what the
 weights select (tempered population Monte Carlo; the cross-entropy method of Rubinstein & Kroese).
-Nothing but values of the density is asked for, so that jumps and plateaus do no harm, and all modes
-that draws fall into count.
+Jumps and plateaus do no harm, and all modes that draws fall into count.
 """
 
 import numpy as np
@@ -14,26 +13,24 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import BaseError
-from pymc_tempering.references.coverage import Search
 from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.references.prepared import Prepared
+from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.references.starts import inside, jitter, pulled_inside
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
 __all__ = ["fit_by_draws"]
 
-MOST_ROUNDS = 40
+MOST_ROUNDS = 40  # a bound: rounds end where the weights have settled
 
-_N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000
-_EFFECTIVE = 0.25
-_N_SETTLED = 2
-"""Rounds with the weights in full after which the Gaussian is taken for the best one."""
+_N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000  # of a round, by dimensions
+_EFFECTIVE = 0.25  # share of the draws that the power of the weights leaves effective
+_N_SETTLED = 2  # rounds with the weights in full, after which the Gaussian is the best one
 
 _WIDENING = 1.1
 """Of the Gaussian that is drawn from: one narrower than the target has weights without a bound."""
 
-_FEW = 32
+_FEW = 32  # draws of the prior, below which points around the start help
 _N_ELBO = 400
 
 
@@ -48,29 +45,15 @@ def fit_by_draws(
 ) -> Prepared:
     """Fit one Gaussian to a density that has no gradient.
 
-    Parameters
-    ----------
-    density : Density
-        Of the target.
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-    prior_points : ndarray of shape (n, D)
-        Draws of the prior; without enough of them, points around the start.
-    most : float
-        Evaluations that it may take, those of one round at least.
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-
-    Raises
-    ------
-    BaseError
-        If the density is positive nowhere around.
+    From ``prior_points`` (n, D), draws of the prior, or without enough of them points around the
+    start. It may take ``most`` evaluations, those of one round at least. Raises BaseError if the
+    density is positive nowhere around.
 
     Examples
     --------
     >>> from pymc_tempering import testing
     >>> target, rng = testing.scaled_normal(), np.random.default_rng(1)
-    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).anchor
+    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).pooled
     >>> bool(abs(fit.log_zeta - target.log_z) < 0.3)
     True
     """
@@ -100,7 +83,7 @@ def fit_by_draws(
     elbo = evaluate_elbo(density, base, rng, _N_ELBO).value
     fitted = GaussianBase(base.mean, base.scale, elbo if np.isfinite(elbo) else None)
     n_evaluations = n_done * n + _N_ELBO + len(prior_points)
-    return Prepared(fitted, (fitted,), Search((), 0, 0, n_evaluations, 0.0), place=place)
+    return Prepared(fitted, (fitted,), Search(n_gradients=n_evaluations), place=place)
 
 
 def _first_points(

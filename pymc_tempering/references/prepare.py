@@ -9,13 +9,14 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.threads import one_blas_thread
+from pymc_tempering.errors import OptionError
 from pymc_tempering.model.compile import CompiledDensity, compile_density, prior_points
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
-from pymc_tempering.references.images import Images, no_images
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.search import SEARCHES, find_modes
+from pymc_tempering.references.sources import SOURCES, Images, no_images
 from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_base", "prepare", "shared_generator"]
 
-METHODS = ("advi",)
-
 N_PRIOR_STARTS = 512
 """Starts of the search that are drawn from the prior, where it can be drawn from."""
-
-_SHARED_KEY = 2**32 - 1
 
 
 @density_guard()
@@ -46,29 +43,9 @@ def prepare(
 ) -> Prepared:
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
-    Ascents from the initial point, from jitter around it and from draws of the prior; full-rank
-    local fits of the distinct modes; all combined into one Gaussian. Without a gradient, one
-    Gaussian from weighted draws (:mod:`.population`).
-
-    Parameters
-    ----------
-    density : Density
-        The prior of a compiled model gives further starts.
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-    search : {"default", "thorough", "none"}
-        See :data:`.search.SEARCHES`.
-    bend : bool
-        Whether what is sampled can start from bent fits (:mod:`.bending`).
-    most : float
-        Gradients that it may take.
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-
-    Raises
-    ------
-    BaseError
-        If no fit succeeded.
+    Without a gradient, one Gaussian from weighted draws (:mod:`.population`). ``search`` is one of
+    :data:`.search.SEARCHES`; ``bend`` is whether what is sampled can start from transport maps;
+    ``most`` are the gradients that it may take. Raises BaseError if no fit succeeded.
     """
     report("starting points", 0, 0)
     with one_blas_thread():
@@ -85,7 +62,7 @@ def prepare(
                 images = Symmetries.of(density.points, density.model).images
             found = find_modes(
                 density, start, rng,
-                prior_points=points, images=images, effort=effort, report=report,
+                prior_points=points, images=images, effort=effort, report=report, sources=SOURCES,
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients
@@ -100,24 +77,17 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
     Chains have generators spawned from one, and keep the entropy of that one; only the last entry
     of the spawn key tells them apart.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Of a chain.
-
     Examples
     --------
     >>> first, second = np.random.default_rng(5).spawn(2)
     >>> shared_generator(first).random() == shared_generator(second).random()
-    True
-    >>> shared_generator(np.random.default_rng(5)).random() == shared_generator(first).random()
     True
     """
     sequence = rng.bit_generator.seed_seq
     if not isinstance(sequence, np.random.SeedSequence):
         # it cannot be spawned, so that it is of one chain; a copy leaves the chain's own alone
         return np.random.default_rng(deepcopy(rng).integers(2**63, size=4))
-    key = (*sequence.spawn_key[:-1], _SHARED_KEY)
+    key = (*sequence.spawn_key[:-1], 2**32 - 1)
     return np.random.default_rng(
         np.random.SeedSequence(sequence.entropy, spawn_key=key, pool_size=sequence.pool_size)
     )
@@ -125,24 +95,19 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
 
 def fit_base(
     model: "pm.Model | None" = None,
-    method: str = "advi",
     *,
     search: str = "default",
     random_seed: int | np.random.Generator | None = None,
+    **removed: object,
 ) -> GaussianBase:
     """Fit a Gaussian base to a model, as the steps do.
 
-    1. Ascents from the model's initial point, from draws of its prior, and from mirrored pairs of
-       points around the initial one and the first mode, which differ in few coordinates or in all,
-       at 0.5 to 15 times the standard deviation of the first fit or the larger of it and 1: as
-       many as 50,000 gradients allow, or while one mode matters 6,000 and 1,500 for each dimension,
-       15,000 at most. A start at which density and gradient are those of a known mode counts for it
-       without an ascent, and so does an ascent that comes inside the first one. Images of the
-       highest modes, with labels exchanged or signs turned, where the density is nearly as high.
-    2. Gaussians from the curvature at the distinct ends; where the density is no Gaussian,
-       variational fits (ADVI) of full rank, from the best place on the way to the end; where the
-       end is outside of the fit also on the ways of six draws of the prior, since a density may
-       rise from one mode into another.
+    1. Ascents from draws of the prior and from jitter around the initial point and the first mode:
+       as many as 50,000 gradients allow, or 15,000 and fewer while only one mode matters. Images of
+       the highest modes under symmetries of the model.
+    2. A Gaussian from the curvature at each distinct maximum (Laplace approximation). Where the
+       density is no Gaussian, a variational fit of full rank by regression of gradients, which
+       begins at the best place on the ascent path.
     3. All combined by matched moments (eq. 26 of Graham & Storkey), with weights that leave out no
        mode.
 
@@ -152,8 +117,6 @@ def fit_base(
     ----------
     model : pymc.Model, optional
         By default the model of the current context.
-    method : str, default "advi"
-        How each local fit is found. Valid: "advi".
     search : {"default", "thorough", "none"}
         "thorough" has ten times the gradients for ascents; "none" is one start, for targets known
         to be unimodal.
@@ -168,7 +131,7 @@ def fit_base(
     Raises
     ------
     OptionError
-        If the method or the search is unknown.
+        If the search is unknown, or another argument is given.
     BaseError
         If no fit succeeded.
     ModelError
@@ -187,8 +150,13 @@ def fit_base(
     >>> bool(abs(base.mean[0] - 3.0) < 0.3), bool(abs(base.scale[0] - 2.0) < 0.3)
     (True, True)
     """
+    if removed:
+        raise OptionError(
+            f"`fit_base` was given {sorted(removed)}; expected `search` and `random_seed` alone. "
+            "There is one way to fit, Laplace approximations and variational fits by regression: "
+            "leave `method` away."
+        )
     model = resolve_model(model, "fit_base")
-    check_choice("method", method, METHODS)
     check_choice("search", search, SEARCHES)
     check_random_seed(random_seed)
     density = compile_density(model)

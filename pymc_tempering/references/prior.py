@@ -25,21 +25,13 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorDraws", "PriorReference"]
 
-_N_CHECKED = 256
+_N_CHECKED = 256  # draws that are looked at before any sampling
 
 
 class PriorDraws:
     """Draws of a model's free variables, as unconstrained values.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    points : PointMap
-
-    Raises
-    ------
-    BaseError
-        If the prior is improper, or cannot be drawn from.
+    Raises BaseError if the prior is improper, or cannot be drawn from.
     """
 
     def __init__(self, model: pm.Model, points: PointMap) -> None:
@@ -84,15 +76,7 @@ class PriorDraws:
 class PriorReference:
     """The prior of a compiled model, in its unconstrained values.
 
-    Parameters
-    ----------
-    density : CompiledDensity
-        Of the model.
-
-    Raises
-    ------
-    BaseError
-        If the prior is improper, or cannot be drawn from.
+    Raises BaseError if it is improper, or cannot be drawn from.
     """
 
     def __init__(self, density: CompiledDensity) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "COARSE",
     "EXACT",
     "FAIR",
+    "GAIN",
     "GOOD",
     "LADDER",
     "barrier_of",
@@ -42,6 +43,9 @@ COARSE = 2.0
 LADDER = 8.0
 """A path needs many levels (barrier 1.6), and a better shape is worth looking for."""
 
+GAIN = 0.5
+"""Share of a fit's V that a better shape has to be below: less is not worth another shape."""
+
 
 def rejection_of(variance: float) -> float:
     """Rejection rate of swaps between a density of this V and the target, without levels.
@@ -55,33 +59,15 @@ def rejection_of(variance: float) -> float:
 
 
 def variance_of_rejection(rejection: float) -> float:
-    """V of a density whose swaps with the target are rejected at this rate; inf at one.
-
-    Examples
-    --------
-    >>> round(variance_of_rejection(0.5), 2)
-    0.91
-    """
+    """V of a density whose swaps with the target are rejected at this rate; inf at one."""
     return float((2.0 * erfinv(min(rejection, 1.0))) ** 2)
 
 
 def barrier_of(variance: float) -> float:
-    """Communication barrier from a density of this V to the target.
-
-    Examples
-    --------
-    >>> [round(barrier_of(v), 2) for v in (FAIR, COARSE, LADDER)]
-    [0.56, 0.8, 1.6]
-    """
+    """Communication barrier from a density of this V to the target."""
     return float(np.sqrt(variance / np.pi))
 
 
 def variance_of_barrier(barrier: float) -> float:
-    """V of a density with this barrier to the target.
-
-    Examples
-    --------
-    >>> round(variance_of_barrier(0.8), 2)
-    2.01
-    """
+    """V of a density with this barrier to the target."""
     return float(np.pi * barrier**2)

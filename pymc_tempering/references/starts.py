@@ -21,20 +21,11 @@ SMALLEST, LARGEST = 0.5, 15.0
 """Standard deviations of the jitter, log uniform: modes nearby need a small one, modes far away a
 large one."""
 
-_MOST_HALVINGS = 20
+_MOST_HALVINGS = 20  # to a millionth of an offset
 
 
 class Starts(NamedTuple):
-    """Points of finite density and gradient.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n, D)
-        ``z``.
-    values : ndarray of shape (n,)
-        Log density there, in nats.
-    grads : ndarray of shape (n, D)
-    """
+    """Points ``z`` (n, D), log densities there in nats (n,), and gradients (n, D), all finite."""
 
     points: FloatArray
     values: FloatArray
@@ -66,21 +57,10 @@ def inside(density: Density, points: FloatArray) -> BoolArray:
 
 
 def pulled_inside(density: Density, centres: FloatArray, offsets: FloatArray) -> tuple[Starts, int]:
-    """Evaluate a density at offsets from places.
+    """Evaluate a density at offsets from centres, both of shape (n, D).
 
-    Points outside the support come nearer by halves, so that narrow supports are met too.
-
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    centres, offsets : ndarray of shape (n, D)
-
-    Returns
-    -------
-    starts : Starts
-        Inside the support, n at most.
-    n_gradients : int
+    Points outside the support come nearer by halves, so that narrow supports are met too. Returns
+    the starts that are inside, and the gradients that it took.
     """
     offsets = np.array(offsets)
     starts, fine = _at(density, centres + offsets)
@@ -110,24 +90,12 @@ def _moved(rng: np.random.Generator, n: int, dim: int) -> tuple[BoolArray, BoolA
 
 
 def jitter(rng: np.random.Generator, n: int, units: FloatArray) -> FloatArray:
-    """Offsets in mirrored pairs, of scales that are log uniform from 0.5 to 15 units.
+    """Offsets in mirrored pairs, of scales that are log uniform from 0.5 to 15 units; shape (n, D).
 
     A start midway between two modes is common, and then each is reached from its own side. A third
     of the pairs is independent in all coordinates; a third moves a random set of them, of log
     uniform size; a third a run of neighbours, which are often of one variable. Of the latter two,
     half move all their coordinates by the same number of units.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    n : int
-        Number wanted.
-    units : ndarray of shape (n, D)
-        What the scales are multiples of, for each offset.
-
-    Returns
-    -------
-    ndarray of shape (n, D)
     """
     n_pairs, dim = (n + 1) // 2, units.shape[1]
     noise = rng.standard_normal((n_pairs, dim))
@@ -142,16 +110,12 @@ class Surroundings:
 
     Parameters
     ----------
-    places : ndarray of shape (K, D)
+    places, units : ndarray of shape (K, D)
         Fixed before the search, where starts are counted: each is to be independent of what others
-        find.
-    units : ndarray of shape (K, D)
-        Of the jitter; each place takes any of them.
+        find. Each place takes any of the units, or with ``own_units`` those of its number.
     prior_points : ndarray of shape (m, D), optional
-        Half of the starts: each once, and crossed with a place, of which a part of the coordinates
-        is replaced, as often as there is need.
-    own_units : bool, default False
-        Whether each place takes the units of the same number.
+        Half of the starts, or all of them without ``jitter``: each once, and crossed with a place,
+        of which a part of the coordinates is replaced, as often as there is need.
     """
 
     def __init__(
@@ -161,9 +125,11 @@ class Surroundings:
         prior_points: FloatArray | None,
         *,
         own_units: bool = False,
+        jitter: bool = True,
     ) -> None:
         self._places, self._units, self._own_units = places, units, own_units
         self._prior = places[:0] if prior_points is None else prior_points
+        self._prior_share = 0.0 if not len(self._prior) else 0.5 if jitter else 1.0
         self._n_taken = 0
 
     def fresh(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -176,7 +142,7 @@ class Surroundings:
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Centres and offsets of n starts, both of shape (n, D)."""
-        n_prior = n // 2 if len(self._prior) else 0
+        n_prior = int(self._prior_share * n)
         # mirrored pairs have one centre
         pairs = rng.integers(len(self._places), size=(n - n_prior + 1) // 2)
         units = pairs
@@ -204,16 +170,7 @@ class Surroundings:
 def start_inside(density: Density, start: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return the start of a search, or a place nearby where density and gradient are finite.
 
-    Parameters
-    ----------
-    density : Density
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-
-    Raises
-    ------
-    BaseError
-        If there is none.
+    Raises BaseError if there is none.
     """
     start = np.asarray(start, dtype=np.float64)
     if inside(density, start[None])[0]:

@@ -1,16 +1,15 @@
-"""A Gaussian fit, bent and skewed by the third derivatives of its log weights.
+"""A transport map by the third derivatives of a fit's log weights: bends, scales and skews.
 
 At draws of a fit, gradients of the log weights are regressed on the draws. Constants and slopes
-mend its mean and covariance, as in :mod:`.full_rank`; what is left, times products of two
+mend its mean and covariance, as in :mod:`.full_rank`. What is left, times products of two
 coordinates, are mean third derivatives, by Stein's identity. Each has one place in a triangular map
-(:mod:`transport maps <pymc_tempering.engine.path.transport>`): of three coordinates, or of
-one and twice an earlier one, it bends a mean; of twice one and an earlier one it changes a scale;
-of one alone it is its skew. Draws of the map show what is left, so that a few rounds end at the
-target itself where it has such a form, as posteriors of conjugate models do, whatever the noise of
-a regression: it vanishes with what there is to explain.
+(:mod:`pymc_tempering.engine.path.transport`): of three coordinates, or of one and twice an earlier
+one, it bends a mean; of twice one and an earlier one it changes a scale; of one alone it is its
+skew. Draws of the map show what is left. A few rounds end at the target itself where it has such a
+form, as posteriors of conjugate models do.
 
-It takes gradients where :mod:`.bend` takes draws of the target, a hundred times fewer of them, and
-sees bends that these would not show; but it sees only what a fit's own draws meet.
+It takes gradients where :mod:`.map_of_draws` takes draws of the target, a hundred times fewer; but
+it sees only what a fit's own draws meet.
 """
 
 from dataclasses import dataclass, replace
@@ -22,21 +21,15 @@ from scipy.linalg import solve_triangular
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.engine.path.transport import (
-    MEAN,
-    NOTHING,
-    SCALE,
-    SKEW,
-    Terms,
-    TransportMap,
-)
+from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, Terms, TransportMap
 from pymc_tempering.references.elbo import trimmed_variance
+from pymc_tempering.references.local import Shape
+from pymc_tempering.references.quality import EXACT, GAIN
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["GAIN", "MOST_DIM", "ThirdOrder", "third_order_fit"]
+__all__ = ["MOST_DIM", "third_order_fit"]
 
 MOST_DIM = 50
 """Coordinates beyond which it is not tried: there are D^3 / 6 third derivatives."""
@@ -45,37 +38,16 @@ _SIGMAS = 4.5
 """Standard errors of a third derivative, for its term to enter: of 20,000 that are nothing, one
 in seven times is that large."""
 
-_LEAST_DRAWS, _DRAWS_PER_DIM = 500, 60
+_LEAST_DRAWS, _DRAWS_PER_DIM = 500, 60  # of a round
+# rounds that mend the Gaussian, within which something is to be gained, and of all; in vain
 _GAUSSIAN_ROUNDS, _ROUNDS_TO_GAIN, _MOST_ROUNDS, _IN_VAIN = 2, 5, 10, 3
-_TRIMMED = 0.02
-_LEAST_SHARE = 0.8
-_MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5
-_LARGEST = 1e150
-_EXPONENT, _SERIES = 40.0, 1e-3
-_STRONGEST = 0.7 * MOST_SKEW
+_TRIMMED, _LEAST_SHARE = 0.02, 0.8  # of the draws: left out, and inside of the support
+_MOST_SHIFT, _MOST_SLOPE, _MOST_SKEW_STEP = 0.5, 0.3, 0.5  # of one round
+_LARGEST, _EXPONENT, _SERIES = 1e150, 40.0, 1e-3  # where products and series stay numbers
+_STRONGEST = 0.7 * MOST_SKEW  # what a map may have, less what rounds may still add
 
-GAIN = 0.5
-"""Of the variance of a fit's log weights, what a better shape has to be below."""
-
-EXACT = 5e-4
-"""Variance of the log weights, in nats squared, at which a shape is the target itself."""
-
-
-class ThirdOrder(NamedTuple):
-    """What a fit of third order comes to.
-
-    Attributes
-    ----------
-    shape : TransportMap or GaussianBase
-        The fit as it was where nothing is better.
-    variance : float
-        Of the log weights of its draws, in nats squared, without the lowest 2 %.
-    n_gradients : int
-    """
-
-    shape: LocalDensity
-    variance: float
-    n_gradients: int
+THE_TARGET = EXACT / 10.0
+"""V at which a shape is the target itself, and rounds end."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +84,14 @@ class _Map:
         return TransportMap(self.mean, self.root, Terms(what, np.array([row[4] for row in rows])))
 
     def gaussian(self) -> GaussianBase:
-        """Return it as a Gaussian, which a straight one is."""
+        """The Gaussian that a map without terms of third order is."""
         inverse = np.linalg.inv(self.root)
         scaled = inverse * np.exp(self.log_scale)
         cov = scaled @ scaled.T
         return GaussianBase(self.mean + inverse @ self.constant, np.linalg.cholesky(cov))
 
 
-def _straight(fit: GaussianBase, order: IntArray) -> _Map:
+def _of_gaussian(fit: GaussianBase, order: IntArray) -> _Map:
     """Return the map of a Gaussian, with the Cholesky factor of its coordinates in this order."""
     dim = fit.dim
     factor = np.diag(fit.scale) if fit.is_diagonal else np.asarray(fit.scale)
@@ -135,18 +107,11 @@ def _straight(fit: GaussianBase, order: IntArray) -> _Map:
 @density_guard()
 def third_order_fit(
     density: Density, fit: GaussianBase, rng: np.random.Generator, most: float = np.inf
-) -> ThirdOrder:
-    """Mend a Gaussian fit, bend it and skew it, by gradients at its own draws.
+) -> Shape:
+    """Mend, bend and skew a Gaussian fit of 2 to 50 dimensions by gradients at its own draws.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    fit : GaussianBase
-        Of one mode, of 2 to 50 dimensions.
-    rng : numpy.random.Generator
-    most : float
-        Gradients, of which a round takes 500, or 60 for each dimension.
+    A round takes 500 gradients, or 60 for each dimension, and all of them ``most``. The shape is
+    None where nothing is better than the fit as it is.
 
     Examples
     --------
@@ -161,7 +126,7 @@ def third_order_fit(
     True
     """
     search = _Rounds(density, rng, most)
-    present = _straight(fit, np.arange(fit.dim))
+    present = _of_gaussian(fit, np.arange(fit.dim))
     entered = np.zeros((fit.dim,) * 3, dtype=bool)
     for n_done in range(_MOST_ROUNDS):
         seen = search.look(present)
@@ -170,15 +135,15 @@ def third_order_fit(
         if n_done < _GAUSSIAN_ROUNDS:
             present = _stepped(present, seen, entered)
         if n_done == _GAUSSIAN_ROUNDS - 1:
-            present = _straight(present.gaussian(), _drivers_first(seen.third))
+            present = _of_gaussian(present.gaussian(), _drivers_first(seen.third))
         elif n_done >= _GAUSSIAN_ROUNDS:
             entered |= np.abs(seen.third) > _SIGMAS * seen.error
             present = _stepped(present, seen, entered)
     if search.best is None:
-        return ThirdOrder(fit, search.lowest, search.n_gradients)
+        return Shape(None, search.lowest, search.n_gradients)
     best = search.best
     shape = best.gaussian() if best.is_gaussian_fit else best.shape()
-    return ThirdOrder(shape, search.lowest, search.n_gradients)
+    return Shape(shape, search.lowest, search.n_gradients)
 
 
 class _Seen(NamedTuple):
@@ -209,7 +174,7 @@ class _Rounds:
     @property
     def is_over(self) -> bool:
         hopeless = self._n_rounds >= _ROUNDS_TO_GAIN and self.lowest > GAIN * self._first
-        return hopeless or self._in_vain >= _IN_VAIN or self.lowest <= EXACT
+        return hopeless or self._in_vain >= _IN_VAIN or self.lowest <= THE_TARGET
 
     def look(self, present: _Map) -> _Seen | None:
         """Draw from a map; None where that says nothing, or gradients are spent."""

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-__all__ = ["Report", "Tally", "unwatched"]
+__all__ = ["Report", "unwatched"]
 
 
 class Report(Protocol):
@@ -17,32 +17,3 @@ class Report(Protocol):
 
 def unwatched(part: str, done: int, total: int, gradients: int = 0) -> None:
     """Report to nobody."""
-
-
-class Tally:
-    """Counts the steps of a part of the work, and reports them.
-
-    Parameters
-    ----------
-    report : callable
-    part : str
-    total : int
-        May be changed later, where what is found decides how many steps follow.
-
-    Examples
-    --------
-    >>> tally = Tally(lambda *state: print(*state), "local fits", 2)
-    local fits 0 2
-    >>> tally.add(500)
-    local fits 1 2 500
-    """
-
-    def __init__(self, report: Report, part: str, total: int) -> None:
-        self._report, self._part, self._done = report, part, 0
-        self.total = total
-        report(part, 0, total)
-
-    def add(self, gradients: int) -> None:
-        """Count a step, with the gradients of all so far."""
-        self._done += 1
-        self._report(self._part, self._done, max(self.total, self._done), gradients)

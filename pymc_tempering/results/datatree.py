@@ -161,7 +161,7 @@ def attach_estimate(
 ) -> xr.DataTree:
     """Copy of a run with an estimate: the group ``tempering`` and one statistic per chain.
 
-    `arrays` are those of :class:`pymc_tempering.evidence.common.MethodEstimate`.
+    `arrays` are those of :class:`pymc_tempering.evidence.run.MethodEstimate`.
     """
     idata = label_dimensions(idata)
     home = "sample_stats" if "sample_stats" in idata.children else "posterior"

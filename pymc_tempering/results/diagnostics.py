@@ -1,33 +1,30 @@
-"""Doubts in a stored run: an array of strings for each of their parts."""
+"""Diagnostics in a stored run: an array of strings for each of their parts."""
 
 import json
 from collections.abc import Iterable
 from operator import methodcaller
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.diagnostic import Diagnostic, kinds
 from pymc_tempering.results.schema import TEMPERING
 
 __all__ = ["diagnostic_variables", "read_diagnostics"]
 
 _PARTS = ("code", "text", "remedy", "measured")
-_TEXT_OF_EARLIER_VERSIONS = "warnings"
+_OTHER_VERSION = (
+    "The run was stored with {}, by another version of pymc_tempering. Take that estimate off and "
+    "make it anew, as in `estimate_logz(idata.drop_nodes('tempering'))`; what concerns the model "
+    "is found again where it is passed. Or read the run with the version that wrote it."
+)
 
 
 def diagnostic_variables(diagnostics: Iterable[Diagnostic]) -> dict[str, xr.Variable]:
     """Variables of the group ``tempering`` that say the diagnostics.
 
-    Parameters
-    ----------
-    diagnostics : iterable of Diagnostic
-
-    Returns
-    -------
-    dict of Variable
-        Strings of dimension ``warning``, also where there is none; ``warning_measured`` is JSON.
+    Strings of dimension ``warning``, also where there is none; ``warning_measured`` is JSON.
 
     Examples
     --------
@@ -51,31 +48,22 @@ def diagnostic_variables(diagnostics: Iterable[Diagnostic]) -> dict[str, xr.Vari
 
 
 def read_diagnostics(dataset: xr.Dataset) -> tuple[Diagnostic, ...]:
-    """Doubts that a group ``tempering`` says.
+    """Diagnostics that a group ``tempering`` has; empty where nothing was doubtful.
 
-    Returns
-    -------
-    tuple of Diagnostic
-        Empty where nothing was doubtful. Warnings of a version that stored them as one text are
-        one diagnostic, which repeats that text.
+    Raises
+    ------
+    DataError
+        If another version wrote them, of kinds that this one does not have.
     """
     names = [f"warning_{part}" for part in _PARTS]
     if not set(names) <= set(dataset.data_vars):
-        return _of_earlier_version(dataset.attrs)
+        if dataset.attrs.get("warnings"):
+            raise DataError(_OTHER_VERSION.format("warnings as one text"))
+        return ()
     columns = [np.atleast_1d(dataset[name].values).astype(str).tolist() for name in names]
+    if unknown := sorted(set(columns[0]) - set(kinds())):
+        raise DataError(_OTHER_VERSION.format(f"the warnings {unknown}"))
     return tuple(
         Diagnostic(code, text, remedy, json.loads(measured))
         for code, text, remedy, measured in zip(*columns, strict=True)
     )
-
-
-def _of_earlier_version(attrs: dict[Any, Any]) -> tuple[Diagnostic, ...]:
-    text = " ".join(str(attrs.get(_TEXT_OF_EARLIER_VERSIONS, "")).split())
-    if not text:
-        return ()
-    diagnostic = Diagnostic(
-        "warned_by_earlier_version",
-        f"the run was stored with this text, whose parts are not told apart: {text}",
-        "Estimate the model anew for warnings with codes and figures.",
-    )
-    return (diagnostic,)

@@ -17,9 +17,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["cumulative_barrier", "equal_barrier_schedule", "n_levels_for", "round_trip_rate"]
 
-# a pair that never rejected still needs room, or neighbouring levels would coincide
-_MIN_REJECTION = 1e-3
-
 
 def cumulative_barrier(rejection_rates: FloatArray) -> FloatArray:
     """Cumulative communication barrier at the levels of a schedule.
@@ -73,7 +70,8 @@ def equal_barrier_schedule(
             f"{rates.size} rejection rates were given for {betas.size} levels; expected one for "
             "each pair of neighbours."
         )
-    barrier = cumulative_barrier(np.maximum(rates, _MIN_REJECTION))
+    # a pair that never rejected still needs room, or neighbouring levels would coincide
+    barrier = cumulative_barrier(np.maximum(rates, 1e-3))
     inverse = PchipInterpolator(barrier, betas)
     new: FloatArray = inverse(np.linspace(0.0, barrier[-1], n_levels))
     new[0], new[-1] = 0.0, 1.0

@@ -22,9 +22,8 @@ __all__ = [
 ANNEALING_SCHEDULES = ("barrier", "ess", *sorted(SCHEDULES))
 """Equal barrier; constant conditional ESS; shapes that need no pilot."""
 
-# small enough that the step is where the quadratic expansion holds, large enough for few draws
 _REFERENCE_ESS = 0.98
-_N_GRID = 64
+"""Of a step: small enough for the quadratic expansion to hold, and large enough for few draws."""
 
 
 def _conditional_ess(delta: FloatArray, d_beta: float) -> float:
@@ -52,23 +51,8 @@ def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -
     2016, Toward automatic model comparison, eq. 7). At each level of the pilot the step that gives
     0.98 is found, upwards and downwards. Its inverse is the density of levels wanted there.
 
-    Parameters
-    ----------
-    betas : ndarray of shape (n_pilot,)
-        Schedule of the pilot run.
-    delta : ndarray of shape (n_draws, n_pilot)
-        ``log_target - log_base`` in nats at draws of each level.
-    n_levels : int
-        Of the new schedule, as many as wanted.
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-
-    Raises
-    ------
-    ScheduleError
-        If shapes disagree.
+    ``delta`` (n_draws, n_pilot) is in nats, at draws of each level of the pilot's ``betas``. Raises
+    ScheduleError if shapes disagree.
 
     Examples
     --------
@@ -84,19 +68,12 @@ def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -
             "(n_draws, n_levels). Pass the pilot's own deltas."
         )
     n = betas.size
-    steps = np.empty(n)
+    log_steps = np.empty(n)
     for level in range(n):
-        sides = [
-            _reference_step(delta[:, level], sign)
-            for sign, inside in ((1.0, level < n - 1), (-1.0, level > 0))
-            if inside
-        ]
-        steps[level] = np.exp(np.mean(np.log(sides)))
-    fine = np.concatenate(
-        [np.linspace(betas[i], betas[i + 1], _N_GRID, endpoint=False) for i in range(n - 1)]
-        + [[1.0]]
-    )
-    density = np.exp(np.interp(fine, betas, -np.log(steps)))
+        signs = (1.0,) * (level < n - 1) + (-1.0,) * (level > 0)
+        log_steps[level] = np.mean([np.log(_reference_step(delta[:, level], s)) for s in signs])
+    fine = np.append(np.linspace(betas[:-1], betas[1:], 64, endpoint=False, axis=1).ravel(), 1.0)
+    density = np.exp(-np.interp(fine, betas, log_steps))
     cells = 0.5 * (density[1:] + density[:-1]) * np.diff(fine)
     cumulative = np.concatenate([[0.0], np.cumsum(cells)])
     schedule: FloatArray = np.interp(np.linspace(0.0, cumulative[-1], n_levels), cumulative, fine)
@@ -111,34 +88,11 @@ def annealing_schedule(
     rejection_rates: FloatArray,
     delta: FloatArray,
 ) -> FloatArray:
-    """Schedule of an annealing run from what a pilot measured.
+    """Schedule of an annealing run from the last three, which a pilot measured.
 
-    Parameters
-    ----------
-    kind : {"barrier", "ess", "geometric", "linear", "sigmoidal"}
-        Equal communication barrier between neighbours; constant conditional ESS; or a named shape,
-        for which the pilot is not used.
-    n_levels : int
-        At least 2.
-    betas : ndarray of shape (n_pilot,)
-    rejection_rates : ndarray of shape (n_pilot - 1,)
-        Swap rejection rates of the pilot's neighbours.
-    delta : ndarray of shape (n_draws, n_pilot)
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-
-    Raises
-    ------
-    OptionError
-        For an unknown kind; the message lists the known ones.
-
-    Examples
-    --------
-    >>> pilot = np.array([0.0, 0.5, 1.0])
-    >>> annealing_schedule("barrier", 5, pilot, np.array([0.2, 0.2]), np.zeros((4, 3)))
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    ``kind`` is one of :data:`ANNEALING_SCHEDULES`: equal communication barrier between neighbours,
+    constant conditional ESS, or a named shape, for which the pilot is not used. Raises OptionError
+    for any other.
     """
     if kind == "barrier":
         return equal_barrier_schedule(betas, rejection_rates, n_levels)
@@ -149,11 +103,6 @@ def annealing_schedule(
 
 def schedule_knots(betas: FloatArray, n_knots: int) -> FloatArray:
     """Thin a long schedule to at most ``n_knots`` of its levels, both ends included.
-
-    Parameters
-    ----------
-    betas : ndarray of shape (n_levels,)
-    n_knots : int
 
     Examples
     --------
@@ -167,12 +116,6 @@ def schedule_knots(betas: FloatArray, n_knots: int) -> FloatArray:
 
 def knot_sums(values: IntArray, n_knots: int) -> IntArray:
     """Add up values of the levels of a long schedule at the nearest of its knots.
-
-    Parameters
-    ----------
-    values : ndarray of int of shape (n_levels,)
-    n_knots : int
-        As for :func:`schedule_knots`.
 
     Examples
     --------
@@ -191,14 +134,8 @@ def n_levels_for_gap(n_levels: int, gap: float, target_gap: float, least: int, m
     For slow annealing the gap is the variance of the log weight and falls as one over the number of
     levels (Neal 2001, section 4).
 
-    Parameters
-    ----------
-    n_levels : int
-        Of the run that measured the gap.
-    gap : float
-        Median reverse minus median forward log weight, in nats; not finite counts as large.
-    target_gap : float
-    least, most : int
+    ``gap``, of a run of ``n_levels``, is the median reverse less the median forward log weight in
+    nats; one that is not finite counts as large.
 
     Examples
     --------

@@ -6,17 +6,11 @@ from pymc_tempering.errors import ScheduleError
 from pymc_tempering.options import check_betas, check_choice
 from pymc_tempering.types import FloatArray
 
-__all__ = ["SCHEDULES", "check_n_levels", "make_schedule"]
+__all__ = ["SCHEDULES", "check_levels", "check_n_levels", "make_schedule"]
 
 
 def check_n_levels(n_levels: object) -> int:
-    """Validate a number of levels.
-
-    Raises
-    ------
-    ScheduleError
-        If it is not an integer of at least 2.
-    """
+    """Return a number of levels if it is an integer of at least 2, else raise ScheduleError."""
     if (
         isinstance(n_levels, bool)
         or not isinstance(n_levels, int | np.integer)
@@ -28,20 +22,33 @@ def check_n_levels(n_levels: object) -> int:
     return int(n_levels)
 
 
+def check_levels(n_levels: object, betas: object, default: int) -> tuple[int, FloatArray | None]:
+    """Largest number of levels, and the schedule that is kept, where one was given."""
+    fixed = None if betas is None else check_betas(betas)
+    if n_levels is None:
+        return (default if fixed is None else fixed.size), fixed
+    most = check_n_levels(n_levels)
+    if fixed is not None and fixed.size > most:
+        raise ScheduleError(
+            f"`betas` has {fixed.size} levels, more than n_levels={n_levels}; "
+            "leave `n_levels` away."
+        )
+    return most, fixed
+
+
 def _linear(x: FloatArray) -> FloatArray:
     return x
 
 
 def _geometric(x: FloatArray) -> FloatArray:
-    # ratio chosen so that the first positive beta of 16 levels is near 1e-4
-    smallest = 1e-4
-    result = smallest ** (1.0 - x)
+    # from a wide base most of the barrier is below 1e-2
+    result = 1e-4 ** (1.0 - x)
     result[0] = 0.0
     return result
 
 
-def _sigmoidal(x: FloatArray, width: float = 4.0) -> FloatArray:
-    s = 1.0 / (1.0 + np.exp(-width * (2.0 * x - 1.0)))
+def _sigmoidal(x: FloatArray) -> FloatArray:
+    s = 1.0 / (1.0 + np.exp(-4.0 * (2.0 * x - 1.0)))
     scaled: FloatArray = (s - s[0]) / (s[-1] - s[0])
     return scaled
 

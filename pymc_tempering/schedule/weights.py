@@ -25,10 +25,6 @@ __all__ = [
 TOLERANCE = 0.1
 """Initial iterations stop when occupancies are right to this part of their mean (the paper's)."""
 
-_MAX_FIRST_SHARE = 0.5
-_SCANS_PER_ENTRY = 10.0
-_MAX_CHANGE = 1e3
-
 
 def _mean_position(slope: FloatArray) -> FloatArray:
     # mean of the density proportional to exp(slope t) on [0, 1]; the series avoids cancellation
@@ -45,15 +41,7 @@ def knot_log_occupancy(delta: FloatArray, knots: FloatArray, bias: FloatArray) -
     The probability of a knot is :math:`\int h_k(\beta) p(\beta \mid z) d\beta` with the hat
     function of that knot, 1 there and 0 at its neighbours; they add up to 1.
 
-    Parameters
-    ----------
-    delta : ndarray of shape (n_scans,)
-        Finite, in nats.
-    knots, bias : ndarray of shape (n_knots,)
-
-    Returns
-    -------
-    ndarray of shape (n_knots,)
+    ``delta`` (n_scans,) is finite, in nats; knots, bias and what is returned are (n_knots,).
 
     Examples
     --------
@@ -77,16 +65,8 @@ def knot_log_occupancy(delta: FloatArray, knots: FloatArray, bias: FloatArray) -
 def level_log_occupancy(delta: FloatArray, betas: FloatArray, bias: FloatArray) -> FloatArray:
     """Log of the mean probability of every level given the positions, eq. 9 of Carlson et al.
 
-    Parameters
-    ----------
-    delta : ndarray of shape (n_scans,)
-        In nats; ``-inf`` puts all probability on the base.
-    betas, bias : ndarray of shape (n_levels,)
-        ``bias`` is minus the log level weights.
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
+    ``delta`` (n_scans,) is in nats, ``-inf`` puts all probability on the base; ``bias`` is minus
+    the log level weights, like ``betas`` and what is returned of shape (n_levels,).
 
     Examples
     --------
@@ -100,14 +80,7 @@ def level_log_occupancy(delta: FloatArray, betas: FloatArray, bias: FloatArray) 
 
 
 def wanted_occupancy(n: int, *, knots: bool) -> FloatArray:
-    """Occupancies with which every piece, or every level, has the same share of time.
-
-    Parameters
-    ----------
-    n : int
-        Number of knots or levels.
-    knots : bool
-        Hats at the two ends are half as wide.
+    """Occupancies of n knots or levels, with which every piece or level has the same time.
 
     Examples
     --------
@@ -115,7 +88,7 @@ def wanted_occupancy(n: int, *, knots: bool) -> FloatArray:
     [0.25, 0.5, 0.25]
     """
     shares = np.ones(n)
-    if knots:
+    if knots:  # hats at the two ends are half as wide
         shares[[0, -1]] = 0.5
     return shares / shares.sum()
 
@@ -128,14 +101,7 @@ def bias_for_equal_pieces(knots: FloatArray, log_z: FloatArray) -> FloatArray:
     diffusing temperature is proportional to one over the root of its diffusivity (Katzgraber et al.
     2006, eq. 9), which is the local barrier.
 
-    Parameters
-    ----------
-    knots, log_z : ndarray of shape (n_knots,)
-
-    Returns
-    -------
-    ndarray of shape (n_knots,)
-        In nats; 0 at the first.
+    All are of shape (n_knots,); the bias is in nats, 0 at the first knot.
 
     Examples
     --------
@@ -176,7 +142,7 @@ class BiasAdapter(Stateful):
     def __init__(self, bias: FloatArray, wanted: FloatArray, n_blocks: int, *, known: bool) -> None:
         self.bias = bias - bias[0]
         self.wanted = wanted
-        self.first = 0 if known else int(_MAX_FIRST_SHARE * n_blocks)
+        self.first = 0 if known else n_blocks // 2
         self.n_seen = 0
         self.in_round, self.round_length = 0, 1
         self.log_sum = np.full(bias.size, -np.inf)
@@ -188,23 +154,14 @@ class BiasAdapter(Stateful):
         return self.n_seen < self.first
 
     def update(self, log_occupancy: FloatArray, n_scans: int) -> bool:
-        """Take note of a block.
+        """Take note of a block's log occupancies (n,) at the present bias.
 
-        Parameters
-        ----------
-        log_occupancy : ndarray of shape (n,)
-            Of the scans in the block, at the present bias.
-        n_scans : int
-
-        Returns
-        -------
-        bool
-            Whether an initial iteration ended, after which a fresh level is to be drawn.
+        Returns whether an initial iteration ended, after which a fresh level is to be drawn.
         """
         if not self.iterating:
             self.n_scans += n_scans
             excess = np.exp(log_occupancy) / self.wanted
-            gain = n_scans / (_SCANS_PER_ENTRY * self.bias.size + self.n_scans)
+            gain = n_scans / (10.0 * self.bias.size + self.n_scans)
             self.bias = self.bias + gain * (excess - excess[0])
             return False
         self.n_seen += 1
@@ -217,7 +174,7 @@ class BiasAdapter(Stateful):
             self.first = self.n_seen
         change = log_mean - np.log(self.wanted)
         # an occupancy of nearly zero says which way to go, but not how far
-        self.bias = self.bias + np.clip(change - change[0], -_MAX_CHANGE, _MAX_CHANGE)
+        self.bias = self.bias + np.clip(change - change[0], -1e3, 1e3)
         self.in_round, self.round_length = 0, 2 * self.round_length
         self.log_sum = np.full(self.bias.size, -np.inf)
         return True

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -13,7 +14,7 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.schedule.annealing import annealing_schedule, n_levels_for_gap
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.pilot import Pilot, PilotResult, PilotStart
+from pymc_tempering.steps.pilot import PilotStart, read_pilot, resumed_pilot, start_pilot
 from pymc_tempering.steps.tuning import overdisperse, round_lengths
 from pymc_tempering.types import FloatArray
 
@@ -22,15 +23,12 @@ __all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingTuner", "TunerOptions"]
 TARGET_GAP = 1.5
 """Nats between reverse and forward log weights at which particles are best used.
 
-For log weights of variance s2 the acceptance per level, s2 * 2 * Phi(-s / sqrt(2)), is largest near
-2.5, and the variance of the mean weight per level, (exp(s2) - 1) / s2, favours small ones."""
-
-LEAST_LEVELS, MOST_LEVELS = 16, 2000
-_FIRST_LEVELS = 64
-_UNTUNED_LEVELS = 128
-_UNTUNED_STEP = 0.2
+For log weights of variance V the acceptance per level, V * 2 * Phi(-sqrt(V / 2)), is largest near
+V = 2.5, and the variance of the mean weight per level, (exp(V) - 1) / V, favours small ones."""
 
 PILOT_SHARE = 0.6
+"""Of the blocks of tuning."""
+
 PILOT_SCANS = 16
 """Scans of a pilot's block, about the work of one draw of annealing."""
 
@@ -41,16 +39,8 @@ PILOT_SETTINGS = Hamiltonian()
 class TunerOptions:
     """What the user fixed.
 
-    Attributes
-    ----------
-    n_levels : int or None
-        None adapts it.
-    betas : ndarray of shape (n_levels,) or None
-        A schedule that is kept.
-    schedule : str
-        See :func:`pymc_tempering.schedule.annealing.annealing_schedule`.
-    adapt_base : bool
-    moves : AnnealingSettings
+    ``n_levels`` is None where it adapts, ``betas`` is a schedule that is kept; ``schedule`` is as
+    for :func:`pymc_tempering.schedule.annealing.annealing_schedule`.
     """
 
     n_levels: int | None
@@ -61,20 +51,13 @@ class TunerOptions:
 
 
 class AnnealingTuner(Stateful):
-    """One chain of annealing, with its tuning.
+    """One chain of annealing, with its tuning of ``n_steps`` blocks of scans; without any, nothing.
 
-    Parameters
-    ----------
-    start : PilotStart
-    options : TunerOptions
-    n_steps : int
-        Blocks of scans that tuning will have; without any, nothing is tuned.
-    widen : bool
-        Whether the base is made over-dispersed: a base that was fitted leaves out modes.
-    rng : numpy.random.Generator
+    A base that was fitted is to be widened, since it leaves out modes. ``annealer`` is None while
+    the pilot runs; ``knots`` are betas, rejection rates and delta of its last round.
     """
 
-    _changing = ("pilot_counts", "lengths", "round", "done", "gaps", "knots")
+    _changing = ("pilot_counts", "lengths", "round", "gaps", "knots")
 
     def __init__(
         self,
@@ -93,22 +76,15 @@ class AnnealingTuner(Stateful):
         self.lengths = round_lengths(n_steps - n_pilot)[-4:]
         self.annealer: Annealer | None = None
         self.pilot_counts = counts_by_name(new_counts(1))
-        self.pilot = Pilot(
+        self.pilot = start_pilot(
             start, betas=None, adapt_base=options.adapt_base, n_steps=n_pilot,
             settings=PILOT_SETTINGS, rng=rng,
         )  # fmt: skip
-        self._start_rounds()
+        self.round = 0
+        self.gaps: list[FloatArray] = []
+        self.knots = (np.array([0.0, 1.0]), np.ones(1), np.zeros((1, 2)))
         if n_steps == 0:
             self._anneal_untuned(rng)
-
-    def _start_rounds(self) -> None:
-        self.round, self.done = 0, 0
-        self.gaps: list[FloatArray] = []
-        self.knots: tuple[FloatArray, FloatArray, FloatArray] = (
-            np.array([0.0, 1.0]),
-            np.ones(1),
-            np.zeros((1, 2)),
-        )
 
     @property
     def base(self) -> GaussianBase:
@@ -117,7 +93,7 @@ class AnnealingTuner(Stateful):
 
     @property
     def global_barrier(self) -> float:
-        """Communication barrier of the pilot run; nan before its end and without one."""
+        """Of the pilot run; nan before its end and without one."""
         _, rejection_rates, deltas = self.knots
         return float(rejection_rates.sum()) if len(deltas) > 1 else np.nan
 
@@ -134,8 +110,7 @@ class AnnealingTuner(Stateful):
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool) -> AnnealingRecord | None:
         """Run a block of scans; a block of the pilot returns None."""
         if self.annealer is None:
-            record = self.pilot.run(PILOT_SCANS, rng)
-            self.pilot_counts = record.counts
+            self.pilot_counts = self.pilot.run(PILOT_SCANS, rng).counts
             if self.pilot.finished:
                 self._end_pilot(rng)
             return None
@@ -146,60 +121,51 @@ class AnnealingTuner(Stateful):
         return annealed
 
     def _end_pilot(self, rng: np.random.Generator) -> None:
-        result = self.pilot.result()
-        deltas = np.concatenate(self.pilot.deltas)
-        self.knots = result.betas, result.rejection_rates, deltas
-        n_levels = self.options.n_levels or _FIRST_LEVELS
-        self._start_annealer(self._schedule(n_levels), result, rng)
+        result = read_pilot(self.pilot)
+        self.knots = result.betas, result.rejection_rates, self.pilot.delta
+        betas = self._schedule(self.options.n_levels or 64)
+        self.annealer = Annealer(
+            result.path, betas, result.step_sizes_at(betas), self.options.moves,
+            result.step_sizes[-1],
+        )  # fmt: skip
+        self.annealer.place(result.positions[-1], rng)
 
     def _schedule(self, n_levels: int) -> FloatArray:
         if self.options.betas is not None:
             return self.options.betas
         return annealing_schedule(self.options.schedule, n_levels, *self.knots)
 
-    def _start_annealer(
-        self, betas: FloatArray, result: PilotResult, rng: np.random.Generator
-    ) -> None:
-        step_sizes = np.exp(np.interp(betas, result.step_betas, np.log(result.step_sizes)))
-        self.annealer = Annealer(
-            result.path, betas, step_sizes, self.options.moves, result.step_sizes[-1]
-        )  # fmt: skip
-        self.annealer.place(result.positions[-1], rng)
-
     def _anneal_untuned(self, rng: np.random.Generator) -> None:
-        ladder = self.pilot.ladder
-        betas = self.options.betas
+        ladder, betas = self.pilot.ladder, self.options.betas
         if betas is None:
-            n_levels = self.options.n_levels or _UNTUNED_LEVELS
             kind = self.options.schedule
-            betas = make_schedule(kind if kind not in ("barrier", "ess") else "geometric", n_levels)
-        self.annealer = Annealer(
-            ladder.path, betas, np.full(betas.size, _UNTUNED_STEP), self.options.moves
-        )  # fmt: skip
+            kind = "geometric" if kind in ("barrier", "ess") else kind
+            betas = make_schedule(kind, self.options.n_levels or 128)
+        assert isinstance(ladder, Ladder)
+        sizes = np.full(betas.size, 0.2)
+        self.annealer = Annealer(ladder.path, betas, sizes, self.options.moves)
         self.annealer.place(ladder.target_position, rng)
 
     def _update(self, record: AnnealingRecord, rng: np.random.Generator) -> None:
+        """Adapt the number of levels at the end of a round, but of the last one."""
         self.gaps.append(np.stack([record.log_weight_forward, record.log_weight_reverse]))
-        self.done += 1
-        if self.done < self.lengths[self.round]:
-            return
         annealer = self.annealer
         assert annealer is not None
+        if len(self.gaps) < self.lengths[self.round]:
+            return
         annealer.stop_adaptation()
         is_free = self.options.betas is None and self.options.n_levels is None
         if is_free and self.round < len(self.lengths) - 1:
             gap = _gap(np.concatenate(self.gaps, axis=1))
-            n_levels = n_levels_for_gap(
-                annealer.n_levels, gap, TARGET_GAP, LEAST_LEVELS, MOST_LEVELS
-            )
+            n_levels = n_levels_for_gap(annealer.n_levels, gap, TARGET_GAP, least=16, most=2000)
             annealer.change_schedule(self._schedule(n_levels))
         annealer.redraw_weight(rng)
-        self.round, self.done, self.gaps = self.round + 1, 0, []
+        self.round, self.gaps = self.round + 1, []
 
     def stop(self, rng: np.random.Generator) -> None:
         """Fix everything, wherever tuning has got to."""
         if self.annealer is None:
-            if self.pilot.deltas:
+            if self.pilot.blocks:
                 self._end_pilot(rng)
             else:
                 self._anneal_untuned(rng)
@@ -224,7 +190,7 @@ class AnnealingTuner(Stateful):
         if state["annealer"] is not None:
             self.annealer = Annealer.restored(state["annealer"], path=path, settings=options.moves)
         else:
-            self.pilot = Pilot.from_state(
+            self.pilot = resumed_pilot(
                 state["pilot"], path, adapt_schedule=True, adapt_base=options.adapt_base,
                 settings=PILOT_SETTINGS,
             )  # fmt: skip
@@ -232,8 +198,7 @@ class AnnealingTuner(Stateful):
 
 
 def _gap(log_weights: FloatArray) -> float:
+    """Median reverse less median forward log weight, in nats; inf where no forward one is."""
     forward, reverse = log_weights
     forward = forward[np.isfinite(forward)]
-    if forward.size == 0:
-        return np.inf
-    return float(np.median(reverse) - np.median(forward))
+    return float(np.median(reverse) - np.median(forward)) if forward.size else np.inf

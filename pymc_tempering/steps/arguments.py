@@ -11,8 +11,12 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.given import check_gaussian
-from pymc_tempering.references.own import GivenReference, OwnReference, is_reference
+from pymc_tempering.references.own import (
+    GivenReference,
+    OwnReference,
+    check_gaussian,
+    is_reference,
+)
 
 __all__ = ["all_value_vars", "given_base"]
 

@@ -34,7 +34,7 @@ from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
 from pymc_tempering.progress.plan import plan
-from pymc_tempering.references.given import check_cover
+from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.progress.plan import plan_of_moves
-from pymc_tempering.references.coverage import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
@@ -160,10 +160,14 @@ class CompoundTempering(ParallelTempering):
         places: FloatArray,
     ) -> CompoundLadder:
         return CompoundLadder(
-            self._prior_path, self._moves, betas, places, self.rng, swap_scheme=self._swap_scheme
-        )
+            self._prior_path, self._moves, betas, places, self.rng,
+            swap_scheme=self._options.swap_scheme,
+        )  # fmt: skip
 
     def _restored_ladder(self, state: dict[str, Any]) -> CompoundLadder:
         return CompoundLadder.restored(
-            state, path=self._prior_path, moves=self._moves, swap_scheme=self._swap_scheme
+            state,
+            path=self._prior_path,
+            moves=self._moves,
+            swap_scheme=self._options.swap_scheme,
         )

@@ -8,28 +8,45 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
+from pymc_tempering.engine.ensembles.ladder import ScanRecord
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
 from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.options import check_flag, check_positive, check_unknown
+from pymc_tempering.options import check_choice, check_flag, check_positive
+from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
-from pymc_tempering.schedule.weights import BiasAdapter
+from pymc_tempering.schedule.weights import (
+    BiasAdapter,
+    knot_log_occupancy,
+    level_log_occupancy,
+    wanted_occupancy,
+)
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings
-from pymc_tempering.steps.pilot import MAX_LEVELS, Pilot, PilotResult, PilotStart
+from pymc_tempering.steps.pilot import (
+    MAX_LEVELS,
+    PilotResult,
+    PilotStart,
+    read_pilot,
+    resumed_pilot,
+    start_pilot,
+)
 from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.steps.scans import block_within
-from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.steps.tuning import Tuner, overdisperse
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
 
 DEFAULT_SCANS_PER_DRAW = 32
+
 _PILOT_SHARE = 2
+"""One part of tuning in so many is for the pilot."""
 
 
 @dataclass_state
@@ -51,33 +68,38 @@ class CoupledStep(TemperedStep):
     _state_class = CoupledStepState
     default_tune_steps = 200
     _pair_class: type[TemperedPair]
+    _pilot_betas: FloatArray | None = None  # a schedule that the pilot has to keep
+    _needs_pilot: bool
+    _adapts_bias: bool
+    _has_knots: bool  # the bias is linear between knots; else it is one number for each level
 
     def _configure(
         self,
         vars: Any,
         base: GaussianBase | xr.DataTree | str | None,
         adapt_base: bool,
+        search: str,
         scans_per_draw: int,
-        options: dict[str, Any],
+        moves: tuple[str | ExplorerSettings | None, float, float, int],
         model: pm.Model | None,
         rng: Any,
-        unknown: dict[str, Any],
     ) -> None:
         """Check and keep what both steps take, and compile the model."""
-        check_unknown(type(self), unknown)
         self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
         self.adapt_base = check_flag("adapt_base", adapt_base)
-        self._settings, self._explorer_requested = explorer_settings(**options)
+        self._search = check_choice("search", search, SEARCHES)
+        explorer, target_accept, trajectory_length, max_steps = moves
+        self._settings, self._explorer_requested = explorer_settings(
+            explorer,
+            target_accept=target_accept,
+            trajectory_length=trajectory_length,
+            max_steps=max_steps,
+        )
         self._prepare(vars, model, base, rng)
         self._n_tune = self.default_tune_steps
         self._reset_chain()
-        self._declare(**self._sizes())
 
     # What a subclass says
-
-    def _sizes(self) -> dict[str, int]:
-        """Lengths of the dimensions of the statistics."""
-        raise NotImplementedError
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         raise NotImplementedError
@@ -86,38 +108,18 @@ class CoupledStep(TemperedStep):
     def _pair_options(self) -> dict[str, Any]:
         return {"settings": self._settings, "level_update": 0}
 
-    @property
-    def _pilot_betas(self) -> FloatArray | None:
-        """Schedule that the pilot has to keep; None if it adapts."""
-        return None
-
-    @property
-    def _needs_pilot(self) -> bool:
-        raise NotImplementedError
-
-    @property
-    def _adapts_bias(self) -> bool:
-        raise NotImplementedError
-
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
         """Knots or levels, bias, and the grid of step sizes, to start from."""
-        raise NotImplementedError
-
-    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
-    def _wanted(self, n: int) -> FloatArray:
         raise NotImplementedError
 
     # One chain
 
     def _reset_chain(self) -> None:
-        self._pilot: Pilot | None = None
+        self._pilot: Tuner | None = None
         self._pair: TemperedPair | None = None
         self._adapter: BiasAdapter | None = None
         self._barrier = np.nan
-        self._n_tuned = 0
-        self._tuned_pair = [0, 0]  # its scans, and their gradients
+        self._tuned = [0, 0, 0]  # steps; scans of the pair, and their gradients
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, pooled, modes = self._first_base()
@@ -126,7 +128,7 @@ class CoupledStep(TemperedStep):
         path, places = self._path(base), self._places(modes, point)
         n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
         if n_pilot > 0:
-            self._pilot = Pilot(
+            self._pilot = start_pilot(
                 PilotStart(path, pooled, modes, places), betas=self._pilot_betas,
                 adapt_base=self.adapt_base, n_steps=n_pilot, settings=self._settings, rng=self.rng,
             )  # fmt: skip
@@ -145,31 +147,27 @@ class CoupledStep(TemperedStep):
         n_blocks: int,
     ) -> None:
         betas, bias, grid = self._ladder(path.base, pilot)
-        if pilot is None:
-            step_sizes = np.full(grid.size, 0.2)
-        else:
-            step_sizes = np.exp(np.interp(grid, pilot.step_betas, np.log(pilot.step_sizes)))
+        step_sizes = np.full(grid.size, 0.2) if pilot is None else pilot.step_sizes_at(grid)
         start = PairStart(Bias(betas, bias, grid), step_sizes, z, y)
         self._pair = self._pair_class(path, start, **self._pair_options)
         self._adapter = None
         if self.tune and self._adapts_bias:
-            self._adapter = BiasAdapter(
-                bias, self._wanted(betas.size), n_blocks, known=pilot is not None
-            )
+            wanted = wanted_occupancy(betas.size, knots=self._has_knots)
+            self._adapter = BiasAdapter(bias, wanted, n_blocks, known=pilot is not None)
 
-    def _end_pilot(self, pilot: Pilot) -> None:
-        found = pilot.result()
-        n_blocks = max(self._n_tune - self._n_tuned, 1)
+    def _end_pilot(self, pilot: Tuner) -> None:
+        found = read_pilot(pilot)
+        n_blocks = max(self._n_tune - self._tuned[0], 1)
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
         self._start_pair(found.path, found, middle, top, n_blocks)
         self._pilot = None
-        self._barrier = found.global_barrier
+        self._barrier = float(found.rejection_rates.sum())
 
     @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, bias and step sizes; every later scan is exactly invariant."""
         self.tune = False
-        if self._pilot is not None and self._pilot.deltas:
+        if self._pilot is not None and self._pilot.blocks:
             self._end_pilot(self._pilot)
         if self._pair is not None:
             self._pair.stop_adaptation()
@@ -182,7 +180,7 @@ class CoupledStep(TemperedStep):
             self._end_pilot(self._pilot)
         pair, pilot = self._pair, self._pilot
         n_scans = self._scans_of_next()
-        self._n_tuned += self.tune
+        self._tuned[0] += self.tune
         if not n_scans:
             return self._idle(point)
         if pair is not None:
@@ -212,14 +210,14 @@ class CoupledStep(TemperedStep):
         elif account.is_limited:
             if account.left_to_tune <= 0.0:
                 return 0
-            n_done, n_gradients = self._tuned_pair
+            n_tuned, n_done, n_gradients = self._tuned
             expected = n_gradients / n_done if n_done else most / 4
-            n_steps = max(self._n_tune - self._n_tuned, 1)
+            n_steps = max(self._n_tune - n_tuned, 1)
             n_scans = int(np.clip(account.left_to_tune // (n_steps * expected), 1, n_scans))
         # what the end of a round and the first draw cannot do without
         return account.fitting(n_scans, most, reserve=self._most_of_draw() + BESIDE_SCANS)
 
-    def _step_pilot(self, pilot: Pilot, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
+    def _step_pilot(self, pilot: Tuner, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
         left = self._account.to_tune / _PILOT_SHARE - self._account.n_spent
         record = pilot.run(n_scans, self.rng, left=left)
         self._charge_off_record(pilot.ladder)
@@ -229,12 +227,13 @@ class CoupledStep(TemperedStep):
         record = pair.run(n_scans, self.rng, adapt=self.tune)
         self._charge_off_record(pair)
         if self.tune:
-            self._tuned_pair[0] += n_scans
-            self._tuned_pair[1] += record.counts["n_gradients"]
+            self._tuned[1] += n_scans
+            self._tuned[2] += record.counts["n_gradients"]
         statistics = self._statistics(pair, record)
         if self._adapter is not None:
-            log_occupancy = self._log_occupancy(pair, record.delta)
-            ended = self._adapter.update(log_occupancy, record.delta.size)
+            log_occupancy = knot_log_occupancy if self._has_knots else level_log_occupancy
+            occupied = log_occupancy(record.delta, pair.betas, pair.bias)
+            ended = self._adapter.update(occupied, record.delta.size)
             pair.set_bias(self._adapter.bias)
             if ended:
                 pair.redraw(self.rng)
@@ -257,12 +256,12 @@ class CoupledStep(TemperedStep):
             "model_logp": pair.target_log_density,
         }
 
-    def _pilot_statistics(self, ladder: Ladder, record: ScanRecord) -> dict[str, Any]:
+    def _pilot_statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
         return self._recorder.blank() | {
             "target_delta": record.delta[:, -1],
             **self._recorder.counted(record.counts),
-            "global_barrier": ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum()),
+            "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
             "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
@@ -279,7 +278,7 @@ class CoupledStep(TemperedStep):
             "n_tune": self._n_tune,
             "barrier": self._barrier,
             "account": self._account.state(),
-            "tuned": [self._n_tuned, *self._tuned_pair],
+            "tuned": self._tuned.copy(),
         }
 
     @chain.setter
@@ -289,9 +288,9 @@ class CoupledStep(TemperedStep):
             return
         self._n_tune, self._barrier = state["n_tune"], state["barrier"]
         self._account.set_state(state["account"])
-        self._n_tuned, *self._tuned_pair = state["tuned"]
+        self._tuned = state["tuned"].copy()
         if "pilot" in state:
-            self._pilot = Pilot.from_state(
+            self._pilot = resumed_pilot(
                 state["pilot"],
                 self._any_path(),
                 adapt_schedule=self._pilot_betas is None,

@@ -24,14 +24,12 @@ from pymc_tempering.model.powered import check_likelihood
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.options import check_choice
 from pymc_tempering.progress.plan import plan_of_sweeps
-from pymc_tempering.references.coverage import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.choice import ReferenceChoice
 from pymc_tempering.steps.compound import CompoundTempering
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.tuning import RoundTuner
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PYMC", "DiscreteTempering", "discrete_step"]
@@ -113,6 +111,7 @@ class DiscreteTempering(ParallelTempering):
 
     name = "discrete_tempering"
     searches = False
+    _pools_fits = False  # units of the prior are no weight against draws
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -230,15 +229,6 @@ class DiscreteTempering(ParallelTempering):
         whole = tuple(place for place, _, _ in self._supports)
         path = TemperedPath(self._density, Coordinates.of(base), self._reference, whole)
         return path.moved(path.as_whole(base))
-
-    def _new_tuner(
-        self,
-        n_steps: int,
-        pooled: GaussianBase | None,  # noqa: ARG002  units of the prior are no weight against draws
-        n_modes: int,
-        choice: ReferenceChoice,
-    ) -> RoundTuner:
-        return super()._new_tuner(n_steps, None, n_modes, choice)
 
 
 def discrete_step(model: pm.Model, options: dict[str, Any]) -> type[ParallelTempering]:

@@ -1,4 +1,4 @@
-"""Which explorer a step uses, from what the user said and what the model can be asked for."""
+"""Which explorer a step uses, from what the user requested and what the model offers."""
 
 import logging
 
@@ -27,24 +27,8 @@ def explorer_settings(
 ) -> tuple[ExplorerSettings, bool]:
     """Check which explorer moves the replicas, and its options.
 
-    Parameters
-    ----------
-    explorer : str or ExplorerSettings, optional
-        "hamiltonian" unless the model says otherwise (:func:`suited_explorer`); a name of
-        :data:`pymc_tempering.engine.explorers.explore.EXPLORERS`, with default settings unless it
-        is "hamiltonian", or settings.
-    target_accept, trajectory_length, max_steps
-        Of Hamiltonian moves.
-
-    Returns
-    -------
-    settings : ExplorerSettings
-    asked : bool
-        Whether the user asked for it, by its name or its options.
-
-    Raises
-    ------
-    OptionError
+    Returns its settings, and whether the user requested it by its name or its options. Without a
+    name it is "hamiltonian", unless the model says otherwise (:func:`suited_explorer`).
     """
     hamiltonian = Hamiltonian(
         aim=check_probability("target_accept", target_accept),
@@ -66,22 +50,10 @@ def explorer_settings(
 def suited_explorer(
     name: str, settings: ExplorerSettings, density: CompiledDensity, *, requested: bool
 ) -> ExplorerSettings:
-    """Explorer for what the density of a model can be asked for; the log says where it matters.
+    """Explorer for what the density of a model offers; the log says where it matters.
 
-    Parameters
-    ----------
-    name : str
-        Of the step.
-    settings : ExplorerSettings
-        Of the explorer that it takes where there is a gradient.
-    density : CompiledDensity
-    asked : bool
-        Whether the user asked for it, or the step has no other.
-
-    Raises
-    ------
-    ModelError
-        If it needs a gradient, and the model has none.
+    ``settings`` are those that the step, of this name, takes where there is a gradient. A requested
+    explorer that needs one which the model has not is a ModelError.
     """
     notes = []
     if settings.needs_gradient and density.no_gradient:
@@ -102,39 +74,15 @@ def suited_explorer(
 def suited_to_funnels(
     settings: ExplorerSettings, depth: float, *, requested: bool
 ) -> ExplorerSettings:
-    """Explorer with steps of local sizes in place of the default one, where a target has necks.
+    """Explorer with steps of local sizes in place of the default one, where a target has funnels.
 
-    Parameters
-    ----------
-    settings : ExplorerSettings
-    depth : float
-        Of the necks that short runs met, in nats.
-    asked : bool
-        Whether the user asked for the explorer, which then stays.
-
-    Examples
-    --------
-    >>> suited_to_funnels(Hamiltonian(), 1.3, asked=False)
-    Gist(aim=0.75, trajectory_length=1.5, max_steps=64)
-    >>> suited_to_funnels(Hamiltonian(), 0.3, asked=False)
-    Hamiltonian(aim=0.8, trajectory_length=1.5, max_steps=64)
+    ``depth`` in nats is that of the funnels which short runs met; a requested explorer stays.
     """
     return Gist() if depth >= DEEP and not requested and settings == Hamiltonian() else settings
 
 
 def need_gradient(name: str, density: CompiledDensity) -> None:
-    """Refuse a model without a gradient.
-
-    Parameters
-    ----------
-    name : str
-        Of what follows it.
-    density : CompiledDensity
-
-    Raises
-    ------
-    ModelError
-    """
+    """Refuse a model without a gradient, which what has this name follows."""
     if density.no_gradient:
         raise ModelError(
             f"The log density of this model has no gradient ({density.no_gradient}), which {name} "

@@ -10,14 +10,9 @@ from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairRecord, Tem
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
-from pymc_tempering.options import check_choice, check_positive
-from pymc_tempering.references.search import SEARCHES
+from pymc_tempering.options import check_choice, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.schedule.weights import (
-    bias_for_equal_pieces,
-    knot_log_occupancy,
-    wanted_occupancy,
-)
+from pymc_tempering.schedule.weights import bias_for_equal_pieces
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
 from pymc_tempering.types import FloatArray
@@ -26,8 +21,8 @@ __all__ = ["GibbsCT"]
 
 DEFAULT_N_KNOTS = 16
 
-# where step sizes are tuned if the bias has too few knots to resolve them
 _STEP_GRID = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
+"""Where step sizes are tuned, if the bias has too few knots to resolve them."""
 
 
 class GibbsCT(CoupledStep):
@@ -53,10 +48,6 @@ class GibbsCT(CoupledStep):
 
     Parameters
     ----------
-    vars : list, optional
-        All free variables of the model, the default; anything less is refused.
-    base
-        Where the path starts, as for :class:`pymc_tempering.ParallelTempering`.
     log_zeta : float or "adapt"
         A number of nats fixes the slope of the published method, for instance an ELBO. Default
         "adapt": an error of a few nats in one slope leaves beta at one end.
@@ -66,12 +57,10 @@ class GibbsCT(CoupledStep):
     adapt_base : bool
         Refine the base from draws at beta = 1 during tuning. Default True. With a number as
         `log_zeta` and False there is no pilot run, only step sizes adapt.
-    search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
-        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer, target_accept, trajectory_length, max_steps, model, rng
+    vars, base, search, model, rng
+    explorer, target_accept, trajectory_length, max_steps
         As for :class:`pymc_tempering.ParallelTempering`.
 
     Raises
@@ -106,6 +95,7 @@ class GibbsCT(CoupledStep):
 
     name = method = "gibbs_ct"
     _pair_class = ContinuousPair
+    _has_knots = True
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -136,17 +126,12 @@ class GibbsCT(CoupledStep):
             )
         self.n_entries = self.n_knots + 1
         self._n_grid = self.n_entries if self.n_knots >= 8 else _STEP_GRID.size
-        options = {
-            "explorer": explorer,
-            "target_accept": target_accept,
-            "trajectory_length": trajectory_length,
-            "max_steps": max_steps,
-        }
-        self._search = check_choice("search", search, SEARCHES)
-        self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
-
-    def _sizes(self) -> dict[str, int]:
-        return {"scan": self.scans_per_draw, "knot": self.n_entries, "level": self._n_grid}
+        check_unknown(type(self), kwargs)
+        moves = explorer, target_accept, trajectory_length, max_steps
+        self._configure(vars, base, adapt_base, search, scans_per_draw, moves, model, rng)
+        self._adapts_bias = self._log_zeta is None
+        self._needs_pilot = self._adapts_bias or self.adapt_base
+        self._declare(scan=self.scans_per_draw, knot=self.n_entries, level=self._n_grid)
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {
@@ -155,14 +140,6 @@ class GibbsCT(CoupledStep):
             "step_size": pair.scales.copy(),
             "acceptance_rate": float(record.acceptance_rate[0]),
         }
-
-    @property
-    def _needs_pilot(self) -> bool:
-        return self._log_zeta is None or self.adapt_base
-
-    @property
-    def _adapts_bias(self) -> bool:
-        return self._log_zeta is None
 
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
         if self._log_zeta is not None:
@@ -174,12 +151,6 @@ class GibbsCT(CoupledStep):
             knots, log_z = pilot.equal_barrier(self.n_entries)
             bias = bias_for_equal_pieces(knots, log_z)
         return knots, bias, knots if self._n_grid == self.n_entries else _STEP_GRID
-
-    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
-        return knot_log_occupancy(delta, pair.betas, pair.bias)
-
-    def _wanted(self, n: int) -> FloatArray:
-        return wanted_occupancy(n, knots=True)
 
 
 def _check_log_zeta(log_zeta: float | str) -> float | None:

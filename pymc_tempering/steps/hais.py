@@ -70,8 +70,6 @@ class HAIS(TemperedStep):
 
     Parameters
     ----------
-    vars : list, optional
-        All free variables of the model, the default; anything less is refused.
     n_levels : int, optional
         Levels of the schedule, base and target included. By default adapted until the gap between
         reverse and forward log weights is about 1.5 nats, where about half of the particles are
@@ -81,13 +79,6 @@ class HAIS(TemperedStep):
     schedule : {"barrier", "ess", "linear", "sigmoidal", "geometric"}
         Where levels are put, if `betas` is not given: equal communication barrier between
         neighbours (the default), constant conditional ESS, or a fixed shape.
-    base : GaussianBase, DataTree, "prior" or "gaussian", optional
-        As for :class:`pymc_tempering.ParallelTempering`.
-    adapt_base : bool
-        Refine the base during tuning. Default True.
-    search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
-        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Particles for each recorded draw, default 4.
     transitions : {"hamiltonian", "fresh_momentum", "random_walk"}
@@ -96,15 +87,13 @@ class HAIS(TemperedStep):
     n_leapfrog : int
         Steps in each transition, default 1: with more levels instead, weights vary less.
     short_steps : bool
-        Make one step in five up to 20 times shorter, so that necks of funnels are entered. Default
-        True; costs a fifth of the precision where there is no funnel.
+        Make one step in five up to 20 times shorter, so that particles enter narrow funnels.
+        Default True; costs a fifth of the precision where there is no funnel.
     target_accept : float, optional
         Acceptance rate of the transitions that tuning aims at. Default 0.8, and 0.3 for
         "random_walk".
-    model : pymc.Model, optional
-        Default: the model of the context.
-    rng : optional
-        Seed or generator; ``pm.sample`` replaces it for every chain.
+    vars, base, adapt_base, search, model, rng
+        As for :class:`pymc_tempering.ParallelTempering`, but for ``base="mixture"``.
 
     Raises
     ------

@@ -3,43 +3,68 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.results.compact import round_delta
-from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.progress import is_diverging
-from pymc_tempering.steps.tuning import RoundTuner
+from pymc_tempering.steps.reference import ReferenceChoice
+from pymc_tempering.steps.tuning import Tuner
+from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LadderRun"]
+__all__ = ["LadderRun", "components"]
 
-_FEW_SCANS = 10
+
+def components(record: ScanRecord) -> dict[str, Any]:
+    """Statistics of the components of a mixture; those that have no room are put together."""
+
+    def stored(values: FloatArray | IntArray) -> Any:
+        if values.shape[1] <= N_COMPONENTS:
+            return values
+        first, others = np.split(values, [N_COMPONENTS - 1], axis=1)
+        return np.column_stack([first, others.sum(axis=1)])
+
+    arrivals, scans = stored(record.from_component)
+    excess = stored(record.component_excess[None])[0]
+    return {
+        "component_arrivals": arrivals, "component_scans": scans, "component_excess": excess,
+    }  # fmt: skip
 
 
 @dataclass
 class LadderRun:
-    """One chain: its ladder, what tunes it, and scans of a draw."""
+    """One chain: what tunes its ladder, and scans of a draw.
 
-    ladder: LadderLike
-    tuner: RoundTuner
-    choice: ReferenceChoice
+    ``n_scans`` are those of a draw on average, ``n_scans_requested`` those that the error takes.
+    """
+
+    tuner: Tuner
+    n_unreached_modes: int = 0
     barrier_sum: float = 0.0
     n_draws: int = 0
-    n_unreached_modes: int = 0
     n_scans: float = 0
     n_scans_requested: int = -1
 
-    def statistics(self, record: ScanRecord, *, adapts_scans: bool) -> dict[str, Any]:
+    @property
+    def ladder(self) -> LadderLike:
+        """Replicas of the chain."""
+        return self.tuner.ladder
+
+    @property
+    def choice(self) -> ReferenceChoice:
+        """What chooses the reference."""
+        assert self.tuner.choice is not None
+        return self.tuner.choice
+
+    def statistics(self, record: ScanRecord, *, few_scans: bool) -> dict[str, Any]:
         """Statistics of a draw, by name, without those that are counted.
 
-        Parameters
-        ----------
-        record : ScanRecord
-        adapts_scans : bool
-            Whether the number of scans follows from tuning.
+        With few scans one divergence in a draw is no tenth of its trajectories.
         """
         ladder, counts = self.ladder, record.counts
-        # one divergence in a draw of few scans is no tenth of its trajectories
-        n_scans = max(len(record.delta), _FEW_SCANS) if adapts_scans else len(record.delta)
+        n_scans = max(len(record.delta), 10 if few_scans else 0)
         diverging = is_diverging(counts["n_target_divergences"], n_scans)
         self.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         self.n_draws += 1
@@ -55,22 +80,19 @@ class LadderRun:
             "diverging": diverging,
             "tempered_restart": record.tempered_restart,
             "scans_requested": self.n_scans_requested,
-            **self.choice.statistics(ladder, record),
+            "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
+            **components(record),
+            "log_z_before": self.choice.second_opinion[0],
+            "log_z_se_before": self.choice.second_opinion[1],
             "base_id": ladder.path.base_id,
             "model_logp": ladder.target_log_density,
         }
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
+        sums = [self.barrier_sum, self.n_draws, self.n_scans, self.n_scans_requested]
         return {
-            "ladder": self.ladder.state(),
             "tuner": self.tuner.state(),
-            "sums": [
-                self.barrier_sum,
-                self.n_draws,
-                self.n_unreached_modes,
-                self.n_scans,
-                self.n_scans_requested,
-            ],
-            "choice": self.choice.state(),
+            "n_unreached_modes": self.n_unreached_modes,
+            "sums": sums,
         }

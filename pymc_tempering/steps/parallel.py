@@ -1,6 +1,6 @@
 """Parallel tempering as a PyMC step method."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,35 +14,41 @@ from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.errors import ScheduleError
-from pymc_tempering.options import (
-    check_betas,
-    check_choice,
-    check_flag,
-    check_positive,
-    check_unknown,
-)
+from pymc_tempering.options import check_choice, check_flag, check_positive, check_unknown
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.references.prepared import MAPPED_ROUGHLY
 from pymc_tempering.references.search import SEARCHES
-from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.steps.choice import FIRST_LEVELS, ReferenceChoice
+from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.explorer import explorer_settings, suited_to_funnels
 from pymc_tempering.steps.ladder_run import LadderRun
-from pymc_tempering.steps.rule import settled_rule
-from pymc_tempering.steps.scan_plan import ScanPlan
-from pymc_tempering.steps.scans import MOST_SCANS
-from pymc_tempering.steps.tuning import RoundTuner, overdisperse
+from pymc_tempering.steps.reference import ReferenceChoice
+from pymc_tempering.steps.scans import MOST_SCANS, ScanPlan
+from pymc_tempering.steps.tuning import (
+    FIRST_LEVELS,
+    MIXTURE_LEVELS,
+    Tuner,
+    TunerSettings,
+    overdisperse,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["ParallelTempering"]
 
 DEFAULT_N_LEVELS = 24
-_FIRST_N_LEVELS, _FEW_LEVELS = 12, 6
 
-# standard deviations of a base that may not adapt, beyond which it does not lead to a mode
 _REACH = 5.0
+"""Standard deviations of a base that may not adapt, from which on it does not lead to a mode."""
+
+
+@dataclass(frozen=True)
+class LadderOptions:
+    """What the user requested, except for the base."""
+
+    betas: FloatArray | None  # a schedule that is kept
+    swap_scheme: int  # position in SWAP_SCHEMES
+    adapts_scans: bool  # whether their number follows from tuning
+    uses_fits: bool  # whether the chain may start from a mixture of the local fits
+    keeps_mixture: bool  # whether it has to
 
 
 @dataclass_state
@@ -100,7 +106,7 @@ class ParallelTempering(TemperedStep):
         in four, where that takes more than 10,000 gradients. Scans not run are nan in `delta`.
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
-        "gist", with steps around the local scale, where short runs before the chains find necks
+        "gist", with steps around the local scale, where short runs before the chains find funnels
         (`pymc_tempering.references.funnels`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
@@ -146,6 +152,7 @@ class ParallelTempering(TemperedStep):
     default_tune_steps = 130
     _state_class = ParallelTemperingState
     _looks_in_tuning = True  # to choose by what it sees
+    _pools_fits = True  # whether local fits weigh against draws, in the base that tuning refines
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -167,45 +174,39 @@ class ParallelTempering(TemperedStep):
         **kwargs: Any,
     ) -> None:
         check_unknown(type(self), kwargs)
-        self._fixed_betas = None if betas is None else check_betas(betas)
-        if n_levels is None:
-            n_levels = DEFAULT_N_LEVELS if self._fixed_betas is None else self._fixed_betas.size
-        self.n_levels = check_n_levels(n_levels)
-        if self._fixed_betas is not None and len(self._fixed_betas) > self.n_levels:
-            raise ScheduleError(
-                f"`betas` has {len(self._fixed_betas)} levels, more than n_levels={n_levels}; "
-                "leave `n_levels` away."
-            )
-        self.adapts_scans = scans_per_draw is None
-        if scans_per_draw is None:
-            scans_per_draw = MOST_SCANS
-        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
+        self.n_levels, fixed = check_levels(n_levels, betas, DEFAULT_N_LEVELS)
+        self.scans_per_draw = check_positive(
+            "scans_per_draw", MOST_SCANS if scans_per_draw is None else scans_per_draw, integer=True
+        )
         self.chain_error: float | None = None
         self.adapt_base = check_flag("adapt_base", adapt_base)
-        self._swap_scheme = SWAP_SCHEMES.index(
-            check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
-        )
+        scheme = SWAP_SCHEMES.index(check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES))
         self._settings, self._explorer_requested = explorer_settings(
             explorer,
             target_accept=target_accept,
             trajectory_length=trajectory_length,
             max_steps=max_steps,
         )
-        may_choose = base is None and self.adapt_base and betas is None
-        self._rule = "measured" if may_choose else "gaussian"
-        if isinstance(base, str) and base == "mixture":
-            self._rule, base = "mixture", None
-        self._takes_maps = self._rule != "gaussian"
+        keeps_mixture = isinstance(base, str) and base == "mixture"
+        may_choose = base is None and self.adapt_base and fixed is None
+        self._options = LadderOptions(
+            fixed, scheme, scans_per_draw is None, may_choose or keeps_mixture, keeps_mixture
+        )
+        self._takes_maps = self._options.uses_fits
         self._search = check_choice("search", search, SEARCHES)
-        self._prepare(vars, model, base, rng)
-        self._run: LadderRun | None = None
-        self._funnel_depth = 0.0  # of the chain under way
+        self._prepare(vars, model, None if keeps_mixture else base, rng)
+        self._reset_chain()
         self._n_tune = self.default_tune_steps
         self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
 
     def _reset_chain(self) -> None:
-        self._run = None
-        self._funnel_depth = 0.0
+        self._run: LadderRun | None = None
+        self._funnel_depth = 0.0  # of the chain under way
+
+    @property
+    def adapts_scans(self) -> bool:
+        """Whether the number of scans of a draw follows from tuning."""
+        return self._options.adapts_scans
 
     @property
     def _chain_settings(self) -> ExplorerSettings:
@@ -214,66 +215,68 @@ class ParallelTempering(TemperedStep):
             self._settings, self._funnel_depth, requested=self._explorer_requested
         )
 
+    def _choice(self) -> ReferenceChoice:
+        """What chooses the reference of a chain, from what the search found."""
+        found = self._fits
+        if found is None:
+            return ReferenceChoice()
+        return ReferenceChoice(
+            found.fits,
+            found.shapes if self._options.uses_fits else (),
+            found.poorly_fitted,
+            needs_levels=found.needs_levels,
+            fixed=self._options.keeps_mixture,
+        )
+
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, pooled, modes = self._first_base()
         distance = np.linalg.norm(base.to_base(modes), axis=1)
         out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
+        n_levels = FIRST_LEVELS
         if self._given_base is None:
             base = overdisperse(base, len(modes))
+            n_levels = FIRST_LEVELS if len(modes) > 1 else FIRST_LEVELS // 2
         elif self.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, pooled], np.zeros(2)), len(modes) + 1)
-        choice = ReferenceChoice("gaussian", ())
-        if (found := self._fits) is not None:
-            self._funnel_depth = found.search.funnel_depth
-            rule = settled_rule(self._rule, found.fits, found.kind)
-            choice = ReferenceChoice(
-                rule,
-                found.fits,
-                found.poorly_fitted,
-                found.shapes,
-                rough=found.kind == MAPPED_ROUGHLY,
-            )
-        path, n_levels = self._path(base), _FIRST_N_LEVELS
-        if self._given_base is None and len(modes) == 1:
-            n_levels = _FEW_LEVELS
-        if choice.mixture_at_start is not None:
-            path, n_levels = path.starting_from(choice.mixture_at_start), FIRST_LEVELS
-        betas = self._fixed_betas
+        if self._fits is not None:
+            self._funnel_depth = self._fits.search.funnel_depth
+        choice, path = self._choice(), self._path(base)
+        if choice.at_start is not None:
+            path, n_levels = path.starting_from(choice.at_start), MIXTURE_LEVELS
+        betas = self._options.betas
         if betas is None:
             betas = make_schedule("geometric", min(n_levels, self.n_levels))
         # where the user names no place, the best mode is at beta = 1
         ladder = self._new_ladder(path, betas, self._places(modes[::-1], point))
-        tuner = self._new_tuner(self._n_tune if self.tune else 0, pooled, len(modes), choice)
+        n_steps = self._n_tune if self.tune else 0
+        pooled_counts = pooled if self._pools_fits else None
+        tuner = Tuner(ladder, self._tuner_settings, n_steps, pooled_counts, len(modes), choice)
         if self._given_base is None or self.adapt_base:
             out_of_reach = 0
-        self._run = LadderRun(ladder, tuner, choice, n_unreached_modes=out_of_reach)
+        self._run = LadderRun(tuner, out_of_reach)
         return self._run
 
-    def _new_tuner(
-        self, n_steps: int, pooled: GaussianBase | None, n_modes: int, choice: ReferenceChoice
-    ) -> RoundTuner:
-        return RoundTuner(
-            n_steps,
-            self.n_levels,
-            pooled,
-            n_modes,
-            adapt_schedule=self._fixed_betas is None,
-            adapt_base=self.adapt_base,
-            choice=choice,
-        )
+    @property
+    def _tuner_settings(self) -> TunerSettings:
+        return TunerSettings(self.n_levels, self._options.betas is None, self.adapt_base)
 
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False
-        run = self._run
-        if run is None:
-            return
-        run.ladder.stop_adaptation()
-        self._run = LadderRun(
-            run.ladder, run.tuner, run.choice, n_unreached_modes=run.n_unreached_modes
+        if self._run is not None:
+            self._run.ladder.stop_adaptation()
+            self._run.tuner.blocks = []
+            self._run = LadderRun(self._run.tuner, self._run.n_unreached_modes)
+            self._settle(self._run)
+
+    def _settle(self, run: LadderRun) -> None:
+        """Fix the scans of a draw."""
+        tuner = run.tuner
+        variance = tuner.scan_variance if tuner.finished else np.nan
+        run.n_scans_requested, run.n_scans = self._scans.settled(
+            variance, tuner.scan_cost, run.ladder.n_levels, run.choice.n_evaluations
         )
-        self._scans.settle(self._run)
 
     @property
     def _scans(self) -> ScanPlan:
@@ -287,13 +290,19 @@ class ParallelTempering(TemperedStep):
         """Gradients that a chain cannot do without."""
         return self._scans.least_share(self.n_levels)
 
+    def _scans_of_next(self, run: LadderRun) -> int:
+        n_levels = run.ladder.n_levels
+        if not self.tune:
+            if not run.n_scans:  # without any tuning
+                self._settle(run)
+            return self._scans.of_draw(run.n_draws, run.n_scans, n_levels)
+        # the last round was of the ladder as it is now, and no estimate takes draws of tuning
+        return 0 if run.tuner.finished else self._scans.of_tuning(n_levels, self.n_levels)
+
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
         run = self._run or self._start_chain(point)
         adapt = self.tune and not run.tuner.finished
-        if self.tune:
-            n_scans = self._scans.of_tuning(run, adapt=adapt, max_levels=self.n_levels)
-        else:
-            n_scans = self._scans.of_draw(run)
+        n_scans = self._scans_of_next(run)
         if not n_scans:
             return self._idle(point, run.choice.counted())
         record = run.ladder.run(
@@ -303,13 +312,13 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = run.statistics(record, adapts_scans=self.adapts_scans)
+        statistics = run.statistics(record, few_scans=self.adapts_scans)
         statistics |= self._recorder.counted(record.counts)
         self._visits.n_missed = run.n_unreached_modes + run.choice.n_missed
         target = run.ladder.target_position
         if adapt:
             left = self._account.left_to_tune - record.counts["n_gradients"]
-            run.tuner.update(run.ladder, record, self.rng, left=left)
+            run.tuner.update(record, self.rng, left=left)
         self._charge_off_record(run.ladder)
         return target, statistics
 
@@ -319,32 +328,26 @@ class ParallelTempering(TemperedStep):
         if self._run is None:
             return None
         return self._run.state() | {
-            "n_draws": self._n_draws, "account": self._account.state(),
+            "account": self._account.state(),
+            "n_draws": self._n_draws,
             "funnel_depth": self._funnel_depth,
-        }  # fmt: skip
+        }
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
         self._reset_chain()
         if state is None:
             return
-        self._funnel_depth = state["funnel_depth"]
-        ladder = self._restored_ladder(state["ladder"])
-        ladder.n_off_record = 0  # what it took to put replicas where they were
-        choice = ReferenceChoice("gaussian", ()).set_state(state["choice"])
-        tuner = self._new_tuner(0, ladder.base, 1, choice).set_state(state["tuner"])
-        self._n_draws = state["n_draws"]
+        self._funnel_depth, self._n_draws = state["funnel_depth"], state["n_draws"]
         self._account.set_state(state["account"])
-        self._run = LadderRun(ladder, tuner, choice, *state["sums"])
+        ladder = self._restored_ladder(state["tuner"]["ladder"])
+        tuner = Tuner.resumed(state["tuner"], ladder, self._tuner_settings)
+        self._run = LadderRun(tuner, state["n_unreached_modes"], *state["sums"])
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
+        scheme = self._options.swap_scheme
         return Ladder(
-            path,
-            betas,
-            places,
-            self.rng,
-            settings=self._chain_settings,
-            swap_scheme=self._swap_scheme,
+            path, betas, places, self.rng, settings=self._chain_settings, swap_scheme=scheme
         )
 
     def _restored_ladder(self, state: dict[str, Any]) -> LadderLike:
@@ -352,5 +355,5 @@ class ParallelTempering(TemperedStep):
             state,
             path=self._any_path(),
             settings=self._chain_settings,
-            swap_scheme=self._swap_scheme,
+            swap_scheme=self._options.swap_scheme,
         )

@@ -11,20 +11,18 @@ from pymc_tempering.engine.ensembles.pair import PairRecord, SimulatedPair, Temp
 from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import OptionError, ScheduleError
-from pymc_tempering.options import as_numbers, check_betas, check_choice
-from pymc_tempering.references.search import SEARCHES
+from pymc_tempering.errors import OptionError
+from pymc_tempering.options import as_numbers, check_choice, check_unknown
 from pymc_tempering.schedule.adapt import n_levels_for
-from pymc_tempering.schedule.grid import check_n_levels, make_schedule
-from pymc_tempering.schedule.weights import level_log_occupancy, wanted_occupancy
+from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
 from pymc_tempering.steps.pilot import PilotResult
+from pymc_tempering.steps.tuning import FIRST_LEVELS
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SimulatedTempering"]
 
 DEFAULT_N_LEVELS = 32
-_FIRST_N_LEVELS = 12
 
 
 class SimulatedTempering(CoupledStep):
@@ -50,29 +48,21 @@ class SimulatedTempering(CoupledStep):
 
     Parameters
     ----------
-    vars : list, optional
-        All free variables of the model, the default; anything less is refused.
     n_levels : int, optional
         Upper bound on the number of levels, base and target included; statistics of unused levels
         are nan. Default 32: room for a barrier of 15.
     betas : array_like, optional
         A fixed schedule, increasing from 0 to 1; it is then not adapted.
-    base
-        Where the path starts, as for :class:`pymc_tempering.ParallelTempering`.
     level_update : {"independent", "neighbour"}
         "independent", the default, draws the level from its conditional given z; "neighbour" makes
         a Metropolis step up or down, to compare with: it cannot jump, and its exchanges with y are
         made given the level.
     log_level_weights : "adapt" or array_like of shape (n_levels,)
         Default "adapt". Fixed weights, in nats, need `betas`.
-    adapt_base : bool
-        Refine the base from draws at beta = 1 during tuning. Default True.
-    search : {"default", "thorough", "none"}
-        How far to search for modes before the run: with 50,000 gradients for all chains (15,000 at
-        most while one mode matters), with 500,000, or from the initial point alone.
     scans_per_draw : int
         Scans for each recorded draw, default 32: enough that Python's share stays small.
-    explorer, target_accept, trajectory_length, max_steps, model, rng
+    vars, base, adapt_base, search, model, rng
+    explorer, target_accept, trajectory_length, max_steps
         As for :class:`pymc_tempering.ParallelTempering`.
 
     Raises
@@ -107,6 +97,7 @@ class SimulatedTempering(CoupledStep):
     name = "simulated_tempering"
     method = "st"
     _pair_class = SimulatedPair
+    _has_knots = False
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
         self,
@@ -128,31 +119,17 @@ class SimulatedTempering(CoupledStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        fixed = None if betas is None else check_betas(betas)
-        self._fixed_betas = fixed
-        if n_levels is None:
-            n_levels = DEFAULT_N_LEVELS if fixed is None else fixed.size
-        self.n_entries = check_n_levels(n_levels)
-        if fixed is not None and fixed.size > self.n_entries:
-            raise ScheduleError(
-                f"`betas` has {fixed.size} levels, more than n_levels={n_levels}; "
-                "leave `n_levels` away."
-            )
-        self._fixed_bias = _check_weights(log_level_weights, self._fixed_betas)
+        self.n_entries, self._pilot_betas = check_levels(n_levels, betas, DEFAULT_N_LEVELS)
+        self._fixed_bias = _check_weights(log_level_weights, self._pilot_betas)
         self._level_update = LEVEL_UPDATES.index(
             check_choice("level_update", level_update, LEVEL_UPDATES)
         )
-        options = {
-            "explorer": explorer,
-            "target_accept": target_accept,
-            "trajectory_length": trajectory_length,
-            "max_steps": max_steps,
-        }
-        self._search = check_choice("search", search, SEARCHES)
-        self._configure(vars, base, adapt_base, scans_per_draw, options, model, rng, kwargs)
-
-    def _sizes(self) -> dict[str, int]:
-        return {"scan": self.scans_per_draw, "level": self.n_entries}
+        check_unknown(type(self), kwargs)
+        moves = explorer, target_accept, trajectory_length, max_steps
+        self._configure(vars, base, adapt_base, search, scans_per_draw, moves, model, rng)
+        self._needs_pilot = self._pilot_betas is None or self.adapt_base
+        self._adapts_bias = self._fixed_bias is None
+        self._declare(scan=self.scans_per_draw, level=self.n_entries)
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {
@@ -166,37 +143,20 @@ class SimulatedTempering(CoupledStep):
     def _pair_options(self) -> dict[str, Any]:
         return {"settings": self._settings, "level_update": self._level_update}
 
-    @property
-    def _pilot_betas(self) -> FloatArray | None:
-        return self._fixed_betas
-
-    @property
-    def _needs_pilot(self) -> bool:
-        return self._fixed_betas is None or self.adapt_base
-
-    @property
-    def _adapts_bias(self) -> bool:
-        return self._fixed_bias is None
-
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
-        if self._fixed_betas is not None:
-            betas = self._fixed_betas
+        if self._pilot_betas is not None:
+            betas = self._pilot_betas
             log_z = np.zeros(betas.size) if pilot is None else pilot.log_z
         elif pilot is None:
-            betas = make_schedule("geometric", min(_FIRST_N_LEVELS, self.n_entries))
+            betas = make_schedule("geometric", min(FIRST_LEVELS, self.n_entries))
             log_z = betas * (0.0 if base.log_zeta is None else base.log_zeta)
         else:
             least = min(3, self.n_entries)
-            n_levels = n_levels_for(pilot.global_barrier, self.n_entries, least)
+            barrier = float(pilot.rejection_rates.sum())
+            n_levels = n_levels_for(barrier, self.n_entries, least)
             betas, log_z = pilot.equal_barrier(n_levels)
         bias = log_z if self._fixed_bias is None else self._fixed_bias
         return betas, bias, betas
-
-    def _log_occupancy(self, pair: TemperedPair, delta: FloatArray) -> FloatArray:
-        return level_log_occupancy(delta, pair.betas, pair.bias)
-
-    def _wanted(self, n: int) -> FloatArray:
-        return wanted_occupancy(n, knots=False)
 
 
 def _check_weights(

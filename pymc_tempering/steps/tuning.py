@@ -1,9 +1,14 @@
-"""Tuning rounds of parallel tempering: base, number of levels, schedule and step sizes.
+"""Tuning of a ladder in rounds that double: reference, number of levels, schedule, step sizes.
 
-Rounds double in length. After each, the swap rejection rates give the barrier, and the barrier the
-next schedule (Syed et al. 2021, algorithm 4). Early rounds also refine the base from the draws at
-beta = 1, the "bootstrap" at the end of section 6 of Graham & Storkey (2017).
+After each round the swap rejection rates give the barrier, and the barrier the next schedule (Syed
+et al. 2021, algorithm 4). Early rounds also refine the Gaussian from the draws at beta = 1 (the
+"bootstrap" at the end of section 6 of Graham & Storkey 2017), and choose the reference. Parallel
+tempering goes on with the ladder; other methods read what they need off the last round
+(:mod:`pymc_tempering.steps.pilot`).
 """
+
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,52 +19,27 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
-from pymc_tempering.references.expand import expand_to_draws
 from pymc_tempering.references.fit import base_from_draws
-from pymc_tempering.references.given import not_covered
-from pymc_tempering.references.moments import match_moments
+from pymc_tempering.references.moments import expand_to_draws, match_moments
+from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
-from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.round import Round, log_reference
+from pymc_tempering.schedule.grid import make_schedule
+from pymc_tempering.steps.reference import LEAST_RESTARTS, ReferenceChoice, Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["RoundTuner", "overdisperse", "round_lengths"]
+__all__ = [
+    "FIRST_LEVELS", "MIXTURE_LEVELS", "Tuner", "TunerSettings", "overdisperse", "round_lengths",
+]  # fmt: skip
 
-_N_ROUNDS = 8
-_RESTARTS_PER_MODE = 10.0
-_MOST_ANCHOR_RESTARTS = 100.0
-_UNIMODAL_RESTARTS = 2.0
-_DRAWS_PER_RESTART = 4
-_MIN_RESTARTS = 8
+FIRST_LEVELS, MIXTURE_LEVELS = 12, 4
+"""Levels with which a path begins, from a wide Gaussian and from a mixture."""
 
-# A mode many base standard deviations out in one narrow direction is reached too rarely to weigh
-# it. On a Boltzmann machine relaxation the exact moments gave errors of log Z of 1 nat and more,
-# with scales widened by 1.35 of 0.11 at most, for a fifth more barrier (benchmarks/bases.py).
-_MULTIMODAL_WIDENING = 1.3
-_UNIMODAL_WIDENING = 1.2
-_MIN_LEVELS_EARLY, _MIN_LEVELS_EARLY_ONE_MODE = 6, 4
-_MIN_LEVELS = 3
-_MIN_LEVELS_MIXTURE = 2
-
-_ENOUGH_RESTARTS = 30.0
-_STABLE = 0.1
-_RELATIVELY_STABLE = 0.15
-
-_SHARE_AFTER = 0.5
-"""Of a round, which the one after it is to have at least; else that one is not worth a change."""
+_RESTARTS_PER_MODE = 10
+"""Observations of the target that the pooled base counts for, for each mode that it is made of."""
 
 
 def round_lengths(n_steps: int) -> IntArray:
-    """Split ``n_steps`` tuning steps into rounds that double in length.
-
-    Parameters
-    ----------
-    n_steps : int
-
-    Returns
-    -------
-    ndarray of int
-        Positive, adding up to ``n_steps``.
+    """Split ``n_steps`` blocks of scans into at most eight rounds that double in length.
 
     Examples
     --------
@@ -68,97 +48,82 @@ def round_lengths(n_steps: int) -> IntArray:
     """
     if n_steps <= 0:
         return np.zeros(0, dtype=np.int64)
-    ends = np.floor(n_steps / 2.0 ** np.arange(_N_ROUNDS)[::-1]).astype(np.int64)
+    ends = np.floor(n_steps / 2.0 ** np.arange(8)[::-1]).astype(np.int64)
     ends[-1] = n_steps
     lengths = np.diff(np.concatenate([[0], ends]))
     return lengths[lengths > 0]
 
 
 def overdisperse(base: GaussianBase, n_modes: int) -> GaussianBase:
-    """Widen a base, more so where several modes are known.
+    """Widen a base by a fifth, and where several modes are known by 1.3.
 
-    Parameters
-    ----------
-    base : GaussianBase
-    n_modes : int
-        Number of distinct local fits.
+    A mode many standard deviations out in one narrow direction is reached too rarely to weigh it.
+    On a Boltzmann machine relaxation exact moments gave errors of log Z of 1 nat and more, and
+    scales widened by 1.35 of 0.11 at most, for a fifth more barrier (benchmarks/bases.py).
     """
-    factor = _MULTIMODAL_WIDENING if n_modes > 1 else _UNIMODAL_WIDENING
+    factor = 1.3 if n_modes > 1 else 1.2
     return GaussianBase(base.mean, factor * base.scale, base.log_zeta)
 
 
-def _log_z_and_error(delta: FloatArray, betas: FloatArray) -> tuple[float, float]:
-    """Log Z of a round and its standard error, in nats; nan where there is none."""
-    with np.errstate(all="ignore"):
-        estimate = bar_ladder(delta, betas)
-    error = log_z_standard_error(estimate.log_z[-1:], [estimate.influence]).se
-    return float(estimate.log_z[-1]), float(error)
+@dataclass(frozen=True)
+class TunerSettings:
+    """What tuning may change, and up to how many levels."""
+
+    max_levels: int
+    adapt_schedule: bool = True
+    adapt_base: bool = True
 
 
-class RoundTuner(Stateful):
-    """Adapts the replicas of one chain, round by round.
+class Tuner(Stateful):
+    """Tunes the ladder of one chain in ``n_steps`` blocks of scans, round by round.
 
-    Parameters
-    ----------
-    n_steps : int
-        Number of blocks of scans that tuning will have.
-    max_levels : int
-        Upper bound on the number of levels.
-    anchor : GaussianBase, optional
-        The combined local fits: what is known of the modes before any tempering, if anything.
-    n_modes : int
-        Number of distinct local fits in the anchor.
-    adapt_schedule, adapt_base : bool
-    choice : ReferenceChoice, optional
-        Which reference the chain starts from. With it, tuning stops when it is good enough; by
-        default the chain keeps its reference, and tuning takes all its steps.
+    ``pooled`` are the combined local fits of ``n_modes`` modes: what is known before any tempering,
+    if anything. With a choice of the reference tuning stops when it is good enough; without it the
+    chain keeps its Gaussian, and tuning takes all its steps.
 
     Attributes
     ----------
-    scan_variance : float
-        Variance of log Z of a chain times its number of scans, in nats squared, as of the round
-        that ended last; nan before any did; infinite where levels of the last one do not overlap.
-    scan_cost : float
-        Gradients of a scan in that round, on the ladder that it left; nan before any ended.
+    lengths, round : ndarray of int, int
+        Blocks of each round, and which one is under way.
+    blocks : list of dict
+        What was recorded in the round under way; in the last one, once all are over.
+    n_arrivals, n_scans : int
+        Arrivals at beta = 1 in rounds that ended, and scans so far.
+    last : list of three floats
+        Barrier, `scan_variance` and `scan_cost` of the round that ended last, nan before any did.
     """
 
-    _changing = ("pooled", "n_modes", "lengths", "round", "done", "n_scans", "n_restarts",
-                 "n_arrivals", "n_gradients", "swap_sums", "positions", "deltas", "barrier",
-                 "scan_variance", "scan_cost")  # fmt: skip
-
-    choice: ReferenceChoice | None = None
+    _changing = (
+        "pooled", "n_modes", "lengths", "round", "blocks", "n_arrivals", "n_scans", "last",
+    )  # fmt: skip
 
     def __init__(
         self,
+        ladder: LadderLike,
+        settings: TunerSettings,
         n_steps: int,
-        max_levels: int,
         pooled: GaussianBase | None,
         n_modes: int,
-        *,
-        adapt_schedule: bool,
-        adapt_base: bool,
         choice: ReferenceChoice | None = None,
     ) -> None:
-        self.choice = choice
-        self.barrier = self.scan_variance = self.scan_cost = np.nan
-        self.pooled = pooled
-        self.n_modes = n_modes
+        self.ladder, self.settings, self.choice = ladder, settings, choice
+        self.pooled, self.n_modes = pooled, n_modes
         self.lengths = round_lengths(n_steps)
-        self.max_levels = max_levels
-        self.adapt_schedule = adapt_schedule
-        self.adapt_base = adapt_base
-        self.round = 0
-        self.n_arrivals = 0
-        self._start_round()
+        self.round = self.n_arrivals = self.n_scans = 0
+        self.blocks: list[dict[str, Any]] = []
+        self.last = [np.nan] * 3
 
-    def _start_round(self) -> None:
-        self.done = 0
-        self.n_scans = 0
-        self.n_restarts = 0
-        self.n_gradients = 0
-        self.swap_sums = np.zeros(0)
-        self.positions: list[FloatArray] = []
-        self.deltas: list[FloatArray] = []
+    @classmethod
+    def resumed(cls, state: dict[str, Any], ladder: LadderLike, settings: TunerSettings) -> Self:
+        """Rebuild from :meth:`state` and a ladder that was rebuilt from its own part of it."""
+        ladder.n_off_record = 0  # what it took to put replicas where they were
+        choice = state["choice"] and ReferenceChoice.restored(state["choice"])
+        return cls.restored(state, ladder=ladder, settings=settings, choice=choice)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that changes, as copies."""
+        choice = self.choice and self.choice.state()
+        return super().state() | {"ladder": self.ladder.state(), "choice": choice}
 
     @property
     def finished(self) -> bool:
@@ -167,177 +132,183 @@ class RoundTuner(Stateful):
 
     @property
     def base_may_change(self) -> bool:
-        """Whether the round under way may end with another base.
+        """Whether the round under way may end with another reference.
 
         The last round never does, so that a full round follows each change.
         """
-        return self.adapt_base and self.round < len(self.lengths) - 1
+        return self.settings.adapt_base and self.round < len(self.lengths) - 1
 
-    def update(
-        self,
-        ladder: LadderLike,
-        record: ScanRecord,
-        rng: np.random.Generator,
-        *,
-        left: float = np.inf,
-    ) -> None:
+    @property
+    def scan_variance(self) -> float:
+        """Variance of log Z of a chain times its scans, nats²; inf where levels do not overlap."""
+        return float(self.last[1])
+
+    @property
+    def scan_cost(self) -> float:
+        """Gradients of a scan in the last round, on the ladder that it left."""
+        return float(self.last[2])
+
+    @property
+    def delta(self) -> FloatArray:
+        """``log_target - log_reference`` of the round under way, shape (n_scans, n_levels)."""
+        return np.concatenate([block["delta"] for block in self.blocks])
+
+    @property
+    def rejection_rates(self) -> FloatArray:
+        """Of swaps in the round under way, shape (n_levels - 1,)."""
+        lengths = [len(block["delta"]) for block in self.blocks]
+        return 1.0 - np.average([block["swaps"] for block in self.blocks], axis=0, weights=lengths)
+
+    def _total(self, name: str) -> int:
+        return sum(block[name] for block in self.blocks)
+
+    def run(self, n_scans: int, rng: np.random.Generator, *, left: float = np.inf) -> ScanRecord:
+        """Run a block of scans and adapt; `left` are the gradients that it may take, and tuning."""
+        record = self.ladder.run(n_scans, rng, adapt=True, keep_positions=self.base_may_change)
+        self.update(record, rng, left=left - record.counts["n_gradients"])
+        return record
+
+    def update(self, record: ScanRecord, rng: np.random.Generator, *, left: float = np.inf) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
 
-        Parameters
-        ----------
-        ladder : LadderLike
-        record : ScanRecord
-        rng : numpy.random.Generator
-        left : float
-            Gradients that tuning may still take. Without any the round ends here, as the last one;
-            where they are not enough for two more rounds, the next one is the last.
-
-        Raises
-        ------
-        BaseError
-            If a replica went where the reference has no density.
+        ``left`` are the gradients that tuning may still take: without any the round ends here, as
+        the last one. Raises BaseError if a replica went where the reference has no density.
         """
         if np.isposinf(record.delta).any():
             raise not_covered("at positions that were found while tuning")
         if self.finished:
             return
-        n_scans = len(record.delta)
-        if not self.swap_sums.size:
-            self.swap_sums = np.zeros(ladder.n_levels - 1)
-        self.swap_sums += n_scans * record.swap_acceptance_rate
-        self.n_scans += n_scans
-        self.n_restarts += record.counts["n_tempered_restarts"]
-        self.n_gradients += record.counts["n_gradients"]
-        self.deltas.append(record.delta)
-        if self.base_may_change:
-            self.positions.append(record.target_positions)
-        self.done += 1
-        if left <= 0.0 and self.done < self.lengths[self.round :].sum():
-            self._end_with(self.done)
-        if self.done == self.lengths[self.round]:
+        self.n_scans += len(record.delta)
+        self.blocks.append({
+            "betas": self.ladder.betas, "delta": record.delta,
+            "swaps": record.swap_acceptance_rate, "positions": record.target_positions,
+            "n_restarts": record.counts["n_tempered_restarts"],
+            "n_gradients": record.counts["n_gradients"],
+        })  # fmt: skip
+        done = len(self.blocks)
+        if left <= 0.0 and done < self.lengths[self.round :].sum():
+            self.lengths = np.append(self.lengths[: self.round], done)
+        if done == self.lengths[self.round]:
             with one_blas_thread():
-                self._end_round(ladder, rng, left)
+                self._end_round(rng, left)
 
-    def _end_with(self, length: int) -> None:
-        """Have the round under way be the last one, of this length."""
-        self.lengths = np.append(self.lengths[: self.round], length)
-
-    def _afford(self, left: float, block_cost: float) -> None:
-        """Have the next round be the last one where there is not enough for one after it."""
-        if self.finished or not np.isfinite(left):
-            return
-        wanted = int(self.lengths[self.round])
-        after = _SHARE_AFTER if self.base_may_change else 0.0
-        if (1.0 + after) * wanted * block_cost > left:
-            self._end_with(int(np.clip(left // block_cost, 1, wanted)))
-
-    def _end_round(self, ladder: LadderLike, rng: np.random.Generator, left: float) -> None:
-        rejection_rates = 1.0 - self.swap_sums / self.n_scans
-        barrier = float(rejection_rates.sum())
-        delta = np.concatenate(self.deltas)
-        log_z, se = _log_z_and_error(delta, ladder.betas)
-        self.scan_variance = se**2 * len(delta)
+    def _end_round(self, rng: np.random.Generator, left: float) -> None:
+        ladder, delta, rates = self.ladder, self.delta, self.rejection_rates
+        n_restarts, barrier = self._total("n_restarts"), float(rates.sum())
+        scan_gradients = self._total("n_gradients") / len(delta)
+        with np.errstate(all="ignore"):
+            estimate = bar_ladder(delta, ladder.betas)
+        log_z = float(estimate.log_z[-1])
+        se = float(log_z_standard_error(estimate.log_z[-1:], [estimate.influence]).se)
         ladder.stop_adaptation()
-        self.n_arrivals += self.n_restarts
-        if self._good_enough(barrier, mixture=ladder.mixture is not None):
+        self.n_arrivals += n_restarts
+        if self._good_enough(barrier, n_restarts):
+            # one more round, in which only schedule and step sizes adapt, is all it takes
             self.lengths = np.append(self.lengths[: self.round + 1], self.lengths[self.round])
-        if self.adapt_schedule:
-            least = self._least_levels(mixture=ladder.mixture is not None)
-            n_levels = n_levels_for(barrier, self.max_levels, min(least, self.max_levels))
-            ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection_rates, n_levels))
+        if self.settings.adapt_schedule:
+            most = self.settings.max_levels
+            n_levels = n_levels_for(barrier, most, min(self._least_levels(), most))
+            ladder.change_schedule(equal_barrier_schedule(ladder.betas, rates, n_levels))
         if self.base_may_change:
-            positions = np.concatenate(self.positions)
+            positions = np.concatenate([block["positions"] for block in self.blocks])
             if self.choice is not None and isinstance(ladder, Ladder):
                 self.choice.look(ladder.path.target, positions, left)
-            self._refine(ladder, positions, delta[:, -1], rejection_rates, (log_z, se), rng)
-        self.barrier = barrier
-        n_moved = max(delta.shape[1] - 1, 1)
-        self.scan_cost = self.n_gradients / self.n_scans * (ladder.n_levels - 1) / n_moved
-        block_cost = max(self.scan_cost * self.n_scans / self.done, 1.0)
+            self._refine(positions, delta[:, -1], rates, n_restarts, (log_z, se), rng)
         self.round += 1
-        if self.finished and not np.isfinite(log_z):
-            # neighbours share no draws, and no number of scans makes an estimate of that
-            self.scan_variance = np.inf
-        self._start_round()
-        self._afford(left, block_cost)
+        # neighbours that share no draws make an estimate with no number of scans
+        overlaps = np.isfinite(log_z) or not self.finished
+        scan_cost = scan_gradients * (ladder.n_levels - 1) / max(delta.shape[1] - 1, 1)
+        self.last = [barrier, se**2 * len(delta) if overlaps else np.inf, scan_cost]
+        if not self.finished:
+            self._afford(left, max(scan_cost * len(delta) / len(self.blocks), 1.0))
+            self.blocks = []
 
-    def _least_levels(self, *, mixture: bool) -> int:
-        last = self.round >= len(self.lengths) - 2
-        if mixture:
-            return _MIN_LEVELS_MIXTURE if last else _MIN_LEVELS
-        if last:
-            return _MIN_LEVELS
-        return _MIN_LEVELS_EARLY if self.n_modes > 1 else _MIN_LEVELS_EARLY_ONE_MODE
+    def _afford(self, left: float, block_cost: float) -> None:
+        """Have the next round be the last one, where gradients are not enough for one after it."""
+        wanted = int(self.lengths[self.round])
+        # a round that may change the reference is worth it if half of it can follow
+        after = 0.5 if self.base_may_change else 0.0
+        if np.isfinite(left) and (1.0 + after) * wanted * block_cost > left:
+            length = int(np.clip(left // block_cost, 1, wanted))
+            self.lengths = np.append(self.lengths[: self.round], length)
 
-    def _good_enough(self, barrier: float, *, mixture: bool) -> bool:
-        """Whether one more round, in which only schedule and step sizes adapt, is all it takes."""
-        enough = _ENOUGH_RESTARTS
-        if mixture:
-            enough = max(enough, _RESTARTS_PER_MODE * self.n_modes)
+    def _least_levels(self) -> int:
+        """Levels below which an early round could miss what is in between."""
+        is_last = self.round >= len(self.lengths) - 2
+        if self.ladder.mixture is not None:
+            return 2 if is_last else 3
+        if is_last:
+            return 3
+        return 6 if self.n_modes > 1 else 4
+
+    def _good_enough(self, barrier: float, n_restarts: int) -> bool:
+        """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
+        enough, n_arrivals = 30, self.n_arrivals
+        if self.ladder.mixture is not None:
+            enough, n_arrivals = max(enough, _RESTARTS_PER_MODE * self.n_modes), n_restarts
         return (
             self.choice is not None
             and self.choice.settled
             and self.round < len(self.lengths) - 2
-            and (self.n_restarts if mixture else self.n_arrivals) >= enough
-            and abs(barrier - self.barrier) <= _STABLE + _RELATIVELY_STABLE * barrier
+            and n_arrivals >= enough
+            and abs(barrier - self.last[0]) <= 0.1 + 0.15 * barrier
         )
 
     def _refine(
         self,
-        ladder: LadderLike,
         positions: FloatArray,
         delta: FloatArray,
         rejection_rates: FloatArray,
+        n_restarts: int,
         log_z_and_se: tuple[float, float],
         rng: np.random.Generator,
     ) -> None:
-        base = self._next_base(positions)
-        choice = self.choice
-        # a mixture stands in for a Gaussian, which other ladders do not start from
-        if choice is None or choice.first is None or not isinstance(ladder, Ladder):
+        """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
+        ladder, choice = self.ladder, self.choice
+        base = self._next_base(positions, n_restarts)
+        if choice is None or not isinstance(ladder, Ladder):
             if base is not None:
                 ladder.change_base(base)
         else:
             log_target = delta + log_reference(ladder.path, positions)
-            cost = self.scan_variance * self.n_gradients / self.n_scans
-            ended = choice.together(
-                ladder,
-                Round(ladder.coordinates, positions, log_target, rejection_rates, cost,
-                      self.n_restarts, *log_z_and_se),
-            )  # fmt: skip
+            ended = Round(ladder.coordinates, positions, log_target, rejection_rates, n_restarts,
+                          self.n_scans, *log_z_and_se)  # fmt: skip
             if base is not None:
                 ladder.change_base(base)
-            # a fit is bent by draws, however many of them came from the reference
-            ready = base is not None or choice.rule == "map" or ended.is_blocked
-            if ready and choice.end_of_round(ladder, ended, rng):
-                # another path wants short rounds first, as at the start
-                done, left = np.split(self.lengths, [self.round + 1])
-                self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
-        # one that came from the reference is no stray, be it far below others that are in a neck
-        if not self.n_restarts:
+            if choice.end_of_round(ladder, ended, rng):
+                self._begin_anew()
+        # one that came from the reference is where draws are, be it far below others in a funnel
+        if not n_restarts:
             ladder.rescue_target()
 
-    def _next_base(self, positions: FloatArray) -> GaussianBase | None:
-        """Base from the draws at beta = 1 of this round, weighed against the local fits.
+    def _begin_anew(self) -> None:
+        """Another path wants few levels and short rounds first, as at the start."""
+        done, left = np.split(self.lengths, [self.round + 1])
+        self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
+        most = self.settings.max_levels
+        if self.ladder.mixture is not None:
+            betas = np.linspace(0.0, 1.0, min(MIXTURE_LEVELS, most))
+        else:
+            betas = make_schedule("geometric", min(FIRST_LEVELS, most))
+        self.ladder.change_schedule(betas)
 
-        Each tempered restart counts as one observation of the target, the anchor as
-        ``_RESTARTS_PER_MODE`` of them for each mode that the local fits found. A base from a chain
-        that saw one mode confirms itself: only arrivals from the base are evidence of having
-        looked elsewhere, and since the local fits enter afresh each time, narrowing does not
-        compound from round to round.
+    def _next_base(self, positions: FloatArray, n_restarts: int) -> GaussianBase | None:
+        """Gaussian of the draws of this round, weighed against the local fits; None of too few.
+
+        A base from a chain that saw one mode confirms itself: only arrivals from the base are
+        evidence of having looked elsewhere, and each counts as one observation of the target. The
+        local fits enter afresh each time, so that narrowing does not compound.
         """
-        if self.n_restarts < _MIN_RESTARTS:
+        if n_restarts < LEAST_RESTARTS:
             return None
         observed = base_from_draws(positions)
         if self.pooled is None:
             return overdisperse(observed, self.n_modes)
-        anchored = _UNIMODAL_RESTARTS
-        if self.n_modes > 1:
-            anchored = min(_RESTARTS_PER_MODE * self.n_modes, _MOST_ANCHOR_RESTARTS)
-        weights = np.array([anchored, float(self.n_restarts)])
         if self.n_modes == 1 and not self.pooled.is_diagonal:
             # a full-rank fit of the only mode knows its narrow directions better than draws do
-            n_effective = min(len(positions), _DRAWS_PER_RESTART * self.n_restarts)
+            n_effective = min(len(positions), 4 * n_restarts)
             return overdisperse(expand_to_draws(self.pooled, positions, n_effective), 1)
-        matched = match_moments([self.pooled, observed], np.log(weights / weights.sum()))
+        known = min(_RESTARTS_PER_MODE * self.n_modes, 100) if self.n_modes > 1 else 2
+        weights = np.array([known, n_restarts]) / (known + n_restarts)
+        matched = match_moments([self.pooled, observed], np.log(weights))
         return overdisperse(matched, self.n_modes)

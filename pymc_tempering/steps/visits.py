@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import chdtri, logsumexp
+from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -11,69 +11,45 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.ascent import MOST_GRADIENTS as MOST_OF_ASCENT
 from pymc_tempering.references.ascent import ascend
-from pymc_tempering.references.basins import MAX_DIP
-from pymc_tempering.references.elbo import dip_between
+from pymc_tempering.references.same_mode import joined, owner
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "MOST_TO_LOOK", "Visits", "not_visited"]
+__all__ = ["MOST_GRADIENTS", "MOST_TO_LOOK", "N_LOOKED_AT", "Visits", "not_visited"]
 
 N_LOOKED_AT = 32
 """Draws, evenly spaced: eight of them are of a mode with a quarter of the mass."""
 
-N_AROUND, NEAR = 8, 0.3
-"""Ascents from around a maximum, and how many standard deviations of its curvature away: further
-off, a bend leads out of its mode."""
+_N_AROUND, _NEAR = 8, 0.3
+"""Ascents from around a maximum, and how many standard deviations of its curvature away: from
+further off, an ascent leaves a curved mode."""
 
-MOST_GRADIENTS = (N_LOOKED_AT + N_AROUND) * MOST_OF_ASCENT
+MOST_GRADIENTS = (N_LOOKED_AT + _N_AROUND) * MOST_OF_ASCENT
 """For each mode, roughly; nearly all ascents take a tenth of what they may."""
 
 MOST_TO_LOOK = 0.1
 """Of the gradients that a chain has left."""
 
-_OUTSIDE = 1e-3
-"""Share of a Gaussian's draws that its ellipsoid leaves out."""
-
-_LEAST_RESPONSIBILITY = 0.05
-"""Of a fit for a draw that is its own: fits of one mode share it."""
-
 
 class Visits(Stateful):
     """Which of the known modes had a draw.
 
-    Parameters
-    ----------
-    modes : sequence of GaussianBase
-        See :attr:`pymc_tempering.references.prepared.Prepared.sure`.
-    unsure : sequence of GaussianBase
-        See :attr:`pymc_tempering.references.prepared.Prepared.unsure`.
-
-    Attributes
-    ----------
-    n_missed : int
-        Of the unsure ones, those that no ascent from a draw led to when it was last looked.
+    ``modes`` are well fitted, with the log of their mass as ``log_zeta``; ``poorly_fitted`` are
+    maxima of the others, with their curvature, and ``n_missed`` those of them to which no ascent
+    from a draw led when this was last looked at.
 
     Examples
     --------
     >>> slab, spike = GaussianBase([0.0], [1.0], -1.0), GaussianBase([0.5], [0.001], -2.0)
     >>> visits = Visits([slab, spike])
-    >>> visits.log_mass_unvisited
-    array([-1., -2.])
     >>> visits.note(np.array([0.3]))
     >>> visits.log_mass_unvisited
     array([nan, -2.])
     """
 
     _changing = (
-        "modes",
-        "visited",
-        "poorly_fitted",
-        "n_missed",
-        "n_draws",
-        "kept",
-        "every",
-        "next_look",
-    )
+        "modes", "visited", "poorly_fitted", "n_missed", "n_draws", "kept", "every", "next_look",
+    )  # fmt: skip
 
     def __init__(
         self, modes: Sequence[GaussianBase] = (), poorly_fitted: Sequence[GaussianBase] = ()
@@ -86,48 +62,32 @@ class Visits(Stateful):
     @property
     def log_mass_unvisited(self) -> FloatArray:
         """Log of the mass of each mode, in nats; NaN where it had a draw."""
-        masses = np.array([mode.log_zeta or 0.0 for mode in self.modes])
-        return np.where(self.visited, np.nan, masses)
+        return np.where(self.visited, np.nan, [mode.log_zeta or 0.0 for mode in self.modes])
 
     def note(self, position: FloatArray) -> None:
-        """Add a draw.
+        """Add a draw of shape (D,): it is of each mode that explains it, by a twentieth at least.
 
-        Parameters
-        ----------
-        position : ndarray of shape (D,)
+        A mode that was fitted twice has its draws for both fits.
         """
-        self._keep(position)
-        if self.visited.all():
-            return
-        squares = np.array([np.sum(mode.to_base(position[None]) ** 2) for mode in self.modes])
-        masses = [(mode.log_zeta or 0.0) - mode.log_det_scale for mode in self.modes]
-        log_density = np.array(masses) - 0.5 * squares
-        inside = squares <= chdtri(position.size, _OUTSIDE)
-        own = log_density >= logsumexp(log_density) + np.log(_LEAST_RESPONSIBILITY)
-        self.visited |= inside & own
-
-    def _keep(self, position: FloatArray) -> None:
-        """Of all draws so far some that are evenly spaced, for :meth:`look`."""
         if self.poorly_fitted and self.n_draws % self.every == 0:
             self.kept.append(position.copy())
+            if len(self.kept) == 2 * N_LOOKED_AT:
+                self.kept, self.every = self.kept[::2], 2 * self.every
         self.n_draws += 1
-        if len(self.kept) == 2 * N_LOOKED_AT:
-            self.kept, self.every = self.kept[::2], 2 * self.every
+        if self.visited.all():
+            return
+        z = position[None]
+        around = [i for i, mode in enumerate(self.modes) if owner([mode], z)[0] == 0]
+        if around:
+            modes = [self.modes[i] for i in around]
+            logs = np.array([(m.log_zeta or 0.0) + m.log_density(z)[0] for m in modes])
+            self.visited[around] |= logs >= logsumexp(logs) - np.log(20.0)
 
     def look(self, density: Density, left: float = np.inf) -> int:
-        """Ascend from draws to the unsure modes, if there are twice as many as the last time.
+        """Ascend from draws towards poorly fitted modes, and return the gradients it took.
 
-        Those that an ascent led to are known to have draws, and are not looked for again.
-
-        Parameters
-        ----------
-        density : Density
-        left : float
-            Gradients; it is not looked where they might not be enough.
-
-        Returns
-        -------
-        n_gradients : int
+        It is done where there are twice as many draws as the last time, and gradients ``left``.
+        Modes that an ascent led to are not looked for again.
         """
         enough = left >= MOST_GRADIENTS * len(self.poorly_fitted)
         if not self.poorly_fitted or self.n_draws < self.next_look or not enough:
@@ -135,7 +95,7 @@ class Visits(Stateful):
         self.next_look = 2 * self.n_draws
         missed, n_gradients = not_visited(density, np.stack(self.kept), self.poorly_fitted)
         self.poorly_fitted = [
-            mode for mode, no_draw in zip(self.poorly_fitted, missed, strict=True) if no_draw
+            mode for mode, is_missed in zip(self.poorly_fitted, missed, strict=True) if is_missed
         ]
         self.n_missed = len(self.poorly_fitted)
         return n_gradients
@@ -144,23 +104,10 @@ class Visits(Stateful):
 def not_visited(
     density: Density, positions: FloatArray, modes: Sequence[GaussianBase]
 ) -> tuple[list[bool], int]:
-    """Find modes to which an ascent from no draw leads.
+    """For each mode whether no ascent from draws (n, D) leads to it, and the gradients it took.
 
-    Where a mode is of a shape that no Gaussian has, its fit does not tell which draws are its own.
-
-    Parameters
-    ----------
-    density : Density
-    positions : ndarray of shape (n, D)
-        Draws of the target.
-    modes : sequence of GaussianBase
-        Gaussians of the curvature at their maxima.
-
-    Returns
-    -------
-    missed : list of bool
-        For each mode.
-    n_gradients : int
+    ``modes`` are Gaussians of the curvature at maxima of modes of another shape, whose fits do not
+    tell which draws are their own.
     """
     rows = np.linspace(0, len(positions) - 1, min(N_LOOKED_AT, len(positions))).astype(np.int64)
     missed, n_gradients = [], 0
@@ -168,16 +115,14 @@ def not_visited(
         coordinates = Coordinates.of(mode)
         found = ascend(density, positions[rows], coordinates)
         # an ascent may stop on a ridge, or on a saddle, that leads on to where the draws are
-        near = GaussianBase(mode.mean, NEAR * mode.scale)
-        around = near.draw(np.random.default_rng(0), N_AROUND)
+        near = GaussianBase(mode.mean, _NEAR * mode.scale)
+        around = near.draw(np.random.default_rng(0), _N_AROUND)
         beside = ascend(density, around[inside(density, around)], coordinates)
         places = [mode.mean, *beside.ends[np.isfinite(beside.values)]]
-        joined = [_joined(density, place, found.ends, mode) for place in places]
-        missed.append(not (joined[0] or np.mean(joined) > 0.5))
+        reached = []
+        for place in places:
+            distances = np.linalg.norm(mode.to_base(found.ends) - mode.to_base(place[None]), axis=1)
+            reached.append(joined(density, found.ends[distances.argmin()], place))
+        missed.append(not (reached[0] or np.mean(reached) > 0.5))
         n_gradients += found.n_gradients + beside.n_gradients
     return missed, n_gradients
-
-
-def _joined(density: Density, place: FloatArray, ends: FloatArray, mode: GaussianBase) -> bool:
-    distances = np.linalg.norm(mode.to_base(ends) - mode.to_base(place[None]), axis=1)
-    return dip_between(density, ends[np.argmin(distances)], place) <= MAX_DIP

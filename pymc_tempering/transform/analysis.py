@@ -1,4 +1,4 @@
-"""What tempered draws say: weights at beta = 1, log Z of every chain, and diagnostics; arrays only.
+"""What tempered draws say: weights at beta = 1, and log Z of every chain.
 
 The statistics that these functions take are what :func:`.untempered.stored_statistics` reads:
 ``delta`` and ``beta`` (chain, draw); ``base_delta`` (chain, base_draw), at independent draws from
@@ -8,34 +8,27 @@ a chain; ``knots`` and ``bias`` (chain, knot); ``diverging`` (chain, draw) where
 (chain,), which is made from it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
-from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.ladder import LadderEstimate
 from pymc_tempering.estimators.stepping_stone import support_mass
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
-from pymc_tempering.evidence.common import FULL_SUPPORT, MethodEstimate
+from pymc_tempering.evidence.common import MethodEstimate
 from pymc_tempering.numerics import log_mean_exp, weight_ess
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
-__all__ = ["bridged_log_z", "collect", "collect_bridge", "joint_diagnostics"]
+__all__ = ["bridged_log_z", "collect", "collect_bridge"]
 
 # ends of beta between which round trips are counted
 _COLD, _HOT = 0.9, 0.1
-# a mean of fewer weights has an error that cannot be told
-_MIN_WEIGHT_ESS = 100.0
-_MIN_BASE_ESS = 30.0
-# the largest of some hundred coordinates of several chains exceeds 6 errors once in 10^6 runs
-_MAX_BASE_Z = 6.0
-# single divergences are rejections; NUTS that fails on every tenth step has left out some place
-_MAX_DIVERGING = 0.1
 # of 10,000 draws from the base, 500 are enough for its end of log Z
 _MIN_SUPPORT = 0.05
+_MIN_BASE_ESS = 30.0
 
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
@@ -81,7 +74,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         }
     )
     parts.arrays.update(arrays)
-    parts.warnings.extend(joint_diagnostics(arrays))
     return parts
 
 
@@ -95,7 +87,8 @@ def collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         )
     ]  # fmt: skip
     log_z = np.array([chain.log_z[-1] for chain in chains])
-    return MethodEstimate(log_z, [chain.influence for chain in chains])
+    influences = [chain.influence for chain in chains]
+    return MethodEstimate(log_z, influences, least_support=_MIN_SUPPORT)
 
 
 def bridged_log_z(
@@ -171,54 +164,3 @@ def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
     influences = (weights[:, None] * (u - means)).T
     errors = np.abs(means) / np.maximum(chain_standard_errors(influences), 1e-12)
     return float(errors.max())
-
-
-def joint_diagnostics(arrays: Mapping[str, FloatArray]) -> Iterator[Diagnostic]:
-    """What speaks against a run, from its variables in the group ``tempering``."""
-    stuck = np.flatnonzero(arrays["n_round_trips"] < 1).tolist()
-    if stuck:
-        yield Diagnostic(
-            "no_round_trips",
-            f"in chains {stuck} beta never went from the posterior to the base and back, so "
-            "modes may be missing.",
-            "Raise `tune` and `draws`, or pass a wider `base`, or no `log_zeta`.",
-            {"n_round_trips": arrays["n_round_trips"][stuck].tolist(), "chain": stuck},
-        )
-    ess = float(arrays["weight_ess"].sum())
-    if ess < _MIN_WEIGHT_ESS:
-        yield Diagnostic(
-            "few_weights",
-            f"posterior draws rest on {ess:.0f} effective weights, fewer than "
-            f"{_MIN_WEIGHT_ESS:.0f}.",
-            "Raise `draws`, or give a bias that lets beta spend more time near 1.",
-            {"weight_ess": ess},
-        )
-    mass = float(arrays["support_mass"][0])
-    # where the target has an edge, running into it is a harmless divergence, and the base is cut
-    # off, so that its moments are not known
-    full = mass > FULL_SUPPORT
-    n_diverging, n_transitions = int(np.nansum(arrays["n_divergences"])), arrays["beta"].size
-    if full and n_diverging > _MAX_DIVERGING * n_transitions:
-        yield Diagnostic(
-            "divergences",
-            f"{n_diverging} of {n_transitions} transitions diverged.",
-            "Raise `target_accept`, or use a method whose moves do not need gradients.",
-            {"n_divergences": n_diverging, "transitions": n_transitions},
-        )
-    if mass < _MIN_SUPPORT:
-        yield Diagnostic(
-            "small_support",
-            f"the target has density on only {mass:.2g} of the base.",
-            "Pass a `base` inside the support.",
-            {"support_mass": mass},
-        )
-    worst = np.nan_to_num(arrays["base_mean_error"])
-    if full and worst.max(initial=0.0) > _MAX_BASE_Z:
-        yield Diagnostic(
-            "base_not_recovered",
-            "draws weighted to beta = 0 miss the base's known mean by "
-            f"{worst.max():.1f} standard errors in chain {int(worst.argmax())} (eq. 23), so "
-            "the chain has not converged.",
-            "Raise `tune` and `draws`.",
-            {"base_mean_error": float(worst.max()), "chain": [int(worst.argmax())]},
-        )

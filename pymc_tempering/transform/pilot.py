@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -15,34 +16,20 @@ from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.progress.phases import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
-from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule
-from pymc_tempering.steps.pilot import Pilot, PilotStart
+from pymc_tempering.schedule.adapt import cumulative_barrier
+from pymc_tempering.steps.pilot import PilotStart, read_pilot, start_pilot
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 
 __all__ = ["BaseAndBias", "bias_from_levels", "run_pilot"]
 
-# blocks of scans: enough for the tuner to settle on a base and a schedule
-_SCANS = 32
-_N_TUNE = 150
-_N_DRAWS = 100
-_MIN_KNOTS = 9
-
-# share of beta's marginal density that is uniform; the rest follows the barrier
-_UNIFORM_SHARE = 0.5
+_SCANS, _N_TUNE, _N_DRAWS = 32, 150, 100
+"""Scans of a block, and blocks: enough to settle on a base and a schedule, and to know log z."""
 
 
 class BaseAndBias(NamedTuple):
-    """What a pilot run leaves behind.
-
-    Attributes
-    ----------
-    base : GaussianBase
-    bias : Bias
-    position : ndarray of shape (D,)
-        A draw ``z`` at beta = 1, to start from.
-    """
+    """What a pilot run finds: with ``position`` (D,) a draw ``z`` at beta = 1, to start from."""
 
     base: GaussianBase
     bias: Bias
@@ -75,8 +62,7 @@ def bias_from_levels(betas: FloatArray, log_z: FloatArray, rejection_rates: Floa
     """
     barrier = cumulative_barrier(np.maximum(rejection_rates, 1e-6))
     density = PchipInterpolator(betas, barrier).derivative()(betas) / barrier[-1]
-    rho = _UNIFORM_SHARE + (1.0 - _UNIFORM_SHARE) * np.maximum(density, 0.0)
-    values = log_z - np.log(rho)
+    values = log_z - np.log(0.5 + 0.5 * np.maximum(density, 0.0))
     return Bias(betas, values - values[0])
 
 
@@ -89,21 +75,8 @@ def run_pilot(
 ) -> BaseAndBias:
     """Run parallel tempering for a moment, and take base and bias from it.
 
-    Parameters
-    ----------
-    density : CompiledDensity
-        Of the model, or any object with ``address``, ``dim`` and ``start``.
-    base : GaussianBase, optional
-        Kept as it is; by default local fits of all modes found, over-dispersed, refined during
-        the run.
-    rng : numpy.random.Generator
-    work : Phases, optional
-        Where to show how far the run is.
-
-    Raises
-    ------
-    ModelError
-        If the run has no draws in common between two neighbouring levels.
+    A base that is given stays; by default it is the local fits of all modes found, over-dispersed,
+    and refined during the run. Raises ModelError if neighbouring levels have no draws in common.
     """
     work = work or Phases()
     with one_blas_thread():
@@ -111,7 +84,7 @@ def run_pilot(
         pooled, modes = found.pooled, found.modes
         phase = work.add("Pilot run", _N_TUNE + _N_DRAWS)
         path = TemperedPath.from_base(density, base or overdisperse(pooled, len(modes)))
-        pilot = Pilot(
+        pilot = start_pilot(
             PilotStart(path, pooled, modes, modes), betas=None, adapt_base=base is None,
             n_steps=_N_TUNE, settings=Hamiltonian(), rng=rng,
         )  # fmt: skip
@@ -119,11 +92,10 @@ def run_pilot(
             pilot.run(_SCANS, rng)
             phase.advance()
         ladder = pilot.ladder
-        record = ladder.run(_SCANS * _N_DRAWS // 4, rng)
-        rejection = 1.0 - record.swap_acceptance_rate
+        assert isinstance(ladder, Ladder)
         # a smooth curve wants more points than the exchanges do
-        n_levels = max(_MIN_KNOTS, 2 * ladder.n_levels - 1)
-        ladder.change_schedule(equal_barrier_schedule(ladder.betas, rejection, n_levels))
+        n_levels = max(9, 2 * ladder.n_levels - 1)
+        ladder.change_schedule(read_pilot(pilot).equal_barrier(n_levels)[0])
         ladder.run(_SCANS * _N_DRAWS // 4, rng, adapt=True)
         ladder.stop_adaptation()
         record = ladder.run(_SCANS * _N_DRAWS, rng)

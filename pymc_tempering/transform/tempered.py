@@ -20,7 +20,7 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.progress.phases import phases
 from pymc_tempering.references.fit import base_from_draws
-from pymc_tempering.references.given import check_gaussian
+from pymc_tempering.references.own import check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.results.datatree import BETA, DELTA, OBSERVED, POSITION, PREFIX, RECORDS
 from pymc_tempering.steps.explorer import need_gradient

@@ -140,7 +140,7 @@ def test_two_modes_of_unequal_weight(rng):
 
 @pytest.mark.parametrize("bug", ["no_normaliser", "jacobian", "sign"])
 def test_planted_bugs_are_noticed(bug, rng, monkeypatch):
-    import pymc_tempering.evidence.changes as module
+    import pymc_tempering.evidence.reweighted as module
 
     right = module.log_prior_ratio
 

@@ -14,8 +14,9 @@ import pymc_tempering as pm_temper
 from pymc_tempering.comparison.probabilities import model_probabilities
 from pymc_tempering.comparison.table import compare
 from pymc_tempering.errors import DataError, OptionError, TemperingError, TemperingWarning
-from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.evidence.checks import CODES
 
 Y = np.array([0.4, -1.1, 2.3, 0.9, 1.7])
 QUICK = {"draws": 60, "tune": 60, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
@@ -171,12 +172,12 @@ def test_an_unknown_evidence_comes_last():
 
 
 def test_warnings_of_estimates_are_flagged():
-    diagnostics = tuple(Diagnostic(code, "x.", "y.") for code in ("no_overlap", "chains_differ"))
+    diagnostics = tuple(Diagnostic(code, "x.", "y.") for code in ("no_overlap", "chains_disagree"))
     models = {"a": estimate(-4.0), "b": estimate(-5.0, warnings=diagnostics)}
     table = compare(models)
     assert table["warning"].tolist() == [False, True]
-    assert table["warning_codes"].tolist() == ["", "no_overlap, chains_differ"]
-    assert repr(table).endswith("\nb: no_overlap, chains_differ")
+    assert table["warning_codes"].tolist() == ["", "no_overlap, chains_disagree"]
+    assert repr(table).endswith("\nb: no_overlap, chains_disagree")
 
 
 @pytest.mark.parametrize("models", [{}, {"a": estimate(-1.0)}, [estimate(-1.0), estimate(-2.0)]])

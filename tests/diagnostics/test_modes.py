@@ -67,13 +67,14 @@ def test_chains_that_never_meet_are_named_and_make_the_error_large(rng):
         found = pm_temper.modes(tree(x=x))
     [diagnostic] = found.warnings
     assert [w.message.diagnostic for w in record] == [diagnostic]
-    assert diagnostic.code == "modes_not_in_every_chain"
-    assert diagnostic.measured == {"chains without mode 1": [2], "chains without mode 2": [0, 1, 3]}
+    assert diagnostic.code == "chains_disagree"
+    unseen = {"chains without mode 1": [2], "chains without mode 2": [0, 1, 3]}
+    assert diagnostic.measured == {"modes": unseen}
     assert found.dataset["share"].values.tolist() == [0.75, 0.25]
     # the standard error of 4 zeros and ones
     np.testing.assert_allclose(found.dataset["share_se"], 0.25, rtol=0.35)
     assert "3 of 4" in repr(found)
-    assert "modes not in every chain" in repr(found)
+    assert "chains disagree: mode 1 has no draws of chain 2" in repr(found)
 
 
 def test_evidence_of_a_mode_is_its_part(found, rng):
@@ -227,4 +228,4 @@ def test_slow_chains_in_different_places_are_warned_of():
     run = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), apart)})})
     with pytest.warns(TemperingWarning, match="R-hat of x"):
         found = pm_temper.modes(run)
-    assert [diagnostic.code for diagnostic in found.warnings] == ["chains_differ"]
+    assert [diagnostic.code for diagnostic in found.warnings] == ["chains_disagree"]

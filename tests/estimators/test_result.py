@@ -22,7 +22,7 @@ def make(**changes):
 
 
 def diagnostic(text):
-    return Diagnostic("no_round_trips", text, "Raise `tune`.", {"n_round_trips": float("nan")})
+    return Diagnostic("divergences", text, "Raise `tune`.", {"n_divergences": float("nan")})
 
 
 def test_interval_uses_student_quantiles():
@@ -45,7 +45,7 @@ def test_repr_gives_value_error_interval_bounds_and_warnings():
     assert text.splitlines() == [
         "log Z = -12.50 ± 0.20 nats (pt, mbar, 2 chains; 95 % interval [-12.89, -12.11])",
         "  bounds [-13.00, -12.00]",
-        "  warning: no round trips: run longer Raise `tune`.",
+        "  warning: divergences: run longer Raise `tune`.",
     ]
     assert "0.00031" in repr(make(se=3.1e-4))[:40] or "0.0003" in repr(make(se=3.1e-4))
     assert "1 chain)" in repr(make(per_chain=np.zeros(1), se=np.nan))
@@ -76,8 +76,8 @@ def test_equality_ignores_the_run_and_accepts_missing_values():
 
 
 def test_warnings_are_objects():
-    with pytest.raises(OptionError, match="`warnings` has 'no round trips'; expected objects of"):
-        make(warnings=("no round trips",))
+    with pytest.raises(OptionError, match="`warnings` has 'divergences'; expected objects of"):
+        make(warnings=("divergences",))
 
 
 def test_is_frozen():

@@ -6,7 +6,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
-from pymc_tempering.evidence.with_model import _other_seed
+from pymc_tempering.evidence.more_chains import _other_seed
 
 QUICK = {"cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
 
@@ -43,7 +43,7 @@ def test_max_chains_counts_stored_ones(labelled_run, model):
 
 def test_nothing_is_sampled_where_the_error_is_small_enough(labelled_run, model, monkeypatch):
     monkeypatch.setattr(
-        "pymc_tempering.evidence.with_model.run_chains", lambda *a, **k: pytest.fail("sampled")
+        "pymc_tempering.evidence.more_chains.run_chains", lambda *a, **k: pytest.fail("sampled")
     )
     for options in ({}, {"target_se": 10.0}):
         estimate = pm_temper.estimate_logz(labelled_run, model=model, **options)
@@ -74,7 +74,7 @@ def test_bridge_sampling_of_a_tempered_run(labelled_run, model, target, seed):
 )
 def test_what_does_not_fit_the_run_is_refused(labelled_run, model, options, message, monkeypatch):
     monkeypatch.setattr(
-        "pymc_tempering.evidence.with_model.run_chains", lambda *a, **k: pytest.fail("sampled")
+        "pymc_tempering.evidence.more_chains.run_chains", lambda *a, **k: pytest.fail("sampled")
     )
     with pytest.raises(OptionError, match=message):
         pm_temper.estimate_logz(labelled_run, model=model, **options)

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
-from pymc_tempering.evidence.bridge import bridge_draws, diagnostics, largest_r_hat
+from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
 from tests.chains import autoregressive_chains
 
 SLOPES = np.random.default_rng(0).normal(size=(30, 3))
@@ -158,6 +158,7 @@ def test_few_draws_are_named(rng, model, exact):
     with pytest.warns(TemperingWarning):
         estimate = pm_temper.estimate_logz(posterior_run(rng, 12), model=model, random_seed=1)
     found = measured_by_code(estimate.warnings)["too_few_effective_draws"]
+    found = found["draws"]
     assert found == {"log_marginal_likelihood_ess": estimate.ess}
     assert abs(estimate.log_z - exact) < 1.0
 
@@ -169,7 +170,7 @@ def test_chains_that_disagree_are_named(rng, model):
     bare = xr.DataTree.from_dict({"/posterior": run["posterior"].to_dataset()})
     with pytest.warns(TemperingWarning):
         estimate = pm_temper.estimate_logz(bare, model=model, random_seed=1)
-    assert measured_by_code(estimate.warnings)["chains_disagree"]["largest R-hat"] > 1.1
+    assert measured_by_code(estimate.warnings)["chains_disagree"]["draws"]["largest R-hat"] > 1.1
 
 
 def test_slow_chains_are_no_doubt(rng):
@@ -179,8 +180,8 @@ def test_slow_chains_are_no_doubt(rng):
     parts = bridge_draws(lambda z: stats.norm.logpdf(z).sum(-1), draws, rng)
     assert_right(parts, 0.0, 0.2)
     parts = parts._replace(ess=200.0)
-    assert diagnostics(parts, 1.07) == []
-    (diagnostic,) = diagnostics(parts, 1.07, limit=1.06)
+    assert findings(parts, 1.07) == []
+    (diagnostic,) = findings(parts, 1.07, limit=1.06)
     assert diagnostic.code == "chains_disagree"
 
 
@@ -205,10 +206,10 @@ def test_error_is_right_in_any_dimension(dim):
 def test_halves_that_disagree_are_named(rng):
     draws = autoregressive_chains(rng, (4, 300, 2), 0.3)
     parts = bridge_draws(lambda z: stats.norm.logpdf(z).sum(-1), draws, rng)
-    assert diagnostics(parts, 1.0) == []
-    (diagnostic,) = diagnostics(parts._replace(halves_p=1e-9, per_half=np.array([1.0, 2.0])), 1.0)
-    assert diagnostic.code == "halves_disagree"
-    assert diagnostic.measured == {"log Z of each half": [1.0, 2.0]}
+    assert findings(parts, 1.0) == []
+    (diagnostic,) = findings(parts._replace(halves_p=1e-9, per_half=np.array([1.0, 2.0])), 1.0)
+    assert diagnostic.code == "chains_disagree"
+    assert diagnostic.measured == {"halves": {"log Z of each half": [1.0, 2.0]}}
     assert "1.00 from the first halves" in diagnostic.text
 
 
@@ -216,7 +217,7 @@ def test_heavy_weights_in_both_directions_are_named(rng):
     law = stats.laplace
     draws = law.ppf(stats.norm.cdf(autoregressive_chains(rng, (4, 300, 150), 0.0)))
     parts = bridge_draws(lambda z: law.logpdf(z).sum(-1), draws, rng)
-    [k] = measured_by_code(diagnostics(parts, 1.0))["pareto_k_high"].values()
+    [k] = measured_by_code(findings(parts, 1.0))["heavy_tailed_weights"].values()
     assert k == parts.pareto_k.min() > 0.7
 
 
@@ -227,7 +228,7 @@ def test_no_overlap_is_named(rng):
     parts = bridge_draws(
         lambda z: np.where([v in known for v in z[:, 0]], 0.0, -np.inf), draws, rng
     )  # fmt: skip
-    assert list(measured_by_code(diagnostics(parts, 1.0))) == ["no_overlap"]
+    assert list(measured_by_code(findings(parts, 1.0))) == ["no_overlap"]
 
 
 def test_r_hat_is_of_the_worst_coordinate(rng):

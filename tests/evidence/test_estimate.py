@@ -15,8 +15,8 @@ from pymc_tempering.errors import (
     ScheduleError,
     TemperingWarning,
 )
+from pymc_tempering.evidence.more_chains import round_seeds
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.rounds import round_seeds
 
 QUICK = {"draws": 40, "tune": 60, "cores": 1, "progressbar": False, "quiet": True,
          "compute_convergence_checks": False, "scans_per_draw": 8}  # fmt: skip

@@ -69,8 +69,9 @@ def test_log_z_and_its_error_are_right(name, seed):
         z_scores.append((estimate.log_z - target.log_z) / estimate.se)
         others.append(parts.per_method["continuous tempering, bar with the target"] - target.log_z)
         if name == "hard_edge_gaussian":
-            [diagnostic] = [w for w in estimate.warnings if w.code == "target_zero_on_base"]
-            assert diagnostic.measured == {"support_mass": parts.arrays["support_mass"].min()}
+            [diagnostic] = [w for w in estimate.warnings if w.code == "no_base_overlap"]
+            mass = parts.arrays["support_mass"].min()
+            assert diagnostic.measured == {"outside_target": {"support_mass": mass}}
     assert np.abs(z_scores).max() < 5.0
     assert 0.4 < np.mean(np.square(z_scores)) < 1.9
     assert abs(np.mean(others)) < 0.05
@@ -87,13 +88,14 @@ def test_log_z_is_given_at_every_knot(rng):
 
 def test_what_speaks_against_a_run_is_said(rng):
     s = statistics(testing.trimodal_1d(), rng)
-    assert collect(s).warnings == []
-    idle = collect(s | {"n_tempered_restarts": np.zeros((2, 100))})
+    assert combine(collect(s), "gibbs_ct").warnings == ()
+    idle = combine(collect(s | {"n_tempered_restarts": np.zeros((2, 100))}), "gibbs_ct")
     [diagnostic] = idle.warnings
-    assert diagnostic.code == "few_tempered_restarts"
-    assert diagnostic.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
-    stuck = collect(s | {"beta": np.full_like(s["beta"], 0.9)})
-    [diagnostic] = [w for w in stuck.warnings if w.code == "beta_hardly_visits"]
+    assert diagnostic.code == "mode_missing"
+    few = {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
+    assert diagnostic.measured == {"few_tempered_restarts": few}
+    stuck = combine(collect(s | {"beta": np.full_like(s["beta"], 0.9)}), "gibbs_ct")
+    [diagnostic] = [w for w in stuck.warnings if w.code == "levels_hardly_visited"]
     assert diagnostic.measured == {"lowest_occupancy": [0.0, 0.0], "chain": [0, 1]}
 
 

@@ -13,7 +13,7 @@ from pymc_tempering.results.datatree import attach_estimate
 ESTIMATE = LogZEstimate(
     -3.5, 0.25, "pt, mbar", np.array([-3.0, -4.0]),
     (Diagnostic("no_overlap", "first.", "Do this.", {"log_z": np.nan}),
-     Diagnostic("chains_differ", "second.", "Do that.", {"R-hat of x": 1.5})),
+     Diagnostic("chains_disagree", "second.", "Do that.", {"posterior": {"R-hat of x": 1.5}})),
     ess=150.0, df=37.0, lower=-3.75,
 )  # fmt: skip
 

@@ -51,8 +51,9 @@ def test_log_z_and_its_error_are_right(name, seed):
         estimate = combine(parts, "st")
         z_scores.append((estimate.log_z - target.log_z) / estimate.se)
         edge = name == "hard_edge_gaussian"
-        found = [w.measured for w in estimate.warnings if w.code == "target_zero_on_base"]
-        assert found == [{"support_mass": parts.arrays["support_mass"].min()}] * edge
+        found = [w.measured for w in estimate.warnings if w.code == "no_base_overlap"]
+        mass = parts.arrays["support_mass"].min()
+        assert found == [{"outside_target": {"support_mass": mass}}] * edge
         assert ("ti-rb" in parts.per_method) != edge
     assert np.abs(z_scores).max() < 5.0
     assert 0.4 < np.mean(np.square(z_scores)) < 1.9
@@ -72,17 +73,18 @@ def test_every_level_has_estimate_bias_and_variance(rng):
 
 def test_what_speaks_against_a_run_is_said(rng):
     s = statistics(testing.trimodal_1d(), rng)
-    assert collect(s).warnings == []
-    idle = collect(s | {"n_tempered_restarts": np.zeros((2, 40))})
+    assert combine(collect(s), "st").warnings == ()
+    idle = combine(collect(s | {"n_tempered_restarts": np.zeros((2, 40))}), "st")
     [diagnostic] = idle.warnings
-    assert diagnostic.code == "few_tempered_restarts"
-    assert diagnostic.measured == {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
+    assert diagnostic.code == "mode_missing"
+    few = {"n_tempered_restarts": [0, 0], "chain": [0, 1]}
+    assert diagnostic.measured == {"few_tempered_restarts": few}
     weights = np.array(s["log_level_weights"])
     weights[..., 2] -= 8.0
-    warned = collect(s | {"log_level_weights": weights}).warnings
+    warned = combine(collect(s | {"log_level_weights": weights}), "st").warnings
     [diagnostic] = [w for w in warned if w.code == "levels_hardly_visited"]
     assert diagnostic.measured["chain"] == [0, 1]
-    assert max(diagnostic.measured["lowest level_probability, relative"]) < 0.05
+    assert max(diagnostic.measured["lowest_occupancy"]) < 0.05
 
 
 def test_statistics_of_tuning_are_refused(rng):

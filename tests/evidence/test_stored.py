@@ -1,5 +1,7 @@
 """Estimates from stored runs equal those made right after sampling."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -8,10 +10,12 @@ import xarray as xr
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.evidence.common import with_warnings
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.evidence.stored import has_statistics, method_of, with_diagnostics
+from pymc_tempering.evidence.stored import has_statistics, method_of
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.concat import concat_chains
+from pymc_tempering.results.diagnostics import diagnostic_variables
 
 # runs this short may say so, and which of them do depends on the machine's last digits
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
@@ -222,6 +226,15 @@ def test_a_run_that_lacks_what_its_method_needs_is_refused(needed, labelled_run)
         pm_temper.estimate_logz(run)
 
 
+@pytest.mark.parametrize("name", ["renewed", "scans_asked", "search_hits"])
+def test_statistics_of_another_version_are_refused_by_name(name, labelled_run):
+    run = labelled_run.copy()
+    statistics = run["sample_stats"].to_dataset()
+    run["sample_stats"] = statistics.assign({name: statistics["n_round_trips"]})
+    with pytest.raises(DataError, match=rf"\['{name}'\], which another version .*Sample again"):
+        pm_temper.estimate_logz(run)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -245,6 +258,15 @@ def test_concat_chains_refuses_unequal_runs(labelled_run):
         concat_chains([labelled_run, labelled_run.isel(draw=slice(30))])
 
 
+def stored_with(estimate, diagnostics):
+    """The estimate with more warnings, in its run too."""
+    estimate = with_warnings(estimate, diagnostics)
+    idata = estimate.idata.copy()
+    dataset = idata["tempering"].to_dataset().drop_dims("warning", errors="ignore")
+    idata["tempering"] = xr.DataTree(dataset.assign(diagnostic_variables(estimate.warnings)))
+    return replace(estimate, idata=idata)
+
+
 def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
     estimate = pm_temper.estimate_logz(labelled_run)
     of_model = Diagnostic("improper_priors", "['x'].", "Give proper ones.", {"variables": ["x"]})
@@ -259,19 +281,19 @@ def test_what_concerns_the_model_is_kept_for_later_estimates(labelled_run):
             if diagnostic in (of_model, of_run, endless)
         ]
 
-    diagnosticed = with_diagnostics(estimate, [of_model, of_run])
+    diagnosticed = stored_with(estimate, [of_model, of_run])
     assert added(diagnosticed) == added(stored_estimate(diagnosticed.idata)) == [of_model, of_run]
     assert added(stored_estimate(estimate.idata)) == []
     with pytest.warns(TemperingWarning, match="^improper priors: "):
         again = pm_temper.estimate_logz(diagnosticed.idata.isel(draw=slice(40)))
     assert added(again) == [of_model]
     # what all else follows from where it is found comes first
-    worst = with_diagnostics(diagnosticed, [endless])
+    worst = stored_with(diagnosticed, [endless])
     assert worst.warnings[0] == endless
     assert added(worst) == [endless, of_model, of_run]
     assert stored_estimate(worst.idata).warnings == worst.warnings
     # once more, so that nothing is repeated twice
-    more = with_diagnostics(again, [of_run])
+    more = stored_with(again, [of_run])
     with pytest.warns(TemperingWarning, match="improper priors"):
         last = pm_temper.estimate_logz(more.idata)
     assert stored_estimate(last.idata).warnings == last.warnings
@@ -300,5 +322,5 @@ def test_an_interrupted_run_stays_one(labelled_run):
         "interrupted", "stopped after 1 of 4 chains.", "Run it again.", {"chains": 1}
     )
     with pytest.warns(TemperingWarning, match="stopped after 1 of 4 chains"):
-        again = pm_temper.estimate_logz(with_diagnostics(estimate, [diagnostic]).idata)
+        again = pm_temper.estimate_logz(stored_with(estimate, [diagnostic]).idata)
     assert diagnostic in again.warnings

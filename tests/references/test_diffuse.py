@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references import diffuse_fit
-from pymc_tempering.references.diffuse import find_diffuse, hides_one, one_place
+from pymc_tempering.references import diffuse
+from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import assess
-from pymc_tempering.references.prepared import CURVED, GAUSSIAN_FITS, MAPPED, NEARLY_GAUSSIAN
-from pymc_tempering.references.search import NEGLIGIBLE, find_modes
-from pymc_tempering.steps.choice import ReferenceChoice
-from pymc_tempering.steps.rule import settled_rule
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.testing import TARGETS
 from tests.references.conftest import two_gaussians
 
@@ -108,10 +106,10 @@ def test_what_is_explained_where_starts_are_is_no_mode(rng):
 
 
 def test_a_second_maximum_may_follow_a_fall_in_two_steps():
-    assert diffuse_fit._second_maximum([-21.0, -25.1, -27.6, -24.2, -24.7, -43.4]) == 3
-    assert diffuse_fit._second_maximum([-21.0, -24.0, -28.5, -23.3, -24.2, -43.4]) == 3
-    assert diffuse_fit._second_maximum([-21.0, -25.1, -27.6, -27.0, -43.4]) is None
-    assert diffuse_fit._second_maximum([-21.0, -20.5, -20.1]) is None
+    assert diffuse._second_maximum([-21.0, -25.1, -27.6, -24.2, -24.7, -43.4]) == 3
+    assert diffuse._second_maximum([-21.0, -24.0, -28.5, -23.3, -24.2, -43.4]) == 3
+    assert diffuse._second_maximum([-21.0, -25.1, -27.6, -27.0, -43.4]) is None
+    assert diffuse._second_maximum([-21.0, -20.5, -20.1]) is None
 
 
 def test_a_halo_without_mass_is_left_out(rng):
@@ -133,35 +131,3 @@ def test_modes_that_stand_alone_have_none(name, rng):
     target = TARGETS[name]()
     found = find_modes(target, target.start, rng)
     assert len(found.fits) == sum(n > 0 for n in found.search.start_count) - found.search.n_left_out
-
-
-def test_fits_of_one_place_start_from_their_mixture():
-    """A wide Gaussian knows no more places, and meets a transition of first order."""
-    spike, slab = (GaussianBase(CENTRE, np.full(DIM, width)) for width in (SPIKE, SLAB))
-    assert one_place([spike])
-    assert one_place([spike, slab])
-    assert ReferenceChoice("measured", [spike, slab]).mixture_at_start is not None
-    assert settled_rule("measured", [spike, slab], GAUSSIAN_FITS) == "measured"
-    beside = GaussianBase(CENTRE + 2.0, np.full(DIM, SPIKE))
-    assert not one_place([spike, beside])
-    assert ReferenceChoice("measured", [spike, beside]).mixture_at_start is None
-    # of one place, and no fits: bent ones, or the wide Gaussian
-    rules = [settled_rule("measured", [spike, slab], k) for k in (NEARLY_GAUSSIAN, MAPPED, CURVED)]
-    assert rules == ["measured", "map", "map"]
-    assert settled_rule("measured", [slab], NEARLY_GAUSSIAN) == "gaussian"
-    assert settled_rule("measured", [spike, beside], CURVED) == "measured"
-    assert settled_rule("mixture", [spike], CURVED) == "mixture"
-    assert ReferenceChoice("map", [spike]).mixture_at_start is None
-
-
-def test_a_hidden_mode_and_what_hides_it_start_from_their_mixture():
-    """A wide Gaussian around both meets a transition of first order between them."""
-    wide = GaussianBase(np.zeros(MANY), np.ones(MANY), math.log(0.3))
-    for away, hidden in ((AWAY, True), (2.0 * AWAY, False)):
-        narrow = GaussianBase(away * np.eye(1, MANY)[0], np.full(MANY, 0.6), math.log(0.7))
-        choice = ReferenceChoice("measured", [wide, narrow])
-        assert hides_one([wide, narrow]) == hides_one([narrow, wide]) == hidden
-        assert (choice.mixture_at_start is not None) == hidden
-    few = [GaussianBase(fit.mean[:9], fit.scale[:9], fit.log_zeta) for fit in (wide, narrow)]
-    assert not hides_one(few)
-    assert not hides_one([wide])

@@ -1,9 +1,14 @@
-"""The ELBO of a given base against its closed form."""
+"""What log weights of draws say: the ELBO, and importance-sampled evidence."""
+
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.elbo import dip_between, evaluate_elbo
+from pymc_tempering.references.elbo import UNKNOWN, evaluate_elbo, importance_evidence
+from tests.references.conftest import two_gaussians
 
 
 def test_exact_base_gives_log_z_without_error(gaussian, rng):
@@ -54,22 +59,6 @@ def test_no_draw_inside_the_support(edge, rng):
     assert np.isnan(se)
 
 
-def test_dip_between_points(bimodal, gaussian, edge):
-    """Seventeen points between modes 7.6 apart meet the dip of 13.5 nats within 2."""
-    t = np.linspace(0, 1, 2001)[:, None]
-    line = (1 - t) * bimodal.modes[0] + t * bimodal.modes[1]
-    logp = [
-        np.log(w) - np.log(s).sum() - 0.5 * (((line - m) / s) ** 2).sum(1)
-        for w, m, s in zip([0.9, 0.1], bimodal.modes, bimodal.sds, strict=True)
-    ]
-    exact = np.logaddexp(*logp)
-    exact_dip = min(exact[0], exact[-1]) - exact.min()
-    dip = dip_between(bimodal, *bimodal.modes)
-    assert exact_dip - 2 < dip <= exact_dip
-    assert dip_between(gaussian, gaussian.mean, gaussian.mean + 3.0) == 0.0
-    assert dip_between(edge, np.array([1.0, 0.0]), np.array([-1.0, 0.0])) == np.inf
-
-
 def test_variance_is_twice_what_the_bound_misses_where_that_is_little(gaussian, rng):
     """A base narrower by 3 %: to second order in what is wrong; 4000 draws give it within 10 %."""
     exact = GaussianBase.from_moments(gaussian.mean, gaussian.cov)
@@ -78,3 +67,48 @@ def test_variance_is_twice_what_the_bound_misses_where_that_is_little(gaussian, 
     # the lowest 2 % of the draws do not count, which costs a chi-square a good part
     assert 0.4 < 0.5 * bound.variance / (gaussian.log_z - bound.value) < 1.1
     assert evaluate_elbo(gaussian, exact, rng).variance < 1e-12
+
+
+@pytest.fixture(scope="module")
+def target():
+    """Two Gaussians with 0.3 and 0.7 of the mass."""
+    return testing.asymmetric_bimodal(weights=(0.3, 0.7))
+
+
+def fits(target, rng, widen=1.0):
+    """Of both modes, from exact draws; the lighter first."""
+    draws = target.draw(rng, 40_000)
+    upper = draws[:, 0] > target.mean[0]
+    groups = sorted([draws[upper], draws[~upper]], key=len)
+    return [GaussianBase(x.mean(axis=0), widen * np.linalg.cholesky(np.cov(x.T))) for x in groups]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("widen", [1.0, 1.3])
+def test_is_log_z_where_all_modes_are_known_however_often(target, widen, rng):
+    """With an error that is true: of 400 estimates, four of its errors at 1e-4."""
+    light, heavy = fits(target, rng, widen)
+    for modes in ([light, heavy], [light, heavy, heavy, light, heavy]):
+        found = [importance_evidence(target, modes, rng) for _ in range(400)]
+        ratio = np.exp([one.value - target.log_z for one in found])
+        assert abs(ratio.mean() - 1.0) < 4.0 * ratio.std() / 20.0
+        se = np.sqrt(np.mean([one.se**2 for one in found]))
+        assert ratio.std() == pytest.approx(se, rel=4.0 / np.sqrt(2 * 400) + 0.1)
+        assert found[0].n_gradients == 128 * len(modes)
+
+
+def test_is_the_share_of_the_modes_that_are_known(rng):
+    """Of two that do not overlap."""
+    means, sds = np.array([[-9.0, 0.0], [9.0, 1.0]]), np.array([[1.0, 0.5], [0.7, 2.0]])
+    density = two_gaussians(np.log([0.3, 0.7]) - 2.0, means, sds)
+    target = SimpleNamespace(address=density.address, dim=2)
+    for i, share in enumerate((0.3, 0.7)):
+        found = importance_evidence(target, [GaussianBase(means[i], sds[i])], rng)
+        assert found.value == pytest.approx(np.log(share) - 2.0, abs=1e-9)
+
+
+def test_nothing_is_known_without_modes_or_beyond_the_support(rng):
+    assert importance_evidence(testing.hard_edge_gaussian(), [], rng) == UNKNOWN
+    beyond = GaussianBase(np.array([-50.0, 0.0]), np.ones(2))
+    found = importance_evidence(testing.hard_edge_gaussian(), [beyond], rng)
+    assert found == UNKNOWN._replace(n_gradients=128)

@@ -125,3 +125,19 @@ def test_one_dimension_is_diagonal(rng):
     line = testing.trimodal_1d()
     base, _ = fit_gaussian(line, GaussianBase(line.start, np.full(1, 0.3)), rng)
     assert base.is_diagonal
+
+
+@numba.cfunc(SIGNATURE)
+def pole(z_pointer, grad_pointer):
+    numba.carray(grad_pointer, 2)[:] = -1e305
+    return 0.0
+
+
+def test_a_fit_at_a_pole_stays_where_it_was(rng):
+    """As of data that are all the same: gradients are finite, and no product of them is."""
+    start = GaussianBase(np.zeros(2), np.full(2, 1e4))
+    target = SimpleNamespace(address=pole.address, dim=2)
+    with np.errstate(over="ignore"):
+        base, n_gradients = fit_gaussian(target, start, rng)
+    assert base is start
+    assert n_gradients > 0

@@ -1,4 +1,4 @@
-"""How much narrower the necks of a target are than the rest, from its draws."""
+"""How much narrower the funnels of a target are than the rest, from its draws."""
 
 from types import SimpleNamespace
 

@@ -57,22 +57,22 @@ def test_what_exact_modes_leave_over_leads_beyond_them(rng):
     starts = evaluated(TARGET, z)
     owners = known.owners(starts)
     assert owners.number.tolist() == [5, 5, 5]
-    assert np.all((owners.rest[:2] > 0.0) & (owners.rest[:2] < 0.01))
-    assert np.isnan(owners.rest[2])
-    beyond = known.beyond(starts.at(np.array([0, 1])))
+    assert np.all((owners.residual[:2] > 0.0) & (owners.residual[:2] < 0.01))
+    assert np.isnan(owners.residual[2])
+    beyond = known.follow_residual(starts.at(np.array([0, 1])))
     assert len(beyond) == 2
     assert np.all(np.linalg.norm(beyond - NARROW_PLACE, axis=1) < 0.8)
     # once the narrow mode is known, such starts are its
     both = known_at(TARGET, np.zeros(DIM), NARROW_PLACE).owners(starts)
     assert both.number.tolist() == [6, 6, 5]
-    assert np.isnan(both.rest).all()
+    assert np.isnan(both.residual).all()
 
 
 def test_the_rest_of_a_mode_that_is_no_gaussian_is_not_followed(rng):
     known = known_at(TARGET, np.zeros(DIM), variance=1e-2)
     owners = known.owners(evaluated(TARGET, NARROW_PLACE + np.array([[0.0, 2.6, 0.0, 0.0]])))
     assert owners.number.tolist() == [5]
-    assert np.isnan(owners.rest).all()
+    assert np.isnan(owners.residual).all()
 
 
 def test_heavy_tails_are_not_taken_for_a_known_mode(cauchy, rng):
@@ -93,7 +93,7 @@ def test_nothing_is_known_at_first(gaussian):
     known = KnownModes(gaussian)
     owners = known.owners(evaluated(gaussian, gaussian.mean[None]))
     assert owners.number.tolist() == [-1]
-    assert np.isnan(owners.rest).all()
+    assert np.isnan(owners.residual).all()
     none = evaluated(gaussian, np.empty((0, 3)))
     assert known_at(gaussian, gaussian.mean).owners(none).number.shape == (0,)
 

@@ -74,12 +74,9 @@ def test_rejection_of_two_gaussians(rng):
 def test_draws_that_no_fit_explains_have_one_of_their_own(rng):
     """A wide mode around a narrow one, and too few draws of it to say where it is."""
     narrow = first_mixture([GaussianBase([1.0, -1.0], [0.1, 0.1])])
-    coordinates = Coordinates.of(GaussianBase([1.0, -1.0], [0.13, 0.13]))
     wide = stats.multivariate_normal([1.2, -1.0], [[1.0, 0.3], [0.3, 2.0]])
     inside = narrow.fits[0].draw(rng, 300)
-    found = with_fit_of_uncovered(
-        narrow, coordinates, np.vstack([inside, wide.rvs(40, random_state=rng)])
-    )
+    found = with_fit_of_uncovered(narrow, np.vstack([inside, wide.rvs(40, random_state=rng)]))
     assert found.fits[0] is narrow.fits[0]
     assert found.weights.tolist() == [0.5, 0.5]
     # widened, from 40 draws of which the innermost count as the narrow mode's
@@ -88,4 +85,4 @@ def test_draws_that_no_fit_explains_have_one_of_their_own(rng):
     # fewer than ten, and a smaller share
     for n_wide, n_inside in ((6, 40), (12, 600)):
         some = np.vstack([np.resize(inside, (n_inside, 2)), wide.rvs(n_wide, random_state=rng)])
-        assert with_fit_of_uncovered(narrow, coordinates, some) is narrow
+        assert with_fit_of_uncovered(narrow, some) is narrow

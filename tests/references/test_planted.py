@@ -9,13 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.coverage import N_SEARCHES, mass_once
-from pymc_tempering.references.planted import (
-    NEAREST_AND_FURTHEST,
-    VALLEY,
-    Looked,
-    found_if_there,
-)
+from pymc_tempering.references.planted import NEAREST_AND_FURTHEST, VALLEY, Looked, found_if_there
+from pymc_tempering.references.prepared import N_SEARCHES, mass_once
 from pymc_tempering.references.search import Effort, find_modes
 from tests.references.conftest import LOG_2PI
 from tests.references.test_search import PEAK_AT, narrow_beside_tails

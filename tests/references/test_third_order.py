@@ -12,7 +12,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.transport import MEAN, SCALE, SKEW, TransportMap
 from pymc_tempering.references import third_order
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, log_weights
-from pymc_tempering.references.third_order import EXACT, third_order_fit
+from pymc_tempering.references.third_order import THE_TARGET, third_order_fit
 from tests.references.conftest import SIGNATURE
 
 LOG_Z = 0.8
@@ -77,7 +77,7 @@ def test_a_posterior_of_its_form_is_found_exactly(rng):
     """
     found = third_order_fit(REGRESSION, AT_MAXIMUM, rng)
     assert evaluate_elbo(REGRESSION, AT_MAXIMUM, rng).variance > 0.1
-    assert found.variance <= EXACT
+    assert found.variance <= THE_TARGET
     what, coefficients = found.shape.terms
     # the last variable is skewed, and drives the scales of the others
     skews = coefficients[what[:, 1] == SKEW]
@@ -117,13 +117,13 @@ def wrong_derivatives(right):
 def test_a_slip_in_a_formula_is_found(name, slip, rng, monkeypatch):
     """None of them gets near the target: of 60 seeds each the lowest was 0.0099."""
     monkeypatch.setattr(third_order, name, slip(getattr(third_order, name)))
-    assert third_order_fit(REGRESSION, AT_MAXIMUM, rng).variance > 4.0 * EXACT
+    assert third_order_fit(REGRESSION, AT_MAXIMUM, rng).variance > 4.0 * THE_TARGET
 
 
 def test_a_square_that_bends_a_mean(rng):
     """Log Z is 0; found exactly, with a constant that goes with the square."""
     found = third_order_fit(VALLEY, GaussianBase(np.zeros(3), np.ones(3)), rng)
-    assert found.variance <= EXACT
+    assert found.variance <= THE_TARGET
     what, coefficients = found.shape.terms
     squares = coefficients[(what[:, 1] == MEAN) & (what[:, 2] == 0) & (what[:, 3] == 0)]
     # in units of the best Gaussian: of 100 seeds 0.156 to 0.174
@@ -135,7 +135,7 @@ def test_a_square_that_bends_a_mean(rng):
 def test_one_coordinate(rng):
     target = SimpleNamespace(address=gamma_density.address, dim=1)
     found = third_order_fit(target, GaussianBase(np.log([4.0]), np.array([0.5])), rng)
-    assert found.variance <= EXACT
+    assert found.variance <= THE_TARGET
     log_z, error = log_z_of(target, found.shape, rng)
     assert log_z == pytest.approx(0.0, abs=max(5.0 * error, 1e-6))
 
@@ -145,7 +145,7 @@ def test_strong_skews(rng):
     target = testing.skewed_gamma(shape=(0.4, 3.0))
     fit = GaussianBase(target.mean, 0.5 * np.sqrt(np.diag(target.cov)))
     found = third_order_fit(target, fit, rng)
-    assert found.variance <= EXACT
+    assert found.variance <= THE_TARGET
     assert (found.shape.residuals.skew != 0.0).all()
 
 
@@ -183,7 +183,7 @@ def test_no_bend_where_there_is_none(rng):
 def test_gradients_are_bounded(rng):
     for most in (0.0, 499.0):
         none = third_order_fit(REGRESSION, AT_MAXIMUM, rng, most)
-        assert (none.shape, none.n_gradients) == (AT_MAXIMUM, 0)
+        assert (none.shape, none.n_gradients) == (None, 0)
         assert none.variance == np.inf
     some = third_order_fit(REGRESSION, AT_MAXIMUM, rng, 1200.0)
     assert some.n_gradients == 1000
@@ -192,7 +192,7 @@ def test_gradients_are_bounded(rng):
 def test_half_outside_of_the_support_says_nothing(edge, rng):
     fit = GaussianBase(np.zeros(edge.dim), np.ones(edge.dim))
     found = third_order_fit(edge, fit, rng)
-    assert found.shape is fit
+    assert found.shape is None
     assert (found.variance, found.n_gradients) == (np.inf, 500)
 
 
@@ -202,4 +202,4 @@ def test_its_draws_are_those_of_its_density(rng):
     The lowest of four rounds is reported.
     """
     found = third_order_fit(REGRESSION, AT_MAXIMUM, rng, 2000.0)
-    assert log_weights(REGRESSION, found.shape, rng).var() < 10.0 * found.variance + EXACT
+    assert log_weights(REGRESSION, found.shape, rng).var() < 10.0 * found.variance + THE_TARGET

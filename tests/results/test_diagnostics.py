@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_tempering.estimators.diagnostic import CODES, Diagnostic
+from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
 from pymc_tempering.results.files import read_run, write_run
@@ -60,29 +61,27 @@ def test_selecting_among_warnings_keeps_them_together():
 
 
 def test_numbers_of_numpy_are_stored_too():
-    diagnostic = Diagnostic("no_round_trips", "a.", "b.",
+    diagnostic = Diagnostic("mode_missing", "a.", "b.",
                             {"chain": np.array([1, 2]), "k": np.float64(0.1),
                                                "n": np.int64(3)})  # fmt: skip
     [read] = read_diagnostics(xr.Dataset(diagnostic_variables([diagnostic])))
     assert read.measured == {"chain": [1, 2], "k": 0.1, "n": 3}
 
 
-def test_a_run_of_an_earlier_version_says_its_text():
-    earlier = xr.Dataset(attrs={"warnings": "no round trips: none.\npriors: wide."})
-    [diagnostic] = read_diagnostics(earlier)
-    assert diagnostic.code == "warned_by_earlier_version"
-    assert "no round trips: none. priors: wide." in diagnostic.text
-    assert (
-        diagnostic.lasting
-    )  # estimates made anew repeat it: what it says of the model is not known
-    assert (
-        read_diagnostics(xr.Dataset(attrs={"warnings": ""})) == read_diagnostics(xr.Dataset()) == ()
-    )
+@pytest.mark.parametrize(
+    ("stored", "named"),
+    [
+        (xr.Dataset(attrs={"warnings": "no round trips: none."}), "with warnings as one text"),
+        (xr.Dataset(diagnostic_variables([Diagnostic("no_round_trips", "x.", "y.")])),
+         r"the warnings \['no_round_trips'\]"),
+    ],
+    ids=["one text", "another code"],
+)  # fmt: skip
+def test_what_another_version_stored_is_refused_by_name(stored, named):
+    with pytest.raises(DataError, match=rf"{named}.*drop_nodes\('tempering'\)"):
+        read_diagnostics(stored)
 
 
-def test_a_code_of_a_later_version_is_read(tmp_path):
-    later = Diagnostic("not_yet_known", "x.", "y.")
-    assert read_diagnostics(xr.Dataset(diagnostic_variables([later]))) == (later,)
-    assert str(later) == "not yet known: x. y."
-    assert not later.lasting
-    assert later.code not in CODES
+def test_a_run_without_warnings_has_none():
+    assert read_diagnostics(xr.Dataset(attrs={"warnings": ""})) == ()
+    assert read_diagnostics(xr.Dataset()) == ()

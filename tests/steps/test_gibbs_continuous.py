@@ -1,9 +1,5 @@
 """GibbsCT as a PyMC step: posterior draws, log Z, seeds, states, refusals."""
 
-import copy
-import pickle
-
-import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
@@ -51,7 +47,7 @@ def test_draws_and_log_z_are_right(name, seed):
     assert tempered_restart.mean() > 0.3
     assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
     if name == "hard_edge_gaussian":
-        assert "target_zero_on_base" in [w.code for w in parts.warnings]
+        assert "no_base_overlap" in [w.code for w in estimate.warnings]
         assert (parts.arrays["support_mass"] < 0.99).all()
 
 
@@ -86,79 +82,8 @@ def test_a_wrong_slope_is_warned_of(seed):
     target = testing.asymmetric_bimodal()
     base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
     idata = sample(target, seed, draws=50, log_zeta=target.log_z - 200.0, base=base)
-    warnings = collect(statistics_of(idata)).warnings
-    assert "beta_hardly_visits" in [w.code for w in warnings]
-
-
-def test_same_seed_same_draws(seed):
-    target = testing.trimodal_1d()
-    first, second, other = (
-        sample(target, s, draws=10, tune=20, scans_per_draw=4) for s in (seed, seed, seed + 1)
-    )
-    assert (first.posterior["x"].values == second.posterior["x"].values).all()
-    assert (first.sample_stats["delta"].values == second.sample_stats["delta"].values).all()
-    assert not np.array_equal(first.posterior["x"].values, other.posterior["x"].values)
-
-
-def fresh_step(target, seed, n_tune, **options):
-    with target.model() as model:
-        step = GibbsCT(scans_per_draw=4, **options)
-        point = model.initial_point()
-    step.setup_chain(np.random.default_rng(seed), tune=n_tune, draws=100)
-    return step, point
-
-
-@pytest.mark.parametrize("stop_at", [0, 5, 12, 25])
-def test_a_stored_state_continues_exactly(stop_at, seed):
-    """Stopped before the first step, in the pilot run, while the bias adapts, and after tuning."""
-    target = testing.trimodal_1d()
-    n_tune = 20
-
-    def advance(step, point, begin, end):
-        for i in range(begin, end):
-            if i == n_tune:
-                step.stop_tuning()
-            point, (statistics,) = step.step(point)
-            assert statistics.pop("perf_counter_diff") > 0.0  # not the same twice
-        return point, statistics
-
-    step, point = fresh_step(target, seed, n_tune)
-    if stop_at:
-        point, _ = advance(step, point, 0, stop_at)
-    stored = pickle.loads(pickle.dumps((step.sampling_state, step.rng, point)))
-    expected, expected_statistics = advance(step, copy.deepcopy(point), stop_at, 30)
-    resumed, _ = fresh_step(target, seed + 5, n_tune)
-    resumed.sampling_state = stored[0]
-    resumed.rng = stored[1]
-    found, found_statistics = advance(resumed, stored[2], stop_at, 30)
-    assert (found["x"] == expected["x"]).all()
-    for name, value in expected_statistics.items():
-        np.testing.assert_array_equal(found_statistics[name], value)
-
-
-def test_step_survives_pickling(seed):
-    step, point = fresh_step(testing.trimodal_1d(), seed, 10)
-    other = cloudpickle.loads(cloudpickle.dumps(step))
-    other.setup_chain(np.random.default_rng(seed), tune=10, draws=10)
-    for _ in range(12):
-        a, b = step.step(point)[0], other.step(point)[0]
-        assert (a["x"] == b["x"]).all()
-
-
-def test_statistics_are_as_announced(seed):
-    """Dtype and shape of every statistic, in the pilot run and after it, are those of the table."""
-    step, point = fresh_step(testing.trimodal_1d(), seed, 10)
-    for _ in range(10):
-        _, (statistics,) = step.step(point)
-        assert set(statistics) == set(step.stats_dtypes_shapes)
-        for name, (dtype, shape) in step.stats_dtypes_shapes.items():
-            assert np.shape(statistics[name]) == tuple(shape), name
-            assert np.can_cast(np.asarray(statistics[name]).dtype, np.dtype(dtype).base), name
-
-
-def test_without_tuning_nothing_adapts_and_draws_are_made(seed):
-    idata = sample(testing.trimodal_1d(), seed, draws=5, tune=0, scans_per_draw=4)
-    assert np.isfinite(idata.sample_stats["delta"].values).all()
+    warnings = combine(collect(statistics_of(idata)), "gibbs_ct").warnings
+    assert "levels_hardly_visited" in [w.code for w in warnings]
 
 
 @pytest.mark.parametrize(
@@ -169,12 +94,8 @@ def test_without_tuning_nothing_adapts_and_draws_are_made(seed):
         ({"log_zeta": True}, "finite"),
         ({"log_zeta": 1.0, "n_knots": 4}, "one slope"),
         ({"n_knots": 0}, "n_knots"),
-        ({"scans_per_draw": 0}, "scans_per_draw"),
-        ({"target_accept": 1.0}, "target_accept"),
         ({"trajectory_length": -1.0}, "trajectory_length"),
         ({"max_steps": 1.5}, "max_steps"),
-        ({"temperature": 1.0}, "temperature"),
-        ({"base": "prior belief"}, "base"),
     ],
 )
 def test_wrong_options_are_refused(options, said):

@@ -1,7 +1,5 @@
 """HAIS as a PyMC step: posterior draws, evidence, statistics, resuming, wrong input."""
 
-import pickle
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -99,57 +97,6 @@ def test_model_logp_is_that_of_the_draw(run, target):
     assert np.allclose(lp, target.log_density(x), atol=1e-8)
 
 
-def test_same_seed_same_draws(model):
-    first, second, other = (
-        sample(model, draws=20, tune=20, random_seed=s)["posterior"]["x"].values for s in (5, 5, 6)
-    )
-    assert np.array_equal(first, second)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("n_before", [3, 13, 30])
-def test_resumes_exactly(model, n_before):
-    """In the pilot, in the rounds of annealing, after tuning."""
-    with model:
-        step = HAIS()
-    point = model.initial_point()
-
-    def steps(step, point, first, last):
-        out = []
-        for i in range(first, last):
-            if i == 25:
-                step.stop_tuning()
-            point, stats = step.step(point)
-            out.append((point["x"], stats[0]["log_weight_forward"]))
-        return point, out
-
-    step.setup_chain(np.random.default_rng(3), tune=25, draws=20)
-    point, _ = steps(step, point, 0, n_before)
-    state = step.sampling_state
-    _, expected = steps(step, point, n_before, 40)
-    with model:
-        fresh = HAIS()
-    fresh.setup_chain(np.random.default_rng(99), tune=25, draws=20)
-    fresh.sampling_state = state
-    _, found = steps(fresh, point, n_before, 40)
-    for (x, w), (y, v) in zip(expected, found, strict=True):
-        assert np.array_equal(x, y)
-        assert np.array_equal(w, v, equal_nan=True)
-
-
-def test_pickles(model):
-    import cloudpickle
-
-    with model:
-        step = HAIS(n_levels=20)
-    copy = pickle.loads(cloudpickle.dumps(step))
-    assert copy.scans_per_draw == step.scans_per_draw
-    for s in (step, copy):
-        s.setup_chain(np.random.default_rng(1), tune=0, draws=2)
-    point = model.initial_point()
-    assert np.array_equal(step.step(point)[0]["x"], copy.step(point)[0]["x"])
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -175,14 +122,9 @@ def test_hard_edge(seed):
     estimate = combine(parts, "hais")
     assert abs(estimate.log_z - target.log_z) < 6 * estimate.se
     assert abs(parts.upper - target.log_z) < 0.15
-    [diagnostic] = [w for w in parts.warnings if w.code == "target_zero_on_base"]
+    [diagnostic] = [w for w in estimate.warnings if w.code == "no_base_overlap"]
     inside = np.isfinite(statistics(idata)["log_weight_forward"])
-    assert diagnostic.measured == {"support_mass": inside.mean()}
-
-
-def test_without_tuning_it_still_runs(model):
-    idata = sample(model, draws=10, tune=0, chains=1)
-    assert np.isfinite(idata["posterior"]["x"].values).all()
+    assert diagnostic.measured == {"outside_target": {"support_mass": inside.mean()}}
 
 
 @pytest.mark.parametrize(

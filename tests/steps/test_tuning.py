@@ -11,7 +11,8 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
-from pymc_tempering.steps.tuning import RoundTuner, overdisperse, round_lengths
+from pymc_tempering.steps.pilot import read_pilot
+from pymc_tempering.steps.tuning import Tuner, TunerSettings, overdisperse, round_lengths
 
 SETTINGS = Hamiltonian(max_steps=16)
 
@@ -26,12 +27,10 @@ def test_rounds_double_and_add_up(n):
         assert lengths[-1] == pytest.approx(n / 2, abs=1)
 
 
-def test_no_steps_no_rounds():
+def test_no_steps_no_rounds(rng):
+    _, ladder = chain("skewed_gamma", rng)
     assert round_lengths(0).size == 0
-    tuner = RoundTuner(
-        0, 4, GaussianBase(np.zeros(1), np.ones(1)), 1, adapt_schedule=True, adapt_base=True
-    )
-    assert tuner.finished
+    assert new_tuner(ladder, 0).finished
 
 
 def test_overdispersion_widens_scales_alone():
@@ -52,19 +51,22 @@ def chain(name, rng, betas=(0.0, 0.3, 1.0), scale=2.0, start=None):
     return target, Ladder(path, np.array(betas), start, rng, settings=SETTINGS)
 
 
-def tune(ladder, tuner, rng, scans=16):
+def new_tuner(ladder, n_steps, max_levels=12, n_modes=1, *, schedule=True, base=True):
+    settings = TunerSettings(max_levels, schedule, base)
+    return Tuner(ladder, settings, n_steps, ladder.base, n_modes)
+
+
+def tune(tuner, rng, scans=16):
     while not tuner.finished:
-        record = ladder.run(scans, rng, adapt=True, keep_positions=tuner.base_may_change)
-        tuner.update(ladder, record, rng)
+        tuner.run(scans, rng)
 
 
 @pytest.mark.statistical
 def test_tuning_equalises_rejection_and_finds_the_number_of_levels(rng):
     """Rates from 4000 scans of a barrier of about 1.5; spread far above the noise of 0.02."""
     target, ladder = chain("skewed_gamma", rng, np.linspace(0, 1, 12), scale=9.0)
-    tuner = RoundTuner(200, 12, ladder.base, 1, adapt_schedule=True, adapt_base=False)
     base = ladder.base
-    tune(ladder, tuner, rng)
+    tune(new_tuner(ladder, 200, base=False), rng)
     assert ladder.base == base
     ladder.stop_adaptation()
     record = ladder.run(4000, rng)
@@ -79,20 +81,17 @@ def test_tuning_equalises_rejection_and_finds_the_number_of_levels(rng):
 @pytest.mark.parametrize(("n_modes", "early"), [(1, 4), (2, 6)])
 def test_early_rounds_have_more_levels_where_modes_are_known(n_modes, early, rng):
     _, ladder = chain("skewed_gamma", rng, scale=1.0)
-    tuner = RoundTuner(60, 12, ladder.base, n_modes, adapt_schedule=True, adapt_base=False)
-    tuner.update(ladder, ladder.run(4, rng, adapt=True), rng)
+    tuner = new_tuner(ladder, 60, n_modes=n_modes, base=False)
+    tuner.run(4, rng)
     assert ladder.n_levels >= early
-    tuner.barrier, tuner.round = 0.0, 1
-    assert tuner._least_levels(mixture=False) == early
-    tuner.round = len(tuner.lengths) - 2
-    assert tuner._least_levels(mixture=False) == 3
+    tune(tuner, rng)
+    assert ladder.n_levels == 3
 
 
 def test_schedule_and_base_stay_where_told(rng):
     _, ladder = chain("skewed_gamma", rng)
     base, betas = ladder.base, ladder.betas.copy()
-    tuner = RoundTuner(60, 3, base, 1, adapt_schedule=False, adapt_base=False)
-    tune(ladder, tuner, rng)
+    tune(new_tuner(ladder, 60, 3, schedule=False, base=False), rng)
     assert ladder.base == base
     np.testing.assert_array_equal(ladder.betas, betas)
 
@@ -104,12 +103,9 @@ def test_base_moves_to_the_target_and_not_in_the_last_round(rng):
     betas = np.array([0.0, 0.02, 0.1, 0.4, 1.0])
     path = TemperedPath.from_base(target, far)
     ladder = Ladder(path, betas, target.start, rng, settings=SETTINGS)
-    tuner = RoundTuner(200, 10, far, 1, adapt_schedule=True, adapt_base=True)
-    bases = []
+    tuner, bases = new_tuner(ladder, 200, 10), []
     while not tuner.finished:
-        changes = tuner.base_may_change
-        record = ladder.run(16, rng, adapt=True, keep_positions=changes)
-        tuner.update(ladder, record, rng)
+        tuner.run(16, rng)
         bases.append(ladder.base)
     assert bases[-1] == bases[-tuner.lengths[-1] - 1]
     assert bases[-1] != far
@@ -118,19 +114,39 @@ def test_base_moves_to_the_target_and_not_in_the_last_round(rng):
     assert after < before
 
 
-def test_tuner_state_round_trip(rng):
+def test_a_tuner_continues_from_its_state(rng):
+    """In the middle of a round, and as a pilot whose last round is over."""
     _, ladder = chain("skewed_gamma", rng)
-    tuner = RoundTuner(20, 5, ladder.base, 2, adapt_schedule=True, adapt_base=True)
-    for _ in range(9):
-        tuner.update(ladder, ladder.run(4, rng, adapt=True, keep_positions=True), rng)
-    state = tuner.state()
-    other = RoundTuner(0, 5, ladder.base, 1, adapt_schedule=True, adapt_base=True)
-    other.set_state(state)
-    assert other.n_modes == 2
-    again = other.state()
-    assert state.keys() == again.keys()
-    for name in state:
-        np.testing.assert_equal(again[name], state[name])
+    tuner = new_tuner(ladder, 20, 5, n_modes=2)
+    settings = tuner.settings
+    for n in (9, 11):
+        for _ in range(n):
+            tuner.run(4, rng)
+        state = tuner.state()
+        again = Ladder.restored(state["ladder"], path=ladder.path, settings=SETTINGS, swap_scheme=0)
+        other = Tuner.resumed(state, again, settings)
+        for name, value in other.state().items():
+            np.testing.assert_equal(value, state[name])
+        for mine, its in zip(read_pilot(tuner), read_pilot(other), strict=True):
+            if isinstance(mine, np.ndarray):
+                np.testing.assert_array_equal(mine, its)
+    assert tuner.finished
+
+
+@pytest.mark.statistical
+def test_log_z_at_equal_barrier_is_that_of_the_path(rng):
+    """BAR of 1600 scans, errors of about 0.03; interpolated between levels."""
+    target, ladder = chain("skewed_gamma", rng, np.linspace(0, 1, 12), scale=9.0)
+    pilot = new_tuner(ladder, 200, base=False)
+    tune(pilot, rng)
+    result = read_pilot(pilot)
+    assert (result.betas[0], result.betas[-1]) == (0.0, 1.0)
+    assert result.rejection_rates.shape == (result.betas.size - 1,)
+    assert result.log_z[-1] == pytest.approx(target.log_z, abs=0.2)
+    betas, log_z = result.equal_barrier(9)
+    assert betas.shape == log_z.shape == (9,)
+    assert log_z[-1] == pytest.approx(result.log_z[-1])
+    np.testing.assert_allclose(result.step_sizes_at(result.step_betas), result.step_sizes)
 
 
 def test_replicas_keep_their_places_under_another_base(rng):
@@ -225,15 +241,15 @@ def test_a_spike_of_no_mass_rescues_nobody(rng):
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_replica_that_came_from_the_reference_is_no_stray(arrives, rng, monkeypatch):
-    """In a funnel others may be in the neck, hundreds of nats above it and without mass."""
+    """In a funnel others may be deep inside, hundreds of nats above it and without mass."""
     _, ladder = chain("asymmetric_bimodal", rng)
     requested = []
     monkeypatch.setattr(Ladder, "rescue_target", lambda self: requested.append(self))
-    tuner = RoundTuner(3, 8, None, 1, adapt_schedule=False, adapt_base=True)
+    tuner = Tuner(ladder, TunerSettings(8, adapt_schedule=False), 3, None, 1)
     record = ladder.run(5, rng, adapt=True, keep_positions=True)
     record.counts["n_tempered_restarts"] = 2 * arrives
     for _ in range(2):
-        tuner.update(ladder, record, rng)
+        tuner.update(record, rng)
     assert bool(requested) != arrives
 
 
@@ -264,13 +280,12 @@ def test_replicas_continue_from_their_state(rng):
 def test_rounds_fit_into_gradients(given, rng):
     """The last round changes no base, however early gradients run out."""
     _, ladder = chain("skewed_gamma", rng)
-    tuner = RoundTuner(128, 6, ladder.base, 1, adapt_schedule=True, adapt_base=True)
+    tuner = new_tuner(ladder, 128, 6)
     left, blocks, changed_at = given, 0, 0
     base = ladder.base
     while not tuner.finished:
-        record = ladder.run(16, rng, adapt=True, keep_positions=tuner.base_may_change)
+        record = tuner.run(16, rng, left=left)
         left -= record.counts["n_gradients"]
-        tuner.update(ladder, record, rng, left=left)
         blocks += 1
         if ladder.base != base:
             base, changed_at = ladder.base, blocks

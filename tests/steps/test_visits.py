@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.local import LocalFit, poorly_fitted_modes
 from pymc_tempering.references.search import find_modes
-from pymc_tempering.steps.choice import ReferenceChoice
+from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.visits import MOST_GRADIENTS, N_LOOKED_AT, Visits, not_visited
 from tests.references.conftest import SIGNATURE
 
@@ -22,7 +22,7 @@ LIGHT = np.full(DIM, -3.0)
 
 @numba.cfunc(SIGNATURE)
 def map_and_round(z_pointer, grad_pointer):
-    """0.9 of six bent pairs with their top at (3, -2), 0.1 of N(-3, I)."""
+    """0.9 of six curved pairs with their top at (3, -2), 0.1 of N(-3, I)."""
     z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
     mapped, light = np.log(0.9) - PAIRS * np.log(0.3), np.log(0.1)
     for i in range(DIM):
@@ -78,13 +78,14 @@ def test_draws_in_a_mode_are_seen_however_it_is_bent(mapped, rng):
 
 
 def test_a_missed_mode_keeps_the_mixture_away(mapped, rng):
-    choice = ReferenceChoice("measured", [mapped, GaussianBase(LIGHT, np.ones(DIM))], [mapped])
+    fits = [mapped, GaussianBase(LIGHT, np.ones(DIM))]
+    choice = ReferenceChoice(fits, fits, [mapped])
     choice.look(TARGET, draws(rng, 0, 50))
     assert choice.n_missed == 0  # so short a round says nothing
     choice.look(TARGET, draws(rng, 0, 400))
     assert choice.n_missed == 1
     assert choice.counted() > N_LOOKED_AT
-    restored = ReferenceChoice("gaussian", ()).set_state(choice.state())
+    restored = ReferenceChoice.restored(choice.state())
     assert restored.n_missed == 1
     assert restored.poorly_fitted == [mapped]
     restored.look(TARGET, draws(rng, 400, 0))

@@ -6,7 +6,7 @@ import pytest
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.estimators.continuous import continuous_tempering
 from pymc_tempering.testing import correlated_gaussian, hard_edge_gaussian
-from pymc_tempering.transform.analysis import bridged_log_z, joint_diagnostics
+from pymc_tempering.transform.analysis import bridged_log_z
 from pymc_tempering.transform.bias import Bias
 
 BIAS = Bias([0.0, 0.1, 1.0], [0.0, 0.5, 1.8])
@@ -68,58 +68,3 @@ def test_constant_delta_is_exact():
 def test_base_outside_the_support_throughout_gives_no_finite_estimate():
     estimate = bridged_log_z(np.zeros(9), np.full(4, -np.inf), *BIAS.piecewise_linear())
     assert not np.isfinite(estimate.log_z[0])
-
-
-GOOD = {
-    "n_round_trips": np.array([20, 25]),
-    "weight_ess": np.array([300.0, 280.0]),
-    "n_divergences": np.array([0.0, 1.0]),
-    "base_mean_error": np.array([1.2, np.nan]),
-    "support_mass": np.ones(2),
-    "beta": np.zeros((2, 1000)),
-}
-
-
-def diagnostics(**changes):
-    return list(joint_diagnostics(GOOD | changes))
-
-
-def test_a_good_run_has_none():
-    assert diagnostics() == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "code", "measured"),
-    [
-        (
-            {"n_round_trips": np.array([20, 0])},
-            "no_round_trips",
-            {"n_round_trips": [0], "chain": [1]},
-        ),
-        ({"weight_ess": np.array([3.0, 4.0])}, "few_weights", {"weight_ess": 7.0}),
-        (
-            {"n_divergences": np.array([300.0, 0.0])},
-            "divergences",
-            {"n_divergences": 300, "transitions": 2000},
-        ),
-        (
-            {"support_mass": np.full(2, 1e-5)},
-            "small_support",
-            {"support_mass": pytest.approx(1e-5)},
-        ),
-        (
-            {"base_mean_error": np.array([1.0, 9.0])},
-            "base_not_recovered",
-            {"base_mean_error": 9.0, "chain": [1]},
-        ),
-    ],
-)
-def test_each_failing_run_raises_its_own(changes, code, measured):
-    [diagnostic] = diagnostics(**changes)
-    assert diagnostic.code == code
-    assert diagnostic.measured == measured
-
-
-def test_beyond_an_edge_divergences_and_the_mean_of_the_base_say_nothing():
-    changes = {"n_divergences": np.array([300.0, 0.0]), "base_mean_error": np.array([9.0, 9.0])}
-    assert diagnostics(support_mass=np.full(2, 0.5), **changes) == []

@@ -173,7 +173,7 @@ def test_warns_of_a_chain_that_never_left_the_cold_end(draw_exactly):
     with pytest.warns(TemperingWarning) as record:
         untemper(tree, random_seed=1)
     measured = {w.message.diagnostic.code: w.message.diagnostic.measured for w in record}
-    assert set(measured["no_round_trips"]["n_round_trips"]) == {0.0}
+    assert set(measured["mode_missing"]["no_round_trips"]["n_round_trips"]) == {0.0}
 
 
 def regression():

@@ -13,18 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from arviz_stats.base import array_stats
 
-from pymc_tempering.diagnostics.clustering.directions import (
-    discriminant,
-    local_directions,
-    principal_directions,
-    robust_scale,
-)
 from pymc_tempering.diagnostics.clustering.valley import (
     MAX_RATIO,
     Valley,
     deepest_valley,
+    discriminant,
     evidence_of_counts,
     is_valley,
+    local_directions,
+    principal_directions,
+    robust_scale,
 )
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -37,9 +35,9 @@ _N_BLOCKS = 8
 _N_TRIED = 8
 _MIN_ESS_DRAWS = 8
 
-# share and least number of the draws in a valley that stand for the way across it, and the
+# share and least number of the draws in a valley that stand for the path across it, and the
 # evidence that there are more on its sides
-_WAY = 0.35
+_PATH = 0.35
 _FEW = 15
 _RISE = 10.0
 
@@ -152,15 +150,9 @@ def _parted(draws: _Draws, node: np.ndarray, part: np.ndarray) -> bool:
 
 
 def _find_cut(draws: _Draws, node: np.ndarray, part: np.ndarray | None = None) -> Cut | None:
-    """Find the clearest valley of the draws in a node.
+    """Find the clearest valley of the draws in a node (bool by draw).
 
-    Parameters
-    ----------
-    draws : _Draws
-    node : ndarray of bool
-        Which of them.
-    part : ndarray of bool, optional
-        Draws that may lie beyond a valley, to be looked at from there.
+    `part` are draws that may lie across a valley, to be looked at from there.
     """
     if node.sum() < _MIN_DRAWS:
         return None
@@ -208,7 +200,7 @@ def _settle(draws: _Draws, node: np.ndarray, x: FloatArray, cut: Cut) -> Cut | N
     for direction in options:
         at = x @ direction
         valley = deepest_valley(at, inflation=_inflation(draws, node, at, cut, x))
-        if not is_valley(valley) or _has_way_across(x, direction, valley):
+        if not is_valley(valley) or _has_path_across(x, direction, valley):
             continue
         if best_valley is None or valley.ratio < best_valley.ratio:
             best, best_valley = Cut(direction, valley.cut), valley
@@ -237,8 +229,8 @@ def _inflation(draws: _Draws, node: np.ndarray, at: FloatArray, cut: Cut, x: Flo
     return max(1.0, draws.shape[1] * len(ess) / sum(ess)) if ess else 1.0
 
 
-def _has_way_across(x: FloatArray, direction: FloatArray, valley: Valley) -> bool:
-    """Whether draws in a valley line up into a way across, with no more draws on its sides."""
+def _has_path_across(x: FloatArray, direction: FloatArray, valley: Valley) -> bool:
+    """Whether draws in a valley line up into a path across, with no more draws on its sides."""
     unit = direction / np.linalg.norm(direction)
     at = x @ direction
     within = (at >= valley.low) & (at <= valley.high)
@@ -246,7 +238,7 @@ def _has_way_across(x: FloatArray, direction: FloatArray, valley: Valley) -> boo
         return False
     aside = x - (x @ unit)[:, None] * unit
     slab = aside[within]
-    k = max(min(_FEW, len(slab) - 1), int(_WAY * len(slab)))
+    k = max(min(_FEW, len(slab) - 1), int(_PATH * len(slab)))
     distance = np.sort(np.linalg.norm(slab[:, None] - slab[None], axis=-1), axis=1)[:, k]
     centre = int(np.argmin(distance))
     near = np.linalg.norm(aside - slab[centre], axis=1) <= distance[centre]

@@ -1,4 +1,4 @@
-"""Valleys of a density on the line, from draws of it.
+"""Directions in which a cloud of draws may fall apart, and valleys of the density along them.
 
 A mode is what is left when draws are cut where few of them lie. Along one direction a cut is judged
 by counting: how many draws are in a window around it, and how many in the fullest windows of the
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 from scipy.special import xlogy
 
 from pymc_tempering.types import FloatArray
@@ -20,9 +21,26 @@ __all__ = [
     "Valley",
     "compress_tails",
     "deepest_valley",
+    "discriminant",
     "evidence_of_counts",
     "is_valley",
+    "local_directions",
+    "principal_directions",
+    "robust_scale",
 ]
+
+_N_DIRECTIONS = 3
+_N_NEIGHBOURS = 10
+_MAX_POINTS = 1500
+
+# draws far out say nothing of where the middle falls apart, and would decide every covariance
+_CLIP = 6.0
+
+# share of the largest variance below which a direction's is rounding
+_LEAST_VARIANCE = 1e-10
+
+# draws needed for each dimension of a covariance
+_PER_DIMENSION = 5
 
 MAX_RATIO = 0.5
 """A valley has at most this share of the draws of the lower of its two peaks."""
@@ -43,18 +61,11 @@ _OUTERMOST = 3
 
 
 class Valley(NamedTuple):
-    """The clearest valley of a set of draws.
+    """The clearest valley of a set of draws, on their scale.
 
-    Attributes
-    ----------
-    cut : float
-        Where to cut, on the scale of the draws.
-    low, high : float
-        The window around the cut that was counted.
-    ratio : float
-        Draws in it, over those in the fullest window of the same width on the emptier side.
-    evidence : float
-        Twice the log likelihood ratio of these two counts being different; 0 without valley.
+    `cut` is where to cut; the window from `low` to `high` around it was counted. `ratio` is the
+    draws in it over those in the fullest window of the same width on the emptier side, `evidence`
+    twice the log likelihood ratio of these two counts being different, 0 without valley.
     """
 
     cut: float
@@ -71,15 +82,6 @@ def compress_tails(values: FloatArray) -> FloatArray:
     """Draw tails in, so that a grid of equal steps resolves the middle of heavy-tailed draws.
 
     Linear within about three standard deviations (by quartiles) of the median, logarithmic beyond.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> compress_tails(np.array([-1.0, 0.0, 1.0, 2.0, 1e6])).round(1).tolist()
-    [-0.4, -0.2, 0.0, 0.2, 13.0]
     """
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     scale = 3.0 * (high - low) / 1.349 or values.std() or 1.0
@@ -87,19 +89,10 @@ def compress_tails(values: FloatArray) -> FloatArray:
 
 
 def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
-    """Find the valley for which there is most evidence.
+    """Find the valley of draws on the line for which there is most evidence.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Draws on the line.
-    inflation : float, default 1.0
-        Draws that are worth one independent draw.
-
-    Returns
-    -------
-    Valley
-        Evidence 0 where no window is less than half as full as windows on both sides.
+    `inflation` is how many draws are worth one independent draw. The evidence is 0 where no window
+    is less than half as full as windows on both sides.
 
     Examples
     --------
@@ -128,13 +121,13 @@ def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
             break
         left = np.maximum.accumulate(counts)[:n]
         right = np.maximum.accumulate(counts[::-1])[::-1][2 * width :]
-        laplace, here = np.minimum(left, right), counts[width : width + n]
-        evidence = evidence_of_counts(here / inflation, laplace / inflation)
-        evidence[here > MAX_RATIO * laplace] = 0.0
+        peak, here = np.minimum(left, right), counts[width : width + n]
+        evidence = evidence_of_counts(here / inflation, peak / inflation)
+        evidence[here > MAX_RATIO * peak] = 0.0
         i = int(np.argmax(evidence))
         if evidence[i] > best.evidence:
             # many windows may be equally empty: the middle of them
-            same = np.flatnonzero((here == here[i]) & (laplace == laplace[i]))
+            same = np.flatnonzero((here == here[i]) & (peak == peak[i]))
             run = same[(same >= i)]
             run = run[: int(np.argmax(np.diff(run, append=run[-1] + 2) > 1)) + 1]
             middle = (i + int(run[-1])) / 2 + width + 0.5 * width
@@ -142,7 +135,7 @@ def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
                 [i + width, run[-1] + 2 * width, middle], np.arange(_N_BINS + 1), edges
             )
             low, high, cut = np.interp([low, high, cut], at, values)
-            best = Valley(cut, low, high, float(here[i] / laplace[i]), float(evidence[i]))
+            best = Valley(cut, low, high, float(here[i] / peak[i]), float(evidence[i]))
     return best
 
 
@@ -161,3 +154,79 @@ def evidence_of_counts(one: ArrayLike, two: ArrayLike) -> FloatArray:
     """
     half = np.maximum(0.5 * np.add(one, two), 1e-300)
     return np.asarray(2.0 * (xlogy(one, one / half) + xlogy(two, two / half)))
+
+
+def robust_scale(draws: FloatArray) -> FloatArray:
+    """Standard deviation of each column (n, D) by its quartiles, or plain where these are equal.
+
+    Never zero.
+    """
+    low, high = np.quantile(draws, [0.25, 0.75], axis=0)
+    scale = (high - low) / 1.349
+    scale = np.where(scale > 0.0, scale, draws.std(axis=0))
+    return np.where(scale > 0.0, scale, 1.0)
+
+
+def principal_directions(draws: FloatArray) -> FloatArray:
+    """Directions (at most 3, D) in which draws (n, D) vary most."""
+    values, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
+    # across collinear coordinates draws differ by rounding alone, which has gaps
+    vectors = vectors[:, values > _LEAST_VARIANCE * max(values[-1], 1e-300)]
+    return vectors[:, ::-1][:, :_N_DIRECTIONS].T
+
+
+def local_directions(draws: FloatArray) -> FloatArray:
+    """Directions (at most 3, D) in which neighbours are closest, compared with all draws (n, D).
+
+    The generalised eigenvectors of two scatter matrices, that of all draws and that of differences
+    between near neighbours. For mixtures of elliptical clusters they span the discriminating
+    subspace, whatever the clusters are (Tyler, Critchley, Dümbgen & Oja 2009, JRSS B 71, 549-592).
+    None where there are too few draws.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.normal(size=(600, 3))
+    >>> draws[:200] += [5.0, 5.0, 0.0]
+    >>> first = local_directions(draws)[0]
+    >>> bool(np.abs(first[:2]).min() > 3 * np.abs(first[2]))
+    True
+    """
+    whiten = _whitening(draws)
+    if whiten.size == 0:
+        return whiten
+    points = _clipped(draws[:: max(1, len(draws) // _MAX_POINTS)]) @ whiten.T
+    n_neighbours = min(_N_NEIGHBOURS, len(points) - 1)
+    near = np.argpartition(cdist(points, points), n_neighbours, axis=1)[:, : n_neighbours + 1]
+    steps = (points[near] - points[:, None]).reshape(-1, points.shape[1])
+    values, vectors = np.linalg.eigh(steps.T @ steps)
+    order = np.argsort(values)[:_N_DIRECTIONS]
+    return vectors[:, order].T @ whiten
+
+
+def discriminant(draws: FloatArray, upper: np.ndarray) -> FloatArray:
+    """Fisher's direction (D,) between draws (n, D) on the `upper` side and the others."""
+    x = _clipped(draws)
+    means = np.stack([x[~upper].mean(axis=0), x[upper].mean(axis=0)])
+    within = np.cov((x - means[upper.astype(int)]).T, ddof=0).reshape(x.shape[1], -1)
+    # towards the difference of means where a covariance of so few draws says little
+    ridge = max(1e-6, x.shape[1] / len(x)) * np.trace(within) / x.shape[1]
+    step = means[1] - means[0]
+    return np.asarray(np.linalg.solve(within + (ridge + 1e-12) * np.eye(x.shape[1]), step))
+
+
+def _clipped(draws: FloatArray) -> FloatArray:
+    middle, scale = np.median(draws, axis=0), robust_scale(draws)
+    return np.clip((draws - middle) / scale, -_CLIP, _CLIP) * scale + middle
+
+
+def _whitening(draws: FloatArray) -> FloatArray:
+    """Rows that turn the covariance of draws, without collinear directions, into the identity."""
+    n, dim = draws.shape
+    most = min(dim, n // _PER_DIMENSION)
+    if most < 2:
+        return np.empty((0, dim))
+    values, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
+    order = np.argsort(values)[::-1][:most]
+    order = order[values[order] > _LEAST_VARIANCE * max(values[order[0]], 1e-300)]
+    return (vectors[:, order] / np.sqrt(values[order])).T

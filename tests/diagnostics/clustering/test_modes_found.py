@@ -5,9 +5,13 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from pymc_tempering.diagnostics.clustering.directions import local_directions, principal_directions
 from pymc_tempering.diagnostics.clustering.tree import find_modes
-from pymc_tempering.diagnostics.clustering.valley import deepest_valley, is_valley
+from pymc_tempering.diagnostics.clustering.valley import (
+    deepest_valley,
+    is_valley,
+    local_directions,
+    principal_directions,
+)
 
 
 def mixture(rng, weight, dim, n_draws, *, separation=8.0, spread=False, sd=0.4):

@@ -21,7 +21,7 @@ from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.tuning import RoundTuner
+from pymc_tempering.steps.tuning import Tuner, TunerSettings
 from pymc_tempering.testing.path import base_log_density
 
 AIM = 0.3
@@ -148,10 +148,9 @@ def estimate(target, rng, **planted):
     batch: LadderLike = Batch(
         target, base, make_schedule("geometric", 8), target.start[None], rng, **planted
     )
-    tuner = RoundTuner(120, 8, base, 2, adapt_schedule=True, adapt_base=False)
+    tuner = Tuner(batch, TunerSettings(8, adapt_base=False), 120, base, 2)
     while not tuner.finished:
-        record = batch.run(10, rng, adapt=True)
-        tuner.update(batch, record, rng)
+        tuner.run(10, rng)
     batch.stop_adaptation()
     record = batch.run(3000, rng)
     found = mbar(record.delta, batch.betas)

@@ -6,10 +6,12 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.noise import MAX_JITTER, first_noise, is_noise, jitter, noisiest
-from pymc_tempering.evidence.noise import noise_diagnostics
-from pymc_tempering.evidence.stored import with_diagnostics
+from pymc_tempering.evidence.checks import found as diagnosed
+from pymc_tempering.evidence.checks.tails import noise
+from pymc_tempering.evidence.common import with_warnings
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.prepare import prepare
+from pymc_tempering.results.datatree import attach_estimate
 from pymc_tempering.testing import heavy_tail, scaled_normal
 
 TRIALS, HITS = np.array([8, 14, 10, 17]), np.array([2, 5, 4, 5])
@@ -70,17 +72,17 @@ def test_draws_from_noise_are_named_and_refuse_the_number(beta_binomial, density
     estimate = pm_temper.estimate_logz(beta_binomial, random_seed=3, **RUN)
     assert np.isfinite(estimate.log_z)
     z = np.random.default_rng(1).normal(1.0, 0.5, (200, 2))
-    assert noise_diagnostics(density, z, ["a_log__", "b_log__"]) == []
+    assert noise(density, z, ["a_log__", "b_log__"]) == []
     z[77] = 2.0, 38.0
-    [diagnostic] = noise_diagnostics(density, z, ["a_log__", "b_log__"])
-    assert diagnostic.code == "rounding_noise"
+    [diagnostic] = diagnosed("rounding_noise", noise(density, z, ["a_log__", "b_log__"]))
     assert "where b is 3.2e+16" in str(diagnostic)
     assert diagnostic.measured["b_log__"] == 38.0
-    refused = with_diagnostics(estimate, [diagnostic])
+    refused = with_warnings(estimate, [diagnostic])
     assert np.isnan(refused.log_z)
     assert np.isnan(refused.se)
     assert "log Z = nan" in repr(refused)
-    assert np.isnan(refused.idata["tempering"]["log_marginal_likelihood"])
+    stored = attach_estimate(estimate.idata, refused, {})
+    assert np.isnan(stored["tempering"]["log_marginal_likelihood"])
     with pytest.warns(pm_temper.errors.TemperingWarning, match="rounding noise"):
-        again = pm_temper.estimate_logz(refused.idata)
+        again = pm_temper.estimate_logz(stored)
     assert np.isnan(again.log_z)

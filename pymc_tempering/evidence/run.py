@@ -1,0 +1,160 @@
+"""What is known of a run when its log Z is estimated: one object, read once, for all checks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.errors import TemperingError
+from pymc_tempering.estimators.diagnostic import Diagnostic
+from pymc_tempering.estimators.result import LogZEstimate
+from pymc_tempering.estimators.uncertainty import StandardError
+from pymc_tempering.methods import Method
+from pymc_tempering.model.compile import CompiledDensity, density_at_hand
+from pymc_tempering.model.unconstrain import unconstrained_draws
+from pymc_tempering.steps.budget import Budget
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["FULL_SUPPORT", "Annealed", "MethodEstimate", "Request", "Run", "Unconstrained"]
+
+FULL_SUPPORT = 0.99
+"""Share of the base on the support of the target beyond which the rest is not worth a warning."""
+
+
+class Annealed(NamedTuple):
+    """What annealing runs in one or both directions say of themselves."""
+
+    n_particles: int
+    weight_ess: float
+    """Of the forward particles of all chains."""
+    pareto_k: float
+    """Of the direction that shows what is missing, :func:`.hais.deciding_pareto_k`."""
+    gap: float
+    """Upper minus lower bound, in nats; nan from one direction alone."""
+    gap_error: StandardError
+    support_mass: float = 1.0
+    n_starts: int | None = None
+    """Draws of the posterior that reverse particles share; None where each has its own."""
+    acceptance_rates: FloatArray = np.empty(0)
+    """Share of new particles that replaced the current one, of each chain."""
+
+
+class Unconstrained(NamedTuple):
+    """The density of the model, its draws (n, D) on the unconstrained scale, and their names."""
+
+    density: CompiledDensity
+    z: FloatArray
+    names: list[str]
+
+    @classmethod
+    def of(cls, model: pm.Model, idata: xr.DataTree) -> "Unconstrained | None":
+        """Map draws to that scale; None where they cannot be, as on the edge of a support."""
+        try:
+            density = density_at_hand(model)
+            z = unconstrained_draws(idata, density)
+        except TemperingError:
+            return None
+        points = density.points
+        names = [
+            f"{name}[{', '.join(map(str, index))}]" if index else name
+            for name, shape in zip(points.names, points.shapes, strict=True)
+            for index in np.ndindex(*shape)
+        ]
+        return cls(density, z, names)
+
+
+@dataclass(frozen=True)
+class MethodEstimate:
+    """What a method makes of the recorded statistics, before chains are combined.
+
+    Attributes
+    ----------
+    log_z : ndarray of shape (n_chains,)
+        Estimate of each chain, in nats.
+    influences : list of ndarray of shape (n_scans,) or (n_draws,)
+        First-order contribution of each scan, or draw, to the error of its chain's estimate, in
+        nats.
+    per_method : dict
+        Estimates by other methods from the same run, combined over chains.
+    lower, upper : float or None
+        Stochastic bounds.
+    arrays : dict of ndarray
+        What else the run says, for the group ``tempering``; the first dimension is the chain.
+    least_support : float
+        Share of the base on the support of the target below which the estimate suffers.
+    annealed : Annealed or None
+    """
+
+    log_z: FloatArray
+    influences: list[FloatArray]
+    per_method: dict[str, float] = field(default_factory=dict)
+    lower: float | None = None
+    upper: float | None = None
+    arrays: dict[str, FloatArray] = field(default_factory=dict)
+    least_support: float = FULL_SUPPORT
+    annealed: Annealed | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was requested of a run; `max_chains` is None where no chains can be added."""
+
+    draws: int
+    chains: int
+    budget: Budget | None = None
+    target_se: float | None = None
+    max_chains: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, as far as it is at hand; a check runs where all that it needs is not None.
+
+    Attributes
+    ----------
+    method : Method
+    statistics : mapping of ndarray
+        As recorded, leading dimensions (chain, draw).
+    draws : mapping of ndarray
+        Of the posterior by variable, and of the log density.
+    parts : MethodEstimate
+    kept : ndarray of int
+        Chains whose mean log Z is; empty where they contradict each other.
+    estimate : LogZEstimate
+        The numbers alone, without warnings.
+    annealed : Annealed
+    support_mass, least_support : float
+        Share of the base on the support of the target, and how little of it needs a word.
+    before : Dataset
+        The group ``tempering`` of an earlier estimate of the run.
+    idata : DataTree
+    model : pymc.Model
+    unconstrained : Unconstrained
+    request : Request
+    warnings : tuple of Diagnostic
+        Of the checks that ran before; None where they found nothing.
+    """
+
+    method: Method | None = None
+    statistics: Mapping[str, FloatArray] = field(default_factory=dict)
+    draws: Mapping[str, FloatArray] | None = None
+    parts: MethodEstimate | None = None
+    kept: IntArray | None = None
+    estimate: LogZEstimate | None = None
+    annealed: Annealed | None = None
+    support_mass: float = 1.0
+    least_support: float = 0.0
+    before: xr.Dataset | None = None
+    idata: xr.DataTree | None = None
+    model: pm.Model | None = None
+    unconstrained: Unconstrained | None = None
+    request: Request | None = None
+    warnings: tuple[Diagnostic, ...] | None = None
+
+    @property
+    def arrays(self) -> Mapping[str, FloatArray]:
+        """What the method says of each chain."""
+        return {} if self.parts is None else self.parts.arrays

@@ -1,0 +1,190 @@
+"""Sources of starts and of fits for a search, each of which can be left out.
+
+A source of starts is given what is known, and yields :class:`.survey.Proposal`; a source of fits
+yields candidate Gaussians at the end of a search, for places that no ascent ends in:
+
+=========  ========================================================================
+prior      draws of the prior, and the same with some coordinates of a known place
+jitter     around the start and the first mode, 0.5 to 15 standard deviations away
+scales     the same around every known mode, in the standard deviations of each
+images     of known modes under symmetries that the target may have
+residual   uphill in the deflated residual of modes that are Gaussian themselves
+paths      what ascents pass by on their way to a maximum that holds little mass
+diffuse    wide components around or beside narrow ones (:mod:`.diffuse`)
+=========  ========================================================================
+
+``benchmarks/sources.py`` tells which targets need which source.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.diffuse import find_diffuse
+from pymc_tempering.references.local import LocalFit
+from pymc_tempering.references.quality import FAIR
+from pymc_tempering.references.same_mode import which_mode
+from pymc_tempering.references.starts import Surroundings, pulled_inside
+from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
+from pymc_tempering.types import FloatArray
+
+__all__ = ["N_PATHS", "SOURCES", "FitSource", "Images", "StartSource", "around_known_modes",
+           "deflated_residual", "diffuse_components", "images_of_modes", "no_images",
+           "on_ascent_paths", "surroundings"]  # fmt: skip
+
+SOURCES = ("prior", "jitter", "scales", "images", "residual", "paths", "diffuse")
+"""Names of all of them."""
+
+ONE_IN_NEAR = 5
+"""For so many starts and gradients there is one more around a known mode as soon as there are two:
+a narrow mode next to another is nearer in scales of that one than in those of the first."""
+
+MOST_IMAGED = 24
+"""Modes beyond which there are enough: those of five labels are 120, alike in all but the order."""
+
+N_PATHS = 6
+"""Starts of which the path is looked at: what each second one passes by is missed in two of a
+hundred searches."""
+
+_FOLLOWED, _MOST_IN_VAIN = 2, 8
+"""Starts of a batch whose residual is followed, and how many in a row may lead nowhere."""
+
+_OUTSIDE = 2.0
+"""Standard deviations of a fit beyond which the highest place is outside. That of one mode is at
+most the square root of three of them from the mean, on a line."""
+
+type Images = Callable[[FloatArray], FloatArray]
+"""From a place of shape (D,) to those of shape (P, D) where symmetries would have its like."""
+
+
+type StartSource = Callable[[Survey, int], Iterator[Proposal]]
+"""Yields starts, given what is known and how many starts the batch has."""
+
+type FitSource = Callable[[Survey, Sequence[LocalFit]], Iterator[LocalFit]]
+"""Yields fits of what no ascent ends in, given the fits of the modes."""
+
+
+def no_images(z: FloatArray) -> FloatArray:
+    """Of a target of which no symmetries are known."""
+    return np.empty((0, z.size))
+
+
+def surroundings(around: Surroundings, rng: np.random.Generator) -> StartSource:
+    """Draws of the prior and jitter, which depend on nothing that is found: they are counted."""
+
+    def starts(_: Survey, n: int) -> Iterator[Proposal]:
+        yield Proposal(*around.draw(n, rng), counted=True)
+
+    return starts
+
+
+def around_known_modes() -> StartSource:
+    """Around the known modes, where there are two that matter, in a fifth of the gradients."""
+    n_spent = 0
+
+    def starts(survey: Survey, n: int) -> Iterator[Proposal]:
+        nonlocal n_spent
+        places = survey.known.places
+        before = survey.n_looked
+        if min(survey.n_modes, len(places)) > 1 and ONE_IN_NEAR * n_spent <= before:
+            near = Surroundings(places, survey.known.units, None, own_units=True)
+            yield Proposal(*near.draw(n // ONE_IN_NEAR, survey.rng))
+            n_spent += survey.n_looked - before
+
+    return starts
+
+
+def deflated_residual() -> StartSource:
+    """Where the residual rises to from the flanks of the latest starts."""
+    n_in_vain = 0
+
+    def starts(survey: Survey, _: int) -> Iterator[Proposal]:
+        nonlocal n_in_vain
+        flanks, survey.flanks = survey.flanks, survey.flanks.at(np.zeros(0, dtype=np.int64))
+        if not len(flanks.points) or n_in_vain >= _MOST_IN_VAIN:
+            return
+        flanks = flanks.at(np.arange(len(flanks.points))[-_FOLLOWED:])
+        n_known = len(survey.basins.known)
+        points = survey.known.follow_residual(flanks)
+        if len(points):
+            yield Proposal.at(points, counted=survey.flanks_are_counted)
+        n_in_vain = 0 if len(survey.basins.known) > n_known else n_in_vain + len(flanks.points)
+
+    return starts
+
+
+def images_of_modes(images: Images) -> StartSource:
+    """Images of the highest modes, and of what that finds, if they are nearly as high.
+
+    Where a target has a symmetry, starts lead to a mode and to its image by chance: ten to the one
+    and none to the other. An image costs one evaluation. No image is a counted start, and they take
+    an eighth of the gradients at most.
+    """
+
+    def starts(survey: Survey, _: int) -> Iterator[Proposal]:
+        basins = survey.basins
+        for i, basin in enumerate(basins.known):
+            least = basins.highest - NEGLIGIBLE
+            if basin.imaged or not basin.is_mode or basin.value < least:
+                continue
+            basin.imaged = True
+            points = images(basin.end)
+            too_many = sum(mode.value >= least for mode in basins.modes) > MOST_IMAGED
+            too_dear = survey.spent["images"] + len(points) > survey.effort.most / 8
+            if len(points) and not too_many and not too_dear:
+                yield Proposal.at(points, image_of=i)
+
+    return starts
+
+
+def on_ascent_paths(around: Surroundings) -> FitSource:
+    """Masses on the paths of ascents from fresh starts, where these end outside of the mass.
+
+    Where the density rises from one mode into another, as from a wide group scale into the funnel
+    of a narrow one, all ascents end in one place. The path there leads through what holds the mass.
+    """
+
+    def fits(survey: Survey, known: Sequence[LocalFit]) -> Iterator[LocalFit]:
+        best = max((fit.mass for fit in known), default=0.0)
+        odd = [
+            basin
+            for basin in survey.basins.known
+            if basin.fit is not None
+            and basin.fit.most >= best - NEGLIGIBLE
+            and not basin.is_gaussian
+            and np.abs(basin.fit.base.to_base(basin.end[None])).max() > _OUTSIDE
+        ]
+        # on a line no ascent passes by a mode
+        if not odd or survey.density.dim == 1:
+            return
+        place = max(odd, key=lambda basin: basin.start_count)
+        starts, n = pulled_inside(survey.density, *around.fresh(N_PATHS, survey.rng))
+        survey.spent["fits"] += n
+        seen = list(known)
+        for start in starts.points:
+            fit = survey.fit_from(start)
+            # what fits no better is a piece of a mode, of which there is no end
+            if fit is None or fit.variance > FAIR:
+                continue
+            same, n = which_mode(survey.density, fit, seen, survey.rng)
+            survey.spent["fits"] += n
+            if same is None:
+                fit = fit._replace(start_count=1, searches=place.searches)
+                seen.append(fit)
+                yield fit
+
+    return fits
+
+
+def diffuse_components(start: FloatArray) -> FitSource:
+    """Wide mass around the best fits, and where starts around the first one are drawn."""
+
+    def fits(survey: Survey, known: Sequence[LocalFit]) -> Iterator[LocalFit]:
+        left = survey.effort.most - survey.n_gradients
+        starts = GaussianBase(start, survey.units)
+        found, n = find_diffuse(survey.density, known, NEGLIGIBLE, survey.rng, left, starts)
+        survey.spent["fits"] += n
+        yield from found
+
+    return fits

@@ -1,0 +1,385 @@
+"""What a search knows of the modes of a target, and how it takes up a start: ascend, fit, judge."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.noise import N_EVALUATIONS, is_noise
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
+from pymc_tempering.references.basins import Basin, Basins
+from pymc_tempering.references.curvature import Curvature, curvature_at
+from pymc_tempering.references.effort import Effort
+from pymc_tempering.references.known import KnownModes
+from pymc_tempering.references.local import N_DRAWS, LocalFit, assess, laplace_at, refine
+from pymc_tempering.references.planted import N_PLACES, Looked
+from pymc_tempering.references.prepared import MOST_ONCE, mass_once
+from pymc_tempering.references.quality import FAIR, GOOD
+from pymc_tempering.references.same_mode import n_places
+from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
+from pymc_tempering.references.watch import Report
+from pymc_tempering.types import FloatArray
+
+__all__ = ["NEGLIGIBLE", "Proposal", "Survey"]
+
+NEGLIGIBLE = 10.0
+"""nats below the best at which a mode's mass does not matter, what its ELBO may miss included."""
+
+SELDOM = 10
+"""Starts that led to a mode, below which one as likely may have none; more than chance says, since
+a third of the starts are around the first."""
+
+MOST_FITS, MOST_REFINED = 64, 8
+"""Modes of which the curvature is taken, the highest first, and of which a variational fit is made
+where curvature does not describe them. With more modes, places decide the base and not shapes."""
+
+_FEW_STARTS = 1 / 3
+"""Share of the starts that may lead to modes which hold nothing, before they say that the density
+is rugged, so that what holds most may have been missed."""
+
+_WIDER = 1000.0
+"""A variational fit is made of places that would hold mass if they were so much wider, in every
+direction, than the fit with most mass."""
+
+_FIRST_GRADIENTS, _MOST_REPEATS, _MOST_DECREMENT = 1000, 4, 0.1
+"""The first ascent, which knows no scales, and how often it goes on from the curvature at its end
+until a Newton step promises a tenth of a nat there."""
+
+_N_PATH = 8  # places on the path of an ascent that are remembered: most take no more steps
+_N_LOOKED_AT = 3  # draws of a fit at which the density has to be more than rounding noise
+
+
+class Proposal(NamedTuple):
+    """Starts that a source gives: centres and offsets (n, D), of which they are the sums.
+
+    Outside of the support they come nearer to the centres. ``counted`` are those that depend on
+    nothing that was found, so that they say how seldom a mode is. Images are those of one basin.
+    """
+
+    centres: FloatArray
+    offsets: FloatArray
+    counted: bool = False
+    image_of: int | None = None
+
+    @classmethod
+    def at(cls, points: FloatArray, *, counted: bool = False, image_of: int | None = None
+           ) -> "Proposal":  # fmt: skip
+        """Starts at points themselves."""
+        return cls(points, np.zeros_like(points), counted, image_of)
+
+
+class Survey:
+    """What a search knows, and what it has spent.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        In which ascents begin: those of the first mode's fit, which saves most of the steps.
+    units : ndarray of shape (D,)
+        Rough standard deviations.
+    flanks : Starts
+        The latest starts at which the deflated residual shows, those of the largest last.
+    looked : Looked
+        Where the search has been.
+    spent : Counter
+        Gradients of "ascents", "images", "curvatures" and "fits".
+    """
+
+    def __init__(
+        self, density: Density, rng: np.random.Generator, effort: Effort, report: Report
+    ) -> None:
+        self.density, self.rng, self.effort, self.report = density, rng, effort, report
+        self.units = np.ones(density.dim)
+        self.coordinates = Coordinates.of(GaussianBase(np.zeros(density.dim), self.units))
+        self.basins, self.known = Basins(density), KnownModes(density)
+        self.flanks = Starts(np.empty((0, density.dim)), np.empty(0), np.empty((0, density.dim)))
+        self.flanks_are_counted = False
+        self.looked = Looked.nowhere(density.dim)
+        self.spent: Counter[str] = Counter()
+
+    @property
+    def n_looked(self) -> int:
+        """Gradients of starts and ascents, and of telling apart where they ended."""
+        return self.spent["ascents"] + self.basins.n_gradients
+
+    @property
+    def n_gradients(self) -> int:
+        """Gradients of all, but for what telling starts of known modes apart took."""
+        return self.spent.total() + self.basins.n_gradients
+
+    @property
+    def n_told(self) -> int:
+        """Gradients that comparing with known modes took, and what might be missed."""
+        return self.known.n_gradients + (N_PLACES if len(self.looked.points) else 0)
+
+    @property
+    def fits(self) -> list[LocalFit]:
+        """The fit of each basin that has one, with its starts."""
+        return [
+            basin.fit._replace(start_count=basin.start_count, searches=basin.searches)
+            for basin in self.basins.known
+            if basin.fit is not None
+        ]
+
+    def begin(self, start: FloatArray) -> None:
+        """Ascend to a first mode, and learn the scales of the target there."""
+        most = int(min(_FIRST_GRADIENTS, self.effort.most / 8))
+        self.coordinates = Coordinates.of(GaussianBase(start, self.units))
+        self.climb(start[None], most=most)
+        for _ in range(_MOST_REPEATS):
+            if self.n_gradients > self.effort.most / 2:
+                break
+            found = self.measure(self.basins.known[0])
+            if found is None or (found.is_maximum and found.newton_decrement < _MOST_DECREMENT):
+                break
+            # on a slope whose scales were not known; or a saddle, as a start with the symmetry of
+            # the model is between its modes
+            start = found.base.mean if found.is_maximum else found.base.draw(self.rng, 1)[0]
+            if inside(self.density, start[None])[0]:
+                self.coordinates = Coordinates.of(found.base)
+                self.basins = Basins(self.density)
+                self.climb(start[None], most=most)
+        first = self.basins.known[0]
+        self.improve(first)
+        if first.fit is not None:
+            self.coordinates = Coordinates.of(first.fit.base)
+            self.units = np.maximum(1.0, first.fit.base.standard_deviation)
+
+    def climb(
+        self,
+        starts: FloatArray,
+        *,
+        first: tuple[FloatArray, FloatArray] | None = None,
+        counted: bool = True,
+        most: int = MOST_GRADIENTS,
+        part: str = "ascents",
+    ) -> list[int]:
+        """Ascend, take note, and return the numbers of the places reached.
+
+        ``first`` are values and gradients at the starts, where they are known.
+        """
+        if not len(starts):
+            return []
+        known = None
+        for mode in self.basins.known[:1]:
+            # an ascent that comes inside the first mode, whose coordinates these are, ends there
+            if mode.is_mode and mode.fit and mode.fit.base is self.coordinates.base:
+                known = mode.end, mode.value
+        found = ascend(
+            self.density, starts, self.coordinates,
+            most_gradients=most, first=first, known=known, n_path=_N_PATH,
+        )  # fmt: skip
+        self.spent[part] += found.n_gradients
+        if part == "ascents":
+            self.looked = self.looked.and_on(found.path, found.heights)
+        return self.basins.add(starts, found, self.coordinates, counted=counted)
+
+    def follow(self, given: Proposal) -> None:
+        """Count starts for the known modes they belong to, ascend from the others, and fit."""
+        part = "ascents"
+        if given.image_of is None:
+            starts, n = pulled_inside(self.density, given.centres, given.offsets)
+        else:
+            part, n = "images", len(given.centres)
+            least = self.basins.known[given.image_of].value - NEGLIGIBLE
+            starts = evaluated(self.density, given.centres)
+            starts = starts.at(starts.values >= least)
+        self.spent[part] += n
+        if not len(starts.points):
+            return
+        owners = self.known.owners(starts)
+        number, residual = owners.number, owners.residual
+        if given.image_of is None:
+            self.looked = self.looked.and_at(starts.points, owners.least)
+            order = np.argsort(np.where(np.isfinite(residual), residual, -np.inf))
+            self.flanks = starts.at(order[np.isfinite(residual[order])])
+            self.flanks_are_counted = given.counted
+        reached = [int(j) for j in np.unique(number[number >= 0])]
+        if given.counted:
+            for i, n_starts in enumerate(np.bincount(number[number >= 0])):
+                self.basins.count_starts(i, int(n_starts))
+        climbing = starts.at(number < 0)
+        first = climbing.values, climbing.grads
+        reached += self.climb(climbing.points, first=first, counted=given.counted, part=part)
+        if given.image_of is not None:
+            for j in reached:
+                self.basins.link(given.image_of, j)
+        self.measure_new()
+
+    def measure_new(self) -> None:
+        """Look at the new places, for half of the share of curvatures: the rest is for the highest.
+
+        The list grows while it is gone through.
+        """
+        for i, basin in enumerate(self.basins.known):
+            if basin.converged and not basin.measured:
+                if self.spent["curvatures"] >= self._share // 2:
+                    return
+                self.look_at(i)
+
+    @property
+    def _share(self) -> int:
+        """Gradients of curvatures, and of variational fits."""
+        return self.effort.n_gradients // 5
+
+    def look_at(self, i: int) -> None:
+        """Take the curvature at a new place, and ascend to both sides where it is a saddle.
+
+        Starts with a symmetry of the model end in saddles. A place to which neither side comes back
+        is none of the modes, and one from which the mode uphill took the number is looked at again.
+        At an edge of the support, both sides of which are outside, nothing is found out.
+        """
+        basin = self.basins.known[i]
+        found = self.measure(basin)
+        if found is not None and not found.is_maximum:
+            aside = found.base.draw(self.rng, 1) - found.base.mean
+            places = np.repeat(found.base.mean[None], 2, axis=0)
+            sides, n = pulled_inside(self.density, places, np.concatenate([aside, -aside]))
+            self.spent["ascents"] += n
+            reached = self.climb(sides.points, first=(sides.values, sides.grads))
+            if (uphill := self.basins.known[i]) is not basin:
+                self.measure(uphill)
+            elif len(sides.points) and i not in reached:
+                basin.is_saddle = True
+                basin.fit = basin.curvature = None
+        self.know(i)
+
+    def know(self, i: int) -> None:
+        """Compare later starts with a mode."""
+        if (curvature := self.basins.known[i].curvature) is not None:
+            self.known.add(i, curvature.base, curvature.variance)
+
+    def measure(self, basin: Basin) -> Curvature | None:
+        """Take the curvature at the end of an ascent, unless that still rose, or climbed noise."""
+        if not basin.converged:
+            return None
+        basin.measured = True
+        if self._is_noise(basin):
+            return None
+        found = curvature_at(self.density, basin.end, self.units)
+        fit = assess(self.density, found.base, 0, self.rng)
+        self.spent["curvatures"] += found.n_gradients + N_DRAWS
+        if fit is not None and not self._covers_noise(found.base):
+            basin.fit = basin.curvature = fit
+        return found
+
+    def _is_noise(self, basin: Basin) -> bool:
+        """Whether the density is rounding noise at the end: that is no mode, and leads to none."""
+        self.spent["curvatures"] += N_EVALUATIONS
+        noise = is_noise(self.density, basin.end)
+        basin.is_saddle |= noise
+        return noise
+
+    def _covers_noise(self, base: GaussianBase) -> bool:
+        """Whether a fit owes anything to places where the density is rounding noise."""
+        # a generator of its own leaves all other draws of the search as they are
+        draws = base.draw(np.random.default_rng(0), _N_LOOKED_AT)
+        self.spent["fits"] += N_EVALUATIONS * (1 + _N_LOOKED_AT)
+        return any(is_noise(self.density, z) for z in (base.mean, *draws))
+
+    @property
+    def left_for_fits(self) -> float:
+        """Gradients that variational fits may still take."""
+        return self.effort.most / 4 - self.spent["fits"]
+
+    def fit_from(self, start: FloatArray, shape: GaussianBase | None = None) -> LocalFit | None:
+        """Variational fit of what an ascent from a start passes by, unless that is noise."""
+        fit, n = refine(
+            self.density, start, shape, self.coordinates, self.units, self.rng, self.left_for_fits
+        )
+        self.spent["fits"] += n
+        return None if fit is None or self._covers_noise(fit.base) else fit
+
+    def improve(self, basin: Basin) -> None:
+        """Fit a mode further, unless its fit is good; the better ELBO stays.
+
+        But for one that fits a fair one's mode worse, and so has more mass for having left for
+        others: put together with one of these, it would leave its own without a fit.
+        """
+        fit = basin.fit
+        if fit is not None and fit.variance <= GOOD:
+            return
+        shape = None if basin.curvature is None else basin.curvature.base
+        better = self.fit_from(basin.start, shape)
+        if better is None:
+            return
+        left_for_others = fit is not None and fit.variance <= min(FAIR, better.variance)
+        if fit is None or (better.elbo > fit.elbo and not left_for_others):
+            basin.fit = better
+
+    def fit_modes(self) -> None:
+        """Fit the highest modes that have no fit, and improve the poor fits of most mass."""
+        rest = [basin for basin in self.basins.known[1:] if not basin.is_saddle]
+        rest.sort(key=lambda basin: basin.value, reverse=True)
+        most = self.spent["curvatures"] + self._share
+        highest = rest[:MOST_FITS]
+        for i, basin in enumerate(highest):
+            self.report("shapes of modes", i, len(highest), self.spent["curvatures"])
+            if self.spent["curvatures"] < most and not basin.measured:
+                self.measure(basin)
+        poor = [basin for basin in rest if not basin.converged]
+        # what a curvature has under it says nothing of the mass where it fits as poorly as most do
+        poor += sorted(
+            (b for b in rest if b.converged and b.fit is not None and b.fit.variance > GOOD),
+            key=_most_mass,
+            reverse=True,
+        )
+        if self.fits:
+            least = self._lowest()
+            poor = [basin for basin in poor if basin.value >= least]
+        poor = poor[:MOST_REFINED]
+        for i, basin in enumerate(poor):
+            self.report("local fits", i, len(poor), self.spent["fits"])
+            is_noise_free = basin.converged or not self._is_noise(basin)
+            if is_noise_free and self.spent["fits"] < self._share:
+                self.improve(basin)
+        for basin in self.basins.known:
+            if basin.fit is not None and basin.fit.variance > GOOD and basin.converged:
+                laplace, n = laplace_at(self.density, basin.end, basin.value, self.units)
+                self.spent["fits"] += n
+                basin.fit = basin.fit._replace(laplace=laplace)
+
+    def _lowest(self) -> float:
+        """Log density below which no place can hold mass that matters, in nats."""
+        best = max(self.fits, key=lambda fit: fit.mass)
+        widest = best.base.log_det_scale + best.base.dim * (np.log(_WIDER) + 0.5 * LOG_2PI)
+        return best.mass - NEGLIGIBLE - widest
+
+    @property
+    def n_modes(self) -> int:
+        """Distinct modes without those that hold nothing, unless these have many of the starts."""
+        modes = self.basins.modes
+        if len(modes) < 2 or any(basin.fit is None for basin in modes):
+            return len(modes)
+        best = max(map(_most_mass, modes))
+        held = [basin for basin in modes if _most_mass(basin) >= best - NEGLIGIBLE]
+        n_held = sum(basin.start_count for basin in held)
+        if n_held < (1.0 - _FEW_STARTS) * sum(basin.start_count for basin in modes):
+            return len(modes)
+        return n_places([basin.fit.base for basin in held if basin.fit is not None])
+
+    @property
+    def end(self) -> float:
+        """Gradients after which the search ends, by what it knows."""
+        modes = self.basins.modes
+        highest = self.basins.highest - NEGLIGIBLE
+        start_counts = [basin.start_count for basin in modes if basin.value >= highest]
+        fitted = [basin for basin in self.basins.known if basin.fit is not None]
+        once = mass_once([fit.mass for fit in self.fits], list(map(self.basins.found_by, fitted)))
+        # one that is alone has all starts, or there are few yet
+        seldom = len(modes) > 1 and (max(start_counts) < SELDOM or once > MOST_ONCE)
+        return self.effort.end(self.density.dim, self.n_modes, seldom=seldom)
+
+
+def _most_mass(basin: Basin) -> float:
+    """Log of what the mass may be, in nats: by the fit, or by the curvature at the end."""
+    assert basin.fit is not None
+    if basin.curvature is None:
+        return basin.fit.mass
+    shape = basin.curvature.base
+    by_curvature = basin.value + shape.log_det_scale + 0.5 * shape.dim * LOG_2PI
+    return max(basin.fit.mass, by_curvature)

@@ -1,0 +1,382 @@
+r"""Which reference a chain of parallel tempering starts from: the one of least predicted work.
+
+Candidates are the wide Gaussian, the mixture of what the search fitted, with weights and widths
+from draws, and transport maps of the draws. Each has a V, the variance of its log weights
+(:mod:`pymc_tempering.references.quality`): of the reference in use from the swaps of a round, of
+any other from a trial of swaps between its draws and those of the round. V says how many levels a
+path needs and how much each scan tells of log Z, so that the work can be predicted and compared.
+
+What V can not say has no finite prediction: a mixture that leaves draws uncovered, or that no draw
+of a known mode has tested, would lead to some of the mass hardly ever.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.path.coordinates import Coordinates
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.tempered import Density, TemperedPath
+from pymc_tempering.engine.path.transport import TransportMap
+from pymc_tempering.engine.state import Stateful
+from pymc_tempering.references import quality
+from pymc_tempering.references.elbo import trimmed_variance
+from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.map_of_draws import map_of_draws
+from pymc_tempering.references.mixture import (
+    first_mixture,
+    mixture_of_maps,
+    refined_mixture,
+    swap_rejection,
+    uncovered_share,
+    with_fit_of_uncovered,
+)
+from pymc_tempering.references.prepared import centre
+from pymc_tempering.references.quality import COARSE, FAIR, LADDER
+from pymc_tempering.references.same_mode import hides_one, one_place, owner
+from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
+from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_OF_CHAIN
+from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
+from pymc_tempering.types import FloatArray
+
+__all__ = ["LEAST_RESTARTS", "ReferenceChoice", "Round", "predicted_moves"]
+
+MAX_UNCOVERED = 0.1
+"""Share of the draws outside of all components from which on a mode has none: few levels would
+hardly ever lead there."""
+
+LEAST_RESTARTS = 8
+"""Arrivals from the reference without which the draws of a round say nothing of other modes."""
+
+_RESTARTS_PER_FIT = 4
+"""Arrivals from the Gaussian for each component, before a mixture may take over: a mode with a
+sixth of the mass is missed by 24 of them once in 80 times."""
+
+_RESTARTS_TO_SETTLE = 10
+"""The same, before tuning may end with the Gaussian."""
+
+_DRAWS_TO_MAP = 200
+"""Independent draws after which a mode that no map fits is given up."""
+
+_DRAWS_TO_REFIT = 150
+"""Independent draws from which a map in use is fitted again: few would spoil it."""
+
+_ENOUGH_SCANS = 100
+"""Scans of a round below which its barrier says too little."""
+
+_MOST_RETURNS = 2
+"""How often a chain may return to the Gaussian and fit another map."""
+
+_TRIAL_DRAWS, _MOST_TARGET_DRAWS = 200, 1000  # of the reference, evaluated, and of the target
+
+
+def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0) -> float:
+    r"""Moves of replicas until log Z of a chain has the error that it aims at.
+
+    With log weights of variance V all along the path, the barrier is :math:`\sqrt{V/\pi}`, and
+    :math:`n = \lceil 2 \sqrt{V/\pi} \rceil` intervals give most round trips for a move (Syed et
+    al. 2021, section 5.3). Draws of all levels that are independent tell log Z, by the trapezium
+    rule, with the variance
+
+    .. math:: \frac{V (n - 1/2)}{n^2}
+
+    for each scan of n moves: n - 1 inner levels weigh 1/n, the two ends half of it. Bennett's ratio
+    has the same to first order in :math:`V/n^2` (Bennett 1976, eq. 10). How dependent draws are,
+    and what a move costs, is taken to be the same for all references of a target.
+
+    ``n_tuned`` are the scans of tuning so far, which a reference that is not in use would cost
+    again.
+
+    Examples
+    --------
+    >>> [round(predicted_moves(v)) for v in (0.1, 2.0, 8.0, np.inf)]
+    [400, 938, 4375, inf]
+    """
+    if not np.isfinite(variance):
+        return np.inf
+    n = n_levels_for(quality.barrier_of(variance), 10_000, least_levels) - 1
+    needed = variance * (n - 0.5) / n**2 / CHAIN_ERROR**2
+    return n * (max(needed, LEAST_OF_CHAIN) + n_tuned)
+
+
+class Round(NamedTuple):
+    """What a round of tuning brought.
+
+    ``coordinates`` are those of the round, whose Gaussian has not seen its draws: ``positions``
+    (n, D) at beta = 1, where ``log_target`` (n,) is in nats. ``n_restarts`` replicas arrived there
+    from the reference; ``n_tuned`` counts the scans of this round and those before it.
+    """
+
+    coordinates: Coordinates
+    positions: FloatArray
+    log_target: FloatArray
+    rejection_rates: FloatArray
+    n_restarts: int
+    n_tuned: int
+    log_z: float
+    se: float
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether less than 0.15 of the arrivals come that swap rates promise, of 20 or more.
+
+        Where a part of the target is met on the other side of a transition of first order, pairs
+        of levels swap, and no replica gets through. Rounds not yet tuned have a third of them.
+        """
+        expected = len(self.positions) * round_trip_rate(self.rejection_rates)
+        return expected >= 20.0 and self.n_restarts < 0.15 * expected
+
+    @property
+    def variance(self) -> float:
+        """V of the reference in use, nats squared."""
+        return quality.variance_of_barrier(max(float(self.rejection_rates.sum()), 0.0))
+
+
+class ReferenceChoice(Stateful):
+    """The reference of one chain, changed after rounds of tuning where that pays.
+
+    The first four arguments are those of :class:`pymc_tempering.references.prepared.Prepared`;
+    without any shapes the chain keeps the Gaussian, and if ``fixed`` the mixture of them.
+
+    Attributes
+    ----------
+    at_start : Mixture or None
+        What the chain starts from; None for the Gaussian.
+    settled : bool
+        Whether tuning may end with the reference in use.
+    second_opinion : list of two floats
+        Log Z and its error in nats, from the last round of the Gaussian before the mixture.
+    n_missed : int
+        Poorly fitted modes, to which no draw of the last round led.
+    """
+
+    _changing = (
+        "first", "fixed", "wants_map", "settled", "gaussian_variance", "second_opinion", "earlier",
+        "poorly_fitted", "n_missed", "n_returns", "n_evaluations",
+    )  # fmt: skip
+    at_start: Mixture | None = None
+
+    def __init__(
+        self,
+        fits: Sequence[GaussianBase] = (),
+        shapes: Sequence[LocalDensity] = (),
+        poorly_fitted: Sequence[GaussianBase] = (),
+        *,
+        needs_levels: bool = False,
+        fixed: bool = False,
+    ) -> None:
+        self.first = first_mixture(shapes) if shapes else None
+        self.fixed, self.settled = fixed, fixed or self.first is None
+        self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
+        self.n_returns = self.n_evaluations = 0
+        self.gaussian_variance = np.nan
+        self.second_opinion = [np.nan, np.nan]
+        self.earlier: list[list[Any]] = []
+        self.wants_map = False
+        if self.first is not None:
+            # as it is, one chain would find the tails of a Gaussian fit and another would not
+            alone = one_place(fits)
+            self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
+            good = self.first.has_map or not self.wants_map
+            # from a wide Gaussian to modes that hide each other there is a first-order transition
+            if fixed or (good and (alone or hides_one(fits))):
+                self.at_start = self.first
+
+    def counted(self) -> int:
+        """Evaluations of the density since the last call."""
+        n, self.n_evaluations = self.n_evaluations, 0
+        return n
+
+    def look(self, density: Density, positions: FloatArray, left: float = np.inf) -> None:
+        """Count poorly fitted modes that no draw (n, D) of a round leads to, if gradients do."""
+        n_modes = len(self.poorly_fitted)
+        if n_modes and len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * n_modes:
+            missed, n = not_visited(density, positions, self.poorly_fitted)
+            self.n_missed = sum(missed)
+            self.n_evaluations += n
+
+    def end_of_round(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
+        """Refine the mixture from a round's draws, or change the reference; whether that was so."""
+        if self.first is None:
+            return False
+        few = ended.n_restarts < LEAST_RESTARTS and not ended.is_blocked
+        ended = self._with_earlier(ended, ladder.mixture)
+        if few and not self.wants_map:
+            return False
+        if ladder.mixture is not None:
+            return self._keep_or_return(ladder, ended, rng)
+        # of what nothing gets through, nothing is predicted
+        self.gaussian_variance = np.inf if ended.is_blocked else ended.variance
+        mixture = self._best(ladder, ended, rng)
+        if mixture is None:
+            self.settled = self.settled or self._seen_enough(ended)
+            return False
+        self.wants_map = self.wants_map or _is_one_map(mixture)
+        self.earlier = []
+        # draws that lack a mode which the search knows have no second opinion to give
+        visited = np.unique(owner(mixture.fits, ended.positions))
+        if not ended.is_blocked and (visited >= 0).sum() == len(mixture.fits):
+            self.second_opinion = [ended.log_z, ended.se]
+        ladder.change_mixture(mixture)
+        return True
+
+    def _with_earlier(self, ended: Round, in_use: Mixture | None) -> Round:
+        """Add the later half of the rounds before: arrivals count, whichever round they are of.
+
+        A round of a mixture stands alone, since it is to correct the weights; not one of maps.
+        """
+        if in_use is not None and not in_use.has_map:
+            return ended
+        if in_use is None:
+            self.earlier = self.earlier[(len(self.earlier) + 1) // 2 :]
+        self.earlier.append([ended.positions, ended.log_target, ended.n_restarts])
+        positions, log_target, n_restarts = zip(*self.earlier, strict=True)
+        return ended._replace(
+            positions=np.concatenate(positions),
+            log_target=np.concatenate(log_target),
+            n_restarts=sum(n_restarts),
+        )
+
+    def _best(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> Mixture | None:
+        """First candidate that is predicted to take less than the Gaussian in use."""
+        assert self.first is not None
+        # a mode that the Gaussian does not reach is where a map of the search may lead
+        if self.n_missed and not self.first.has_map:
+            return None
+        limit = COARSE if ended.is_blocked else FAIR
+        now = predicted_moves(self.gaussian_variance, least_levels=3)
+        for mixture in self._candidates(ladder, ended):
+            alone = _is_one_map(mixture)
+            tested = alone or self.wants_map or ended.is_blocked
+            tested = tested or ended.n_restarts >= _RESTARTS_PER_FIT * len(mixture.fits)
+            if not tested or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED:
+                continue
+            variance = self._on_trial(ladder.path.starting_from(mixture), ended, rng)
+            # rare passages between modes hide in the mean of many swaps
+            within = alone or variance <= limit
+            if within and predicted_moves(variance, n_tuned=ended.n_tuned) < now:
+                return mixture
+        return None
+
+    def _candidates(self, ladder: Ladder, ended: Round) -> Iterator[Mixture]:
+        """Mixtures that may take the place of the Gaussian, the likeliest first."""
+        assert self.first is not None
+        refined = self._refined(ladder, ended)
+        is_covered = uncovered_share(refined.fits, ended.positions) <= MAX_UNCOVERED
+        if is_covered:
+            # what is left may be a mode that the search lacks, and draws of the mixture would
+            refined = self._refined(ladder, ended, covering=True)
+            if not self.wants_map:
+                yield refined
+                return
+        yield from self._maps(refined, ended)
+        if self.first.has_map:
+            yield refined
+
+    def _refined(self, ladder: Ladder, ended: Round, *, covering: bool = False) -> Mixture:
+        assert self.first is not None
+        if covering:
+            self.first = with_fit_of_uncovered(self.first, ended.positions)
+        # an arrival brings about four independent draws
+        n_effective = min(len(ended.positions), 4 * ended.n_restarts)
+        return refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
+
+    def _maps(self, mixture: Mixture, ended: Round) -> Iterator[Mixture]:
+        """One map of all draws, if it covers what is known, or a map for each component."""
+        assert self.first is not None
+        z = ended.positions
+        n = max(n_independent(z), float(min(ended.n_restarts, len(z))))
+        if mixture.has_map and n < _DRAWS_TO_REFIT:
+            return
+        whole = map_of_draws(z, n)
+        if whole is not None:
+            centres = np.stack([centre(fit) for fit in self.first.fits])
+            if max(uncovered_share([whole], some) for some in (z, centres)) <= MAX_UNCOVERED:
+                yield Mixture((whole,), np.ones(1), mixture.share, mixture.dof)
+                return
+        if len(mixture.fits) > 1:
+            mapped = mixture_of_maps(mixture, ended.coordinates, z)
+            if mapped.has_map:
+                yield mapped
+
+    def _on_trial(self, path: TemperedPath, ended: Round, rng: np.random.Generator) -> float:
+        """V of the reference of a path from a trial of swaps; infinite where a map is no fit."""
+        places, component = path.draws_and_origins(_TRIAL_DRAWS, rng)
+        if not places.size:
+            places = rng.standard_normal((_TRIAL_DRAWS, path.dim))
+        delta = new_replicas(path.view, places).delta
+        self.n_evaluations += _TRIAL_DRAWS
+        n = len(ended.positions)
+        kept = np.linspace(0, n - 1, min(n, _MOST_TARGET_DRAWS)).astype(np.int64)
+        own = log_reference(path, ended.positions[kept])
+        # weights are not known before the target has been drawn from, shapes are
+        for k, fit in enumerate(() if path.mixture is None else path.mixture.fits):
+            of_fit = delta[component == k + 1]
+            if isinstance(fit, TransportMap) and of_fit.size and trimmed_variance(of_fit) > FAIR:
+                return np.inf
+        return quality.variance_of_rejection(swap_rejection(delta, ended.log_target[kept] - own))
+
+    def _seen_enough(self, ended: Round) -> bool:
+        """Whether further draws of the Gaussian would hardly bring a mixture."""
+        assert self.first is not None
+        if self.wants_map:
+            return ended.variance <= LADDER or n_independent(ended.positions) >= _DRAWS_TO_MAP
+        uncovered = uncovered_share(self.first.fits, ended.positions) > MAX_UNCOVERED
+        n_needed = _RESTARTS_TO_SETTLE * (1 if uncovered else len(self.first.fits))
+        return ended.n_restarts >= n_needed
+
+    def _keep_or_return(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
+        """Refine the mixture in use, or return to the Gaussian."""
+        assert self.first is not None
+        mixture = ladder.mixture
+        assert mixture is not None
+        if not mixture.has_map:
+            mixture = self._refined(ladder, ended, covering=True)
+        elif not self.first.has_map:  # maps of the search are from a run that saw more
+            mixture = next(self._maps(mixture, ended), mixture)
+        self.settled = True
+        if self._pays(ladder, mixture, ended, rng):
+            ladder.change_mixture(mixture)
+            return False
+        ladder.change_mixture(None)
+        self.n_returns += 1
+        self.second_opinion = [np.nan, np.nan]
+        self.earlier = []
+        if mixture.has_map and self.n_returns <= _MOST_RETURNS:
+            self.settled = False
+        else:
+            self.first = None
+        return True
+
+    def _pays(
+        self, ladder: Ladder, mixture: Mixture, ended: Round, rng: np.random.Generator
+    ) -> bool:
+        """Whether a round from the mixture says that it takes less than the Gaussian would."""
+        if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
+            return True
+        variance = ended.variance
+        if not mixture.has_map and (
+            variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
+        ):
+            return False
+        if np.isnan(self.gaussian_variance) and variance > COARSE:
+            self.gaussian_variance = self._on_trial(ladder.path.starting_from(None), ended, rng)
+        other = np.nan_to_num(self.gaussian_variance, nan=np.inf)
+        again = predicted_moves(other, least_levels=3, n_tuned=ended.n_tuned)
+        return predicted_moves(variance) <= again
+
+
+def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:
+    """Log density of a path's Gaussian or mixture at ``z`` of shape (n, D), in nats."""
+    if path.mixture is None:
+        return path.base.log_density(z)
+    return path.mixture.log_density(z, path.coordinates)
+
+
+def _is_one_map(mixture: Mixture) -> bool:
+    """Whether one map is all, so that there is no other mode to miss."""
+    return mixture.has_map and len(mixture.fits) == 1
