@@ -20,19 +20,14 @@ from types import SimpleNamespace
 import numba
 import numpy as np
 from figures import SHORT_FOLDER, console, table
-from pymc_tempering.model.prior_points import prior_points
+from hard_targets import HARD
 
-from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.compile import compile_density, prior_points
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.references.elbo import importance_evidence
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.sources import SOURCES
 from pymc_tempering.references.transport_maps import fit_maps
-
-try:
-    from hard_targets import HARD
-except ImportError:  # where the targets are a part of the package
-    from pymc_tempering.testing.hard import HARD
 
 N_PRIOR, N_DRAWS, LACKING = 512, 1000, 0.1
 

@@ -145,7 +145,7 @@ def anneal(
         the error then is that of means by draw, and fewer than 20 are warned of. Of more, evenly
         spaced ones are taken. Default: from a pilot run of parallel tempering.
     tune : int
-        Blocks of 16 scans of the pilot run, default 200. 0 leaves it away: `base` (or local fits),
+        Blocks of 16 scans of the pilot run, default 200. 0 leaves it out: `base` (or local fits),
         a fixed schedule and a `step_size` are then used as they are.
     random_seed : int or numpy.random.Generator, optional
     progressbar : bool

@@ -21,7 +21,6 @@ from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "N_SUPPORT_DRAWS",
     "check_draws",
     "check_step_size",
     "check_untuned",
@@ -97,17 +96,17 @@ def support_mass(annealer: Annealer, rng: np.random.Generator) -> float:
 def check_untuned(
     has_betas: bool, schedule: str, step_size: Any, direction: str, draws: Any
 ) -> None:
-    """Refuse options that need the pilot run which ``tune=0`` leaves away."""
+    """Refuse options that need the pilot run which ``tune=0`` leaves out."""
     if not has_betas and schedule in ("barrier", "ess"):
         raise ScheduleError(
-            f"schedule={schedule!r} needs the pilot run that tune=0 leaves away. Choose "
+            f"schedule={schedule!r} needs the pilot run that tune=0 leaves out. Choose "
             "'linear', 'sigmoidal' or 'geometric', pass `betas`, or a positive `tune`."
         )
     if step_size is None:
         raise OptionError("tune=0 tunes no step sizes. Pass `step_size`, or a positive `tune`.")
     if direction != "forward" and draws is None:
         raise OptionError(
-            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves away the "
+            f"direction={direction!r} needs draws of the posterior, and tune=0 leaves out the "
             "pilot run that they would come from. Pass `draws`, or a positive `tune`."
         )
 

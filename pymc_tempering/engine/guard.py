@@ -16,7 +16,7 @@ from pymc_tempering.errors import DensityError
 
 __all__ = ["density_guard", "has_failed", "keep_failure", "raise_failure"]
 
-_MOST_ENTRIES = 8
+_MOST_ENTRIES = 8  # of an array that a message shows in full
 
 
 class _Failures(threading.local):

@@ -29,7 +29,7 @@ add_symbol(STOP_SYMBOL, ctypes.addressof(_stop))
 
 # a byte that is no signal: asks the thread to say how far it has read
 _SYNC = b"\0"
-_PATIENCE = 1.0
+_PATIENCE = 1.0  # seconds; the thread answers within milliseconds
 
 
 class _Watcher:

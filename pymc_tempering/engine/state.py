@@ -4,6 +4,8 @@ A state is made of plain arrays, numbers, strings, lists and dictionaries, so th
 by anything that stores arrays.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,16 +14,35 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.transport import Terms, TransportMap
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Stateful", "from_plain", "to_plain"]
 
 _KIND = "kind"
 
 
+def _map(
+    mean: FloatArray, root: FloatArray, what: IntArray, coefficients: FloatArray,
+    log_zeta: float | None,
+) -> TransportMap:  # fmt: skip
+    return TransportMap(mean, root, Terms(what, coefficients), log_zeta)
+
+
+_KINDS: dict[str, tuple[type, tuple[str, ...], Callable[..., Any]]] = {
+    "gaussian": (GaussianBase, ("mean", "scale", "log_zeta"), GaussianBase),
+    "map": (
+        TransportMap, ("mean", "root", "terms.what", "terms.coefficients", "log_zeta"), _map,
+    ),
+    "coordinates": (Coordinates, ("base.mean", "rows"), Coordinates.from_rows),
+    "mixture": (Mixture, ("fits", "weights", "share", "dof"), Mixture),
+}  # fmt: skip
+"""Class, attributes that make up an object, and what takes these to make it again."""
+
+
 def to_plain(value: Any) -> Any:
     """Copy a value into arrays, numbers, strings, lists and dictionaries.
 
-    TypeError if it cannot be.
+    Anything else is a TypeError: what a chain remembers has to be storable.
 
     Examples
     --------
@@ -36,32 +57,10 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if isinstance(value, dict):
         return {name: to_plain(item) for name, item in value.items()}
-    if isinstance(value, GaussianBase):
-        return {
-            _KIND: "gaussian",
-            "mean": np.array(value.mean),
-            "scale": np.array(value.scale),
-            "log_zeta": value.log_zeta,
-        }
-    if isinstance(value, TransportMap):
-        return {
-            _KIND: "map",
-            "mean": np.array(value.mean),
-            "root": np.array(value.root),
-            "what": np.array(value.terms.what),
-            "coefficients": np.array(value.terms.coefficients),
-            "log_zeta": value.log_zeta,
-        }
-    if isinstance(value, Coordinates):
-        return {_KIND: "coordinates", "mean": np.array(value.base.mean), "rows": value.rows.copy()}
-    if isinstance(value, Mixture):
-        return {
-            _KIND: "mixture",
-            "fits": to_plain(value.fits),
-            "weights": np.array(value.weights),
-            "share": value.share,
-            "dof": value.dof,
-        }
+    for kind, (of, attributes, _) in _KINDS.items():
+        if isinstance(value, of):
+            parts = {name.split(".")[-1]: attrgetter(name)(value) for name in attributes}
+            return {_KIND: kind} | {name: to_plain(part) for name, part in parts.items()}
     if isinstance(value, Stateful):
         return value.state()
     raise TypeError(f"A state cannot hold {type(value).__name__}.")
@@ -74,18 +73,10 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [from_plain(item) for item in value]
     if isinstance(value, dict):
-        if value.get(_KIND) == "gaussian":
-            return GaussianBase(value["mean"], value["scale"], value["log_zeta"])
-        if value.get(_KIND) == "map":
-            terms = Terms(value["what"], value["coefficients"])
-            return TransportMap(value["mean"], value["root"], terms, value["log_zeta"])
-        if value.get(_KIND) == "coordinates":
-            return Coordinates.from_rows(value["mean"], value["rows"])
-        if value.get(_KIND) == "mixture":
-            return Mixture(
-                tuple(from_plain(value["fits"])), value["weights"], value["share"], value["dof"]
-            )
-        return {name: from_plain(item) for name, item in value.items()}
+        rebuilt = {name: from_plain(item) for name, item in value.items()}
+        if value.get(_KIND) in _KINDS:
+            return _KINDS[rebuilt.pop(_KIND)][2](**rebuilt)
+        return rebuilt
     return value
 
 

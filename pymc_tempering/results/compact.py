@@ -57,7 +57,7 @@ def compact(idata: xr.DataTree) -> xr.DataTree:
         sizes = _used(dataset)
         if any(length < dataset.sizes[dim] for dim, length in sizes.items()):
             kept = {dim: slice(length) for dim, length in sizes.items() if dim in dataset.dims}
-            # a view would keep all that is left away
+            # a view would keep all that is left out
             idata[group] = xr.DataTree(dataset.isel(kept).copy(deep=True))
     return compress(idata)
 

@@ -34,18 +34,17 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
         With equal numbers of draws. Levels and scans of parallel tempering that only some runs use
         are nan in the others.
 
-    Raises
-    ------
-    DataError
-        If there is no run, something else than a run, runs that differ in the number of draws or
-        scans, in their variables, their data or another part of their models, which is named; or
-        the same chain more than once, as from jobs that share a seed.
-
     Returns
     -------
     xarray.DataTree
-        Groups without chains are taken from the first run; estimates are left out, since they
+        Groups without chains are taken from the first run. Estimates are left out, since they
         belong to each run alone.
+
+    Raises
+    ------
+    DataError
+        If runs differ in the number of draws or scans, or in any part of their models, which is
+        named; or the same chain is there more than once, as from jobs that share a seed.
     """
     runs = [label_dimensions(run) for run in _check_runs(runs)]
     may_differ = {"chain", "level", "pair"}
@@ -72,17 +71,16 @@ def concat_chains(runs: list[xr.DataTree]) -> xr.DataTree:
         if "chain" not in node.dataset.dims:
             groups[f"/{name}"] = node.to_dataset()
             continue
-        parts, first = [], 0
         most = {
             dim: max(run[name].dataset.sizes.get(dim, 0) for run in runs)
             for dim in may_differ & {"level", "scan"}
         }
-        for run in runs:
-            part = pad_ladder(run[name].to_dataset(), most)
-            part = part.assign_coords(chain=np.arange(first, first + part.sizes["chain"]))
-            first += part.sizes["chain"]
-            parts.append(part)
-        groups[f"/{name}"] = xr.concat(parts, dim="chain", combine_attrs="override")
+        parts = [
+            pad_ladder(run[name].to_dataset(), most).drop_vars("chain", errors="ignore")
+            for run in runs
+        ]
+        whole = xr.concat(parts, dim="chain", combine_attrs="override")
+        groups[f"/{name}"] = whole.assign_coords(chain=np.arange(whole.sizes["chain"]))
     together = xr.DataTree.from_dict(groups)
     if any(recorded_identity(run) is None for run in runs):
         together = with_identity(together, None)
@@ -106,30 +104,32 @@ def _check_runs(runs: Any) -> list[xr.DataTree]:
                 f"Run {i} is a {type(run).__name__}; expected a DataTree.{hint}{open_hint(run)}"
             )
         read_statistics(run)
-    variables = [
-        sorted(map(str, run["posterior"].dataset.data_vars)) if "posterior" in run.children else []
-        for run in runs
-    ]
-    statistics = [sorted(map(str, run["sample_stats"].dataset.data_vars)) for run in runs]
-    recorded = [
-        set(names) & set(SAMPLE_STATS) - {"log_marginal_likelihood"} for names in statistics
-    ]
     check_one_model(
         {f"run {i}": run for i, run in enumerate(runs)},
         "The runs are of different models",
         "Put chains of the same model together; models are compared with `compare`.",
     )
-    different = "variables" if any(v != variables[0] for v in variables) else ""
-    different = different or ("samplers" if any(r != recorded[0] for r in recorded) else "")
-    # of runs that were stored without identity
-    known = {digest for digest in map(observed_digest, runs) if digest is not None}
-    different = different or ("data" if len(known) > 1 else "")
-    if different:
-        raise DataError(
-            f"The runs have different {different}, so they are not of one model and sampler: "
-            f"{variables if different == 'variables' else ''} Put chains of the same model and "
-            "step together; models are compared with `compare`."
-        )
+    digests = [observed_digest(run) for run in runs]
+    must_agree: dict[str, list[Any]] = {
+        "variables": [
+            sorted(map(str, run["posterior"].data_vars)) if "posterior" in run.children else []
+            for run in runs
+        ],
+        "samplers": [
+            {*map(str, run["sample_stats"].data_vars)}
+            & {*SAMPLE_STATS} - {"log_marginal_likelihood"}
+            for run in runs
+        ],
+        # of runs that were stored without identity
+        "data": [digest for digest in digests if digest is not None],
+    }
+    for what, found in must_agree.items():
+        if any(each != found[0] for each in found):
+            raise DataError(
+                f"The runs have different {what}, so they are not of one model and sampler: "
+                f"{found if what == 'variables' else ''} Put chains of the same model and "
+                "step together; models are compared with `compare`."
+            )
     return list(runs)
 
 

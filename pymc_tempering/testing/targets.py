@@ -97,24 +97,16 @@ def _gaussian(
 
     start = mean + regression * max(0.0, cut + 0.5)
     return ExactTarget(
-        name=recipe[0].__name__,
-        dim=dim,
-        log_z=float(log_scale + stats.norm.logsf(cut)),
+        name=recipe[0].__name__, dim=dim, log_z=float(log_scale + stats.norm.logsf(cut)),
         mean=mean + regression * hazard,
         cov=cov - np.outer(regression, regression) * hazard * (hazard - (cut if hazard else 0.0)),
         start=start,
         parts=TargetParts(
-            log_density=log_density,
-            draw=draw,
-            survival=survival,
+            log_density=log_density, draw=draw, survival=survival,
             compile=lambda: compiled.gaussian(_nested(mean), _nested(precision), log_const, edge),
-            build=build,
-            recipe=recipe,
-            gaussian=(mean, cov),
-            log_scale=log_scale,
-            edge=edge,
+            build=build, recipe=recipe, gaussian=(mean, cov), log_scale=log_scale, edge=edge,
         ),
-    )
+    )  # fmt: skip
 
 
 def correlated_gaussian(log_z: float = 2.3) -> ExactTarget:
@@ -189,23 +181,13 @@ def _mixture(
     mean = w @ means
     cov = np.einsum("k,kij->ij", w, covs) + np.einsum("k,ki,kj->ij", w, means - mean, means - mean)
     return ExactTarget(
-        name=recipe[0].__name__,
-        dim=dim,
-        log_z=float(log_z),
-        mean=mean,
-        cov=cov,
+        name=recipe[0].__name__, dim=dim, log_z=float(log_z), mean=mean, cov=cov,
         start=means[0].copy(),
         parts=TargetParts(
-            log_density=log_density,
-            draw=draw,
-            survival=survival,
-            compile=lambda: compiled.mixture(
-                _nested(log_consts), _nested(means), _nested(precisions)
-            ),
-            build=build,
-            recipe=recipe,
+            log_density=log_density, draw=draw, survival=survival, build=build, recipe=recipe,
+            compile=lambda: compiled.mixture(*map(_nested, (log_consts, means, precisions))),
         ),
-    )
+    )  # fmt: skip
 
 
 def asymmetric_bimodal(
@@ -262,21 +244,15 @@ def heavy_tail(
     cov = np.zeros((len(nu), len(nu)))
     np.fill_diagonal(cov, variance)
     return ExactTarget(
-        name="heavy_tail",
-        dim=len(nu),
-        log_z=float(log_z),
-        mean=mu,
-        cov=cov,
-        start=mu.copy(),
+        name="heavy_tail", dim=len(nu), log_z=float(log_z), mean=mu, cov=cov, start=mu.copy(),
         parts=TargetParts(
             log_density=lambda z: law.logpdf(z).sum(-1) + log_z,
             draw=lambda rng, n: mu + sd * rng.standard_t(nu, size=(n, len(nu))),
             survival=lambda i, x: stats.t.sf(x, nu[i], mu[i], sd[i]),
             compile=lambda: compiled.student(_nested(nu), _nested(mu), _nested(sd), log_const),
-            build=build,
-            recipe=(heavy_tail, (tuple(dof), tuple(loc), tuple(scale), log_z)),
+            build=build, recipe=(heavy_tail, (tuple(dof), tuple(loc), tuple(scale), log_z)),
         ),
-    )
+    )  # fmt: skip
 
 
 def skewed_gamma(
@@ -307,22 +283,15 @@ def skewed_gamma(
         return model
 
     return ExactTarget(
-        name="skewed_gamma",
-        dim=len(a),
-        log_z=float(log_z),
-        mean=special.digamma(a) - np.log(b),
-        cov=np.diag(special.polygamma(1, a)),
-        start=np.log(a / b),
+        name="skewed_gamma", dim=len(a), log_z=float(log_z), mean=special.digamma(a) - np.log(b),
+        cov=np.diag(special.polygamma(1, a)), start=np.log(a / b),
         parts=TargetParts(
-            log_density=log_density,
-            draw=draw,
+            log_density=log_density, draw=draw,
             survival=lambda i, x: special.gammaincc(a[i], b[i] * np.exp(x)),
-            compile=lambda: compiled.log_gamma(_nested(a), _nested(b), log_const),
-            build=build,
-            recipe=(skewed_gamma, (tuple(shape), tuple(rate), log_z)),
-            constrain=np.exp,
+            compile=lambda: compiled.log_gamma(_nested(a), _nested(b), log_const), build=build,
+            recipe=(skewed_gamma, (tuple(shape), tuple(rate), log_z)), constrain=np.exp,
         ),
-    )
+    )  # fmt: skip
 
 
 def banana(bend: float = 0.6, slope: float = 0.3, log_z: float = -0.9) -> ExactTarget:
@@ -359,21 +328,15 @@ def banana(bend: float = 0.6, slope: float = 0.3, log_z: float = -0.9) -> ExactT
 
     cross = slope * s0**2
     return ExactTarget(
-        name="banana",
-        dim=2,
-        log_z=float(log_z),
-        mean=np.array([m0, m1 + bend * s0**2]),
+        name="banana", dim=2, log_z=float(log_z), mean=np.array([m0, m1 + bend * s0**2]),
         cov=np.array([[s0**2, cross], [cross, 2 * bend**2 * s0**4 + slope * cross + s1**2]]),
         start=np.array([m0, m1]),
         parts=TargetParts(
-            log_density=log_density,
-            draw=draw,
-            survival=survival,
+            log_density=log_density, draw=draw, survival=survival,
             compile=lambda: compiled.banana((m0, m1), (s0, s1), slope, bend, log_const),
-            build=build,
-            recipe=(banana, (bend, slope, log_z)),
+            build=build, recipe=(banana, (bend, slope, log_z)),
         ),
-    )
+    )  # fmt: skip
 
 
 TARGETS: dict[str, Callable[[], ExactTarget]] = {

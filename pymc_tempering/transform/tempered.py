@@ -148,7 +148,7 @@ def _check_bias(log_zeta: Any, bias: Any) -> Bias | None:
         if isinstance(log_zeta, bool) or not number or not np.isfinite(log_zeta):
             raise OptionError(
                 f"`log_zeta` is {log_zeta!r}; expected a finite number of nats, a guess of log Z. "
-                "Leave it away to have the bias found by a pilot run."
+                "Leave it out to have the bias found by a pilot run."
             )
         return Bias.linear(float(log_zeta))
     if bias is None or isinstance(bias, Bias):
@@ -156,7 +156,7 @@ def _check_bias(log_zeta: Any, bias: Any) -> Bias | None:
     if not isinstance(bias, tuple | list) or len(bias) != 2:
         raise OptionError(
             f"`bias` is of type {type(bias).__name__}; expected a Bias or a pair (knots, values). "
-            "Leave it away to have it found by a pilot run."
+            "Leave it out to have it found by a pilot run."
         )
     return Bias(*bias)
 

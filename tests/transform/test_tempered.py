@@ -180,46 +180,28 @@ def test_default_base_covers_both_modes_and_bias_follows_log_z(seed):
     assert np.ptp(log_rho) < 3.0
 
 
-@pytest.mark.parametrize("base", [[0.0, 1.0], "gaussian", 3])
-def test_refuses_what_is_no_base(base):
-    with pytest.raises(OptionError, match="GaussianBase"):
-        temper(asymmetric_bimodal().model(), base=base)
-
-
-def test_refuses_a_base_of_another_dimension():
-    with pytest.raises(BaseError, match="3 dimensions"):
-        temper(asymmetric_bimodal().model(), base=GaussianBase(np.zeros(3), np.ones(3)))
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        *(({"base": base}, OptionError, "GaussianBase") for base in ([0.0, 1.0], "gaussian", 3)),
+        ({"base": GaussianBase(np.zeros(3), np.ones(3))}, BaseError, "3 dimensions"),
+        *(({"log_zeta": z}, OptionError, "log_zeta") for z in (np.nan, np.inf, "1", True, [0.0])),
+        ({"bias": 3.0}, OptionError, "`bias` is of type float"),
+        ({"bias": ([0, 1],)}, OptionError, "a pair"),
+        ({"bias": ([0, 1], [0, np.nan])}, OptionError, "not finite"),
+        ({"bias": ([0, 0.5], [0, 1])}, ScheduleError, "1"),
+        ({"bias": CURVED, "log_zeta": 1.0}, OptionError, "one of them"),
+    ],
+)
+def test_refuses(options, error, match):
+    with pytest.raises(error, match=match):
+        temper(asymmetric_bimodal().model(), **({"base": FULL} | options))
 
 
 def test_refuses_a_base_outside_the_support():
     base = GaussianBase([-50.0, 0.0, 0.0], np.full(3, 0.1))
     with pytest.raises(BaseError, match="None of"):
         temper(hard_edge_gaussian().model(), base=base, log_zeta=0.0)
-
-
-@pytest.mark.parametrize("log_zeta", [np.nan, np.inf, "1", True, [0.0]])
-def test_refuses_log_zeta_that_is_no_finite_number(log_zeta):
-    with pytest.raises(OptionError, match="log_zeta"):
-        temper(asymmetric_bimodal().model(), base=FULL, log_zeta=log_zeta)
-
-
-@pytest.mark.parametrize(
-    ("bias", "error"),
-    [
-        (3.0, OptionError),
-        (([0, 1],), OptionError),
-        (([0, 1], [0, np.nan]), OptionError),
-        (([0, 0.5], [0, 1]), ScheduleError),
-    ],
-)
-def test_refuses_what_is_no_bias(bias, error):
-    with pytest.raises(error):
-        temper(asymmetric_bimodal().model(), base=FULL, bias=bias)
-
-
-def test_refuses_bias_beside_log_zeta():
-    with pytest.raises(OptionError, match="one of them"):
-        temper(asymmetric_bimodal().model(), base=FULL, bias=CURVED, log_zeta=1.0)
 
 
 def test_refuses_a_tempered_model():

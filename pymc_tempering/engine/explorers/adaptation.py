@@ -14,7 +14,7 @@ __all__ = ["Adaptation", "adapt_scale", "averaged_step_sizes", "new_dual_averagi
 _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # as in the paper
 # fewer updates than this leave the average near where the search began
 _MIN_UPDATES = 30.0
-_MIN_LOG_STEP = np.log(1e-6)
+_MIN_LOG_STEP = np.log(1e-6)  # below it rounding moves a position as far as a step
 
 
 class Adaptation(NamedTuple):

@@ -28,6 +28,7 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["DISPLACEMENT", "FLAT", "Gist", "gist_move"]
 
+# rows of the scratch space
 _MOMENTUM = 5
 _PROBE, _PROBE_GRADIENT, _PROBE_RESIDUAL, _DIRECTION = 8, 9, 10, 11
 

@@ -20,11 +20,11 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Hamiltonian", "draw_trajectory", "hamiltonian_move", "jitter", "propose"]
 
-SHORT_STEP_PROBABILITY = 0.2
+SHORT_STEP_PROBABILITY = 0.2  # costs a fifth where there is no funnel; see :func:`jitter`
 LOG_SHORTEST_STEP = np.log(20.0)
 """Short steps are up to this much shorter, log-uniformly."""
 
-_MOMENTUM = 5
+_MOMENTUM = 5  # row of the scratch space
 
 
 @dataclass(frozen=True)
