@@ -104,12 +104,3 @@ def test_models_that_cannot_generate_data_are_refused():
     ):
         with pytest.raises(ModelError, match=match):
             bidirectional_check(built, n_repeats=1)
-
-
-def test_wrong_methods_are_refused(model):
-    with pytest.raises(OptionError, match="Unknown method"):
-        bidirectional_check(model, methods=("nuts",))
-    with pytest.raises(OptionError, match="bounds"):
-        bidirectional_check(model, methods=("pt",))
-    with pytest.raises(OptionError, match="n_repeats"):
-        bidirectional_check(model, n_repeats=0)
