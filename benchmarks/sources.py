@@ -27,7 +27,6 @@ from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.references.elbo import importance_evidence
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.sources import SOURCES
-from pymc_tempering.references.transport_maps import fit_maps
 
 N_PRIOR, N_DRAWS, LACKING = 512, 1000, 0.1
 
@@ -76,7 +75,7 @@ def build(name):
     return density, density.start, target.log_z
 
 
-def searched(density, start, seed, sources, maps):
+def searched(density, start, seed, sources):
     """What one search found, as a part of a line of the record."""
     rng = np.random.default_rng(seed)
     options = {}
@@ -87,17 +86,15 @@ def searched(density, start, seed, sources, maps):
         options["images"] = Symmetries.of(density.points, density.model).images
     started = time.process_time()
     found = find_modes(density, start, rng, sources=sources, **options)
-    if maps:
-        found = fit_maps(density, found, rng)
     seconds = time.process_time() - started
-    mass = importance_evidence(density, found.shapes, np.random.default_rng(0), N_DRAWS)
+    mass = importance_evidence(density, found.fits, np.random.default_rng(0), N_DRAWS)
     return {
         "value": mass.value, "se": mass.se, "fits": len(found.fits),
         "gradients": found.search.n_gradients, "seconds": seconds,
     }  # fmt: skip
 
 
-def study(names, without, seeds, record, *, maps):
+def study(names, without, seeds, record):
     """Make the searches that the record lacks."""
     rows = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     done = {(row["name"], row["without"], row["seed"]) for row in rows}
@@ -110,7 +107,7 @@ def study(names, without, seeds, record, *, maps):
         for left_out, seed in missing:
             sources = [source for source in SOURCES if source != left_out]
             row = {"name": name, "without": left_out, "seed": seed, "log_z": log_z}
-            rows.append(row | searched(density, start, seed, sources, maps))
+            rows.append(row | searched(density, start, seed, sources))
             with record.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
         console.print(name)
@@ -132,12 +129,11 @@ def main():
     parser.add_argument("--names", default=",".join([*PLAIN, *HARD]))
     parser.add_argument("--without", default=",".join(SOURCES), help="sources to leave out, each")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--maps", action="store_true", help="fit transport maps too")
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "sources.jsonl")
     args = parser.parse_args()
     without = ["", *[w for w in args.without.split(",") if w]]
     names = args.names.split(",")
-    rows = study(names, without, args.seeds, args.record, maps=args.maps)
+    rows = study(names, without, args.seeds, args.record)
     lines = [
         [
             name,

@@ -3,8 +3,7 @@
     python benchmarks/spent.py
     python benchmarks/spent.py --methods pt --max-gradients 100000
 
-Default runs on eight small models, those of ``digests.py`` and two targets with exact log Z. What
-is said before a run (``pymc_tempering/progress/plan.py``) has its ranges from here; with
+Default runs on eight small models, those of ``digests.py`` and two targets with exact log Z. With
 ``--max-gradients`` one sees what error that gives.
 """
 

@@ -8,6 +8,7 @@ others.
 """
 
 import functools
+import gc
 import hashlib
 import re
 from collections.abc import Callable
@@ -37,15 +38,7 @@ _IMPORT = re.compile(r"^\s*(?:from|import)\s+(pymc_tempering[\w.]*)(?:\s+import\
 
 @functools.cache
 def source_digest(file: str, root: Path = _ROOT) -> str:
-    """Digest of a module and of all modules of the package that it imports, however indirectly.
-
-    Parameters
-    ----------
-    file : str
-        Of a module below ``root``.
-    root : pathlib.Path
-        Folder of the package.
-    """
+    """Digest of a module and of all modules of the package that it imports, however indirectly."""
     seen: dict[Path, str] = {}
     waiting = [Path(file).resolve()]
     while waiting:
@@ -124,6 +117,25 @@ def _keep_apart(function: Any) -> None:
     keep_apart(function, symbol, lambda arguments: _Load(module, name, arguments))
 
 
+def _collect_afterwards(function: Any) -> None:
+    """Look for no garbage while a function is compiled: numba makes millions of objects.
+
+    That took one in twenty of the seconds of a first estimate, and saves 25 MB when done.
+    """
+    compile_it = function.compile
+
+    def compile_whole(signature: Any) -> Any:
+        if not gc.isenabled():
+            return compile_it(signature)
+        gc.disable()
+        try:
+            return compile_it(signature)
+        finally:
+            gc.enable()
+
+    function.compile = compile_whole
+
+
 @overload
 def compiled(function: Callable[..., Any], /) -> Any: ...
 
@@ -178,6 +190,7 @@ def compiled(
         if inside:
             keep_inside(made)
         hand_on_needs(made)
+        _collect_afterwards(made)
         if apart:
             _keep_apart(made)
         return made

@@ -27,52 +27,34 @@ METHOD_CODE = "method_code"
 
 @dataclass(frozen=True)
 class Method:
-    """One method; places are dotted names, imported when they are used.
-
-    Attributes
-    ----------
-    name : str
-        As users write it.
-    code : int
-        What its runs record. Never that of another method, also of one that is gone.
-    label : str
-        Sampler and estimator, as users read them.
-    prepare : str
-        ``prepare(method, model, options, run) -> Sampler``, see :mod:`pymc_tempering.steps.run`.
-    collect : str
-        Makes a :class:`pymc_tempering.evidence.run.MethodEstimate` of recorded statistics.
-    needs : tuple of str
-        Statistics that `collect` cannot do without.
-    step : str or None
-        The step method; None where chains cannot be sampled one by one.
-    discrete_step : str
-        ``discrete_step(model, options) -> class``, the step method for a model with discrete free
-        variables, see :func:`pymc_tempering.steps.discrete.discrete_step`; empty: there is none.
-    collect_part : str
-        Cheaper than `collect`, for estimates from many parts of a run; empty: `collect` itself.
-    read : str
-        Reads the statistics of a DataTree.
-    per_draw : tuple of str
-        Statistics with a dimension of draws; empty: all.
-    draws : int
-        Draws of each chain that :func:`pymc_tempering.estimate_logz` makes by default.
-    takes_budget : bool
-        Whether its chains can be kept within a number of gradients.
-    """
+    """One method; places are dotted names, imported when they are used."""
 
     name: str
+    """As users write it."""
     code: int
+    """What its runs record. Never that of another method, also of one that is gone."""
     label: str
+    """Sampler and estimator, as users read them."""
     collect: str
+    """Makes a :class:`pymc_tempering.evidence.run.MethodEstimate` of recorded statistics."""
     needs: tuple[str, ...]
+    """Statistics that ``collect`` cannot do without."""
     step: str | None = None
+    """The step method; None where chains cannot be sampled one by one."""
     discrete_step: str = ""
+    """``discrete_step(model, options) -> class``, for a model with discrete free variables."""
     prepare: str = "pymc_tempering.steps.run.prepare_step"
+    """``prepare(method, model, options, run) -> Sampler``."""
     collect_part: str = ""
+    """Cheaper than ``collect``, for estimates from many parts of a run; empty: ``collect``."""
     read: str = "pymc_tempering.results.datatree.read_statistics"
+    """Reads the statistics of a DataTree."""
     per_draw: tuple[str, ...] = ()
+    """Statistics with a dimension of draws; empty: all."""
     draws: int = 160
+    """Draws of each chain that :func:`pymc_tempering.estimate_logz` makes by default."""
     takes_budget: bool = False
+    """Whether its chains can be kept within a number of gradients."""
 
 
 _ROWS = (
@@ -145,11 +127,6 @@ _BY_CODE = {row.code: row for row in _ROWS}
 
 def resolve_method(name: str) -> Method:
     """Return the method that will run, with "auto" resolved.
-
-    Raises
-    ------
-    OptionError
-        For an unknown method; the message lists the known ones.
 
     Examples
     --------

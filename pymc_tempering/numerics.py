@@ -37,18 +37,7 @@ _MIN_WEIGHTS_FOR_PARETO_K = 25
 
 
 def log_t_constant(dof: ArrayLike, dim: int = 1) -> FloatArray:
-    """Log density of a standard multivariate t at its centre, in nats.
-
-    Parameters
-    ----------
-    dof : array_like
-        Degrees of freedom, positive.
-    dim : int, default 1
-        Number of coordinates.
-
-    Returns
-    -------
-    ndarray of the shape of `dof`
+    """Log density of a standard multivariate t in `dim` coordinates at its centre, in nats.
 
     Examples
     --------
@@ -65,15 +54,7 @@ def log_t_constant(dof: ArrayLike, dim: int = 1) -> FloatArray:
 def log_exprel(x: float) -> float:
     r"""Return :math:`\log((e^x - 1) / x)`, the log integral of :math:`e^{xt}` over t in [0, 1].
 
-    Parameters
-    ----------
-    x : float
-        Any number; 0 gives 0, ``inf`` gives ``inf`` and ``-inf`` gives ``-inf``.
-
-    Returns
-    -------
-    float
-        Accurate to a few units in the last place for every ``x``.
+    Accurate to a few units in the last place for every x; ``inf`` gives ``inf``, ``-inf`` that.
 
     Examples
     --------
@@ -108,30 +89,17 @@ def _distance_from_dense_end(v: float, w: float, rate: float) -> float:
 
 @compiled
 def truncated_exponential_icdf(uniform: float, slope: float) -> float:
-    r"""Inverse distribution function of the density on [0, 1] proportional to ``exp(slope * x)``.
+    """Inverse distribution function of the density on [0, 1] proportional to ``exp(slope * x)``.
 
     With ``slope = delta`` minus the slope of the bias, this draws the inverse temperature given the
-    position (Graham & Storkey 2017, eq. 18; their rate is minus our slope).
-
-    Parameters
-    ----------
-    uniform : float
-        Probability in [0, 1].
-    slope : float
-        Any sign and size; 0 gives the uniform density, ``-inf`` the point 0, ``inf`` the point 1.
-
-    Returns
-    -------
-    float
-        In [0, 1], increasing in ``uniform``, absolute error near 1e-16; relative error near 1e-16
-        also close to 0 where ``slope < 0``.
+    position (Graham & Storkey 2017, eq. 18; their rate is minus our slope). Any slope is allowed; 0
+    gives the uniform density, ``-inf`` the point 0, ``inf`` the point 1. The absolute error is near
+    1e-16, and so is the relative error close to 0 where ``slope < 0``.
 
     Examples
     --------
-    >>> truncated_exponential_icdf(0.25, 0.0)
-    0.25
-    >>> round(truncated_exponential_icdf(0.5, -2.0), 6)
-    0.28311
+    >>> truncated_exponential_icdf(0.25, 0.0), round(truncated_exponential_icdf(0.5, -2.0), 6)
+    (0.25, 0.28311)
     """
     rate = abs(slope)
     if rate < 1e-8:
@@ -147,20 +115,10 @@ def truncated_exponential_icdf(uniform: float, slope: float) -> float:
 
 @compiled
 def log_sum_exp(values: FloatArray) -> float:
-    """Return the log of the sum of exponentials of a one-dimensional array.
+    """Log of the sum of exponentials of log terms of shape (n,); ``-inf`` for an empty array.
 
-    For compiled code, which cannot call ``scipy.special.logsumexp``, and where a root is searched:
-    that takes 60 microseconds for however few numbers. It serves everywhere else.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Log terms; ``-inf`` adds nothing.
-
-    Returns
-    -------
-    float
-        ``-inf`` for an empty array or one that is ``-inf`` throughout.
+    For compiled code, and where a root is searched: ``scipy.special.logsumexp``, which serves
+    everywhere else, takes 60 microseconds for however few numbers.
 
     Examples
     --------
@@ -181,19 +139,9 @@ def log_sum_exp(values: FloatArray) -> float:
 
 
 def log_mean_exp(values: ArrayLike, axis: int | None = None) -> FloatArray:
-    """Return the log of the mean of exponentials.
+    """Log of the mean of exponentials of log terms (nats), over all axes by default.
 
-    Parameters
-    ----------
-    values : array_like
-        Log terms in nats; ``-inf`` counts in the mean and adds nothing to the sum.
-    axis : int or None, default None
-        Axis to average over; all of them by default, as a run has one log Z.
-
-    Returns
-    -------
-    ndarray
-        Shape of `values` without `axis`.
+    A term of ``-inf`` counts in the mean and adds nothing to the sum.
 
     Examples
     --------
@@ -206,18 +154,10 @@ def log_mean_exp(values: ArrayLike, axis: int | None = None) -> FloatArray:
 
 
 def weight_ess(log_weights: ArrayLike) -> float:
-    """Return the effective number of independent importance weights (Kish).
+    """Effective number of independent importance weights (Kish), from log weights (nats).
 
-    Parameters
-    ----------
-    log_weights : array_like of shape (n,)
-        In nats, up to any constant; ``-inf`` is a weight of zero.
-
-    Returns
-    -------
-    float
-        Between 1 (one weight holds all) and n (equal weights); 0 if every weight is zero and
-        ``nan`` if one is not a number. Autocorrelation is not taken into account.
+    Between 1 (one weight holds all) and n (equal weights); 0 if every weight is zero and ``nan`` if
+    one is not a number. Autocorrelation is not taken into account.
 
     Examples
     --------
@@ -233,27 +173,17 @@ def weight_ess(log_weights: ArrayLike) -> float:
 
 
 def pareto_k(log_weights: ArrayLike) -> float:
-    """Return the tail index of importance weights, by ArviZ's fit of a generalised Pareto tail.
+    """Tail index of importance weights (log weights in nats), by ArviZ's generalised Pareto fit.
 
     The mean of the weights has finite variance where the index is below 0.5; above 0.7 neither the
     mean nor its error can be trusted (Vehtari et al. 2024, Pareto smoothed importance sampling).
-
-    Parameters
-    ----------
-    log_weights : array_like of shape (n,)
-        In nats, up to any constant. The fit treats them as independent.
-
-    Returns
-    -------
-    float
-        ``-inf`` where the largest weights are all equal, so that there is no tail; ``nan`` with
-        fewer than 25 weights, a weight that is not a number, or no weight above zero.
+    The fit treats weights as independent. ``-inf`` where the largest weights are all equal; ``nan``
+    with fewer than 25 weights, a weight that is not a number, or no weight above zero.
 
     Examples
     --------
     >>> rng = np.random.default_rng(3)
-    >>> k = pareto_k(0.8 * rng.exponential(size=20_000))
-    >>> 0.6 < k < 1.0
+    >>> 0.6 < pareto_k(0.8 * rng.exponential(size=20_000)) < 1.0
     True
     """
     array = np.asarray(log_weights, dtype=float).ravel()
@@ -275,19 +205,9 @@ def pareto_k(log_weights: ArrayLike) -> float:
 
 
 def systematic_indices(weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Draw indices in proportion to weights, each within one of its expected number, sorted.
+    """Draw n indices in proportion to weights, each within one of its expected number, sorted.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_weights,)
-        Not negative, in any unit.
-    n : int
-    rng : numpy.random.Generator
-        One uniform number, which makes the expected numbers exact.
-
-    Returns
-    -------
-    ndarray of int of shape (n,)
+    One uniform number is drawn, which makes the expected numbers exact.
 
     Examples
     --------

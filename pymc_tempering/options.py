@@ -30,15 +30,7 @@ __all__ = [
 
 
 def resolve_model(model: "pm.Model | None", caller: str) -> "pm.Model":
-    """Return the model, or that of the context.
-
-    Raises
-    ------
-    OptionError
-        If it is something else.
-    ModelError
-        Where there is neither.
-    """
+    """Return the model, or that of the context."""
     import pymc as pm
 
     if model is not None and not isinstance(model, pm.Model):
@@ -56,12 +48,7 @@ def resolve_model(model: "pm.Model | None", caller: str) -> "pm.Model":
 
 
 def check_choice(name: str, value: str, valid: Mapping[str, Any] | tuple[str, ...]) -> str:
-    """Refuse an unknown option, with the known ones.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse an unknown option, with the known ones."""
     if not isinstance(value, str) or value not in valid:
         close = did_you_mean([value], valid) if isinstance(value, str) else ""
         raise OptionError(f"Unknown {name} {value!r}{close}; the known ones are {sorted(valid)}.")
@@ -69,24 +56,14 @@ def check_choice(name: str, value: str, valid: Mapping[str, Any] | tuple[str, ..
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Refuse what is neither True nor False: ``bool("no")`` is True.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse what is neither True nor False: ``bool("no")`` is True."""
     if not isinstance(value, bool | np.bool_):
         raise OptionError(f"`{name}` is {value!r}; expected True or False.")
     return bool(value)
 
 
 def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
-    """Refuse a value that is not a finite positive (whole) number.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse a value that is not a finite positive (whole) number."""
     kind = int | np.integer if integer else int | float | np.integer | np.floating
     if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < np.inf:
         expected = "a positive whole number" if integer else "a positive finite number"
@@ -95,12 +72,7 @@ def check_positive(name: str, value: Any, *, integer: bool = False) -> Any:
 
 
 def check_whole(name: str, value: Any, least: int) -> int:
-    """Refuse a value that is not a whole number of at least `least`.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse a value that is not a whole number of at least `least`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least:
         raise OptionError(f"`{name}` is {value!r}; expected a whole number of at least {least}.")
@@ -109,10 +81,6 @@ def check_whole(name: str, value: Any, least: int) -> int:
 
 def check_probability(name: str, value: Any) -> float:
     """Refuse a value that is not strictly between 0 and 1; 95 is taken for 95 %.
-
-    Raises
-    ------
-    OptionError
 
     Examples
     --------
@@ -128,12 +96,7 @@ def check_probability(name: str, value: Any) -> float:
 
 
 def check_random_seed(value: Any) -> Any:
-    """Refuse what neither NumPy nor PyMC takes for a seed.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse what neither NumPy nor PyMC takes for a seed."""
     known = isinstance(
         value, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator | None
     )
@@ -151,13 +114,7 @@ def check_random_seed(value: Any) -> Any:
 
 
 def as_numbers(name: str, value: Any, error: type[Exception] = OptionError) -> FloatArray:
-    """Array of numbers; refuses text, objects and ragged lists by name.
-
-    Raises
-    ------
-    OptionError
-        Or another class, as given.
-    """
+    """Array of numbers; refuses text, objects and ragged lists by name."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("complex numbers")
@@ -168,20 +125,6 @@ def as_numbers(name: str, value: Any, error: type[Exception] = OptionError) -> F
 
 def check_betas(betas: Any) -> FloatArray:
     """Validate a schedule.
-
-    Parameters
-    ----------
-    betas : array_like of shape (n_levels,)
-
-    Returns
-    -------
-    ndarray of shape (n_levels,)
-        A copy.
-
-    Raises
-    ------
-    ScheduleError
-        If it is not strictly increasing from exactly 0 to exactly 1.
 
     Examples
     --------
@@ -204,12 +147,7 @@ def check_betas(betas: Any) -> FloatArray:
 
 
 def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:
-    """Refuse arguments that neither the step nor PyMC knows; the message lists the known ones.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse arguments that neither the step nor PyMC knows; the message lists the known ones."""
     check_names(
         step.__name__,
         set(kwargs) - {"blocked", "initial_point", "compile_kwargs", "backend"},
@@ -219,12 +157,7 @@ def check_unknown(step: type, kwargs: Mapping[str, Any]) -> None:
 
 
 def check_names(caller: str, given: Iterable[str], known: Iterable[str], hint: str = "") -> None:
-    """Refuse names of arguments that are not among the known ones, which the message lists.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse names of arguments that are not among the known ones, which the message lists."""
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise OptionError(

@@ -12,9 +12,9 @@ from test_docs import CELL, DOCS, OPTION, PAGES
 
 from pymc_tempering.methods import METHODS
 from pymc_tempering.references.effort import SEARCHES
-from pymc_tempering.steps import scan_plan
 from pymc_tempering.steps.coupled import CoupledStep
 from pymc_tempering.steps.hais import HAIS
+from pymc_tempering.steps.parallel import ScanPlan
 
 MOST = {
     "draws": 30, "tune": 60, "chains": 2, "n_datasets": 2, "n_particles": 20, "n_levels": 40,
@@ -72,7 +72,7 @@ def less_by_default(monkeypatch):
     monkeypatch.setitem(SEARCHES, "default", short)
     for name, method in METHODS.items():
         monkeypatch.setitem(METHODS, name, replace(method, draws=MOST["draws"]))
-    monkeypatch.setattr(scan_plan, "error_for_its_price", lambda *_: ERROR)
+    monkeypatch.setattr(f"{ScanPlan.__module__}.error_for_its_price", lambda *_: ERROR)
     for step in (CoupledStep, HAIS):
         monkeypatch.setattr(step, "default_tune_steps", MOST["tune"])
 

@@ -37,22 +37,7 @@ def describe(
     options: Mapping[str, Any],
     run: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Describe a run.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    step : str
-        Name of the step's class.
-    identity : Identity
-        Of the model.
-    seed
-        From :func:`plain_seed`.
-    options : mapping
-        Of the step and of ``pm.sample``, as given.
-    run : mapping
-        ``draws``, ``tune``, ``chains``, and ``target_se`` and ``budget`` if asked for.
-    """
+    """Describe a run."""
     given = {name: _plain(value) for name, value in sorted(options.items())
              if value is not None and name not in _NO_MATTER}  # fmt: skip
     settings = {name: run[name] for name in ("draws", "tune", "chains", "target_se") if name in run}

@@ -1,11 +1,14 @@
-"""The journal of one chain: its draws as they are made, and from time to time its whole state.
+"""What a run keeps while it is sampled: the draws and states of chains, and the search before them.
 
 A chain that is sampled again is first given the draws that it already has, one for each call of its
 step, and goes on from the state that was kept with the last of them. PyMC's loop does not see a
-difference, and what comes after is what would have come.
+difference, and what comes after is what would have come. A search is decided by its seed and by
+what the density answers: one that is begun again is given the answers that are kept, and goes on.
 """
 
+import ctypes
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -13,12 +16,27 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_tempering.checkpoint.lock import acquire
-from pymc_tempering.checkpoint.trees import DamagedFileError, is_whole, read_tree, write_tree
+from pymc_tempering.checkpoint.files import (
+    DamagedFileError,
+    acquire,
+    is_whole,
+    read_tree,
+    write_tree,
+)
+from pymc_tempering.engine.guard import has_failed, keep_failure
 from pymc_tempering.errors import OutputError
 from pymc_tempering.results.files import write_whole
 
-__all__ = ["EVERY", "ChainStep", "Journal", "n_kept", "stored_draws"]
+__all__ = [
+    "EVERY",
+    "ChainStep",
+    "Evaluations",
+    "Journal",
+    "n_evaluated",
+    "n_kept",
+    "remove_evaluations",
+    "stored_draws",
+]
 
 EVERY = 10.0
 """Seconds of sampling that are lost at most, beside the draw under way."""
@@ -50,19 +68,9 @@ class ChainStep(Protocol):
 class Journal:
     """Draws and states of one chain, in a folder of its own.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is missing.
-    total : int
-        Steps of the whole chain; there may be more in the folder, which stay there.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be read or written, or another process writes it.
-    DataError
-        If a file there has pickled objects in it.
+    ``total`` are the steps of the whole chain; there may be more in the folder, which stay there.
+    A folder that cannot be read or written, or that another process writes, is an OutputError; a
+    file with pickled objects in it is a DataError.
     """
 
     def __init__(self, folder: Path, total: int) -> None:
@@ -85,19 +93,7 @@ class Journal:
         self._since = monotonic()
 
     def replay(self, step: ChainStep, point: dict[str, np.ndarray]) -> Record | None:
-        """Give the next draw that is kept, None where there is none; with the last, the state.
-
-        Parameters
-        ----------
-        step : ChainStep
-        point : dict
-            Whose order of variables PyMC relies on.
-
-        Raises
-        ------
-        OutputError
-            If they can no longer be read.
-        """
+        """Give the next draw that is kept, None where there is none; with the last, the state."""
         if self._done >= self._kept:
             return None
         start, end, path = self._blocks[0]
@@ -120,13 +116,7 @@ class Journal:
         return draw, [statistics]
 
     def record(self, step: ChainStep, record: Record) -> None:
-        """Take note of a new draw, and write down what there is where it is time.
-
-        Raises
-        ------
-        OutputError
-            If it could not be written; what was written before is whole.
-        """
+        """Take note of a new draw, and write down what there is where it is time."""
         point, (statistics,) = record
         draws, kept = self._buffers or self._allocate(step, point)
         row = self._done - self._kept
@@ -201,12 +191,7 @@ def n_kept(folder: Path) -> int:
 
 
 def stored_draws(folder: Path) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Draws and statistics that the journal of a chain has, block by block; damaged ones left out.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """Draws and statistics in the journal of a chain, block by block; damaged ones left out."""
     for path in sorted(p for p in folder.glob("*") if _DRAWS.fullmatch(p.name)):
         try:
             block = read_tree(path)
@@ -264,3 +249,112 @@ def _remove(paths: set[Path]) -> None:
     for path in paths:
         if _DRAWS.fullmatch(path.name) or _STATE.fullmatch(path.name) or ".partial" in path.name:
             path.unlink(missing_ok=True)
+
+
+_C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
+_ANSWERS = re.compile(r"search-(\d+)-(\d+)\.npz")
+_MOST_ROWS = 1 << 16
+
+
+class Evaluations:
+    """Evaluations of a density ``double f(const double *z, double *grad)``, kept in a folder.
+
+    ``function`` is the same density as a ctypes function: what is kept it gives without evaluating
+    it, as long as it is asked for the same places in the same order.
+    """
+
+    every = EVERY
+
+    def __init__(self, folder: Path, address: int, dim: int) -> None:
+        self._folder, self._inner = folder, _C_DENSITY(address)
+        self._vector = ctypes.c_double * dim
+        self._kept = _answers(folder)
+        self._replays, self._keeps = True, True
+        self._n = self._n_new = 0
+        n_rows = int(np.clip(_MOST_BYTES // (8 * dim + 16), 1, _MOST_ROWS))
+        self._marks, self._values = np.empty(n_rows, np.uint32), np.empty(n_rows)
+        self._gradients = np.empty((n_rows, dim))
+        self._since = monotonic()
+        self.function = _C_DENSITY(self._evaluate)
+
+    def _evaluate(self, z_address: int, grad_address: int) -> float:
+        try:
+            if has_failed():
+                return -np.inf
+            mark = zlib.crc32(self._vector.from_address(z_address))
+            gradient = np.frombuffer(self._vector.from_address(grad_address))
+            if self._replays:
+                known = next(self._kept, None)
+                if known is not None and known[0] == mark:
+                    self._n += 1
+                    gradient[:] = known[2]
+                    return float(known[1])
+                # on another processor, whose last bits differ, places do: others were asked for
+                self._replays = False
+                remove_evaluations(self._folder, self._n)
+            value = float(self._inner(z_address, grad_address))
+            if self._keeps and not has_failed():
+                self._note(mark, value, gradient)
+            return value
+        except BaseException as error:  # noqa: BLE001  no exception can cross compiled code
+            keep_failure(error, {})
+            return -np.inf
+
+    def _note(self, mark: int, value: float, gradient: np.ndarray) -> None:
+        row = self._n_new
+        self._marks[row], self._values[row], self._gradients[row] = mark, value, gradient
+        self._n_new += 1
+        full = self._n_new == len(self._marks)
+        if full or monotonic() - self._since >= self.every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is new; where that fails the search goes on, and no more of it is kept."""
+        if not self._n_new or not self._keeps:
+            return
+        end, new = self._n + self._n_new, slice(self._n_new)
+        block = {
+            "marks": self._marks[new],
+            "values": self._values[new],
+            "gradients": self._gradients[new],
+        }
+        path = self._folder / f"search-{self._n:09d}-{end:09d}.npz"
+        try:
+            _write(path, block)
+        except OSError:
+            self._keeps = False
+        self._n, self._n_new, self._since = end, 0, monotonic()
+
+
+def n_evaluated(folder: Path) -> int:
+    """How many evaluations a folder has, by the names of its files."""
+    return max((end for _, end, _ in _blocks(folder)), default=0)
+
+
+def remove_evaluations(folder: Path, start: int = 0) -> None:
+    """Delete blocks that begin at this one of the evaluations, or later."""
+    for first, _, path in _blocks(folder):
+        if first >= start:
+            path.unlink(missing_ok=True)
+
+
+def _blocks(folder: Path) -> list[tuple[int, int, Path]]:
+    found = [(m, path) for path in folder.glob("search-*") if (m := _ANSWERS.fullmatch(path.name))]
+    return sorted((int(m[1]), int(m[2]), path) for m, path in found)
+
+
+def _answers(folder: Path) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Give what is kept from the first evaluation on: mark of the place, value and gradient."""
+    blocks = _blocks(folder)
+    following = [*(start for start, _, _ in blocks[1:]), np.inf]
+    for (start, end, path), after in zip(blocks, following, strict=False):
+        try:
+            block = read_tree(path)
+        except (OSError, DamagedFileError):
+            return
+        # one that begins inside of this was written when the rest had been of other places
+        n = int(min(end, after)) - start
+        rows = block["marks"][:n], block["values"][:n], block["gradients"][:n]
+        yield from zip(*rows, strict=True)
+        if after > end:
+            return

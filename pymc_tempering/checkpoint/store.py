@@ -12,18 +12,21 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.checkpoint.description import differences
-from pymc_tempering.checkpoint.evaluations import (
-    Evaluations,
-    n_evaluated,
-    remove_evaluations,
-)
-from pymc_tempering.checkpoint.journal import Journal, n_kept, stored_draws
-from pymc_tempering.checkpoint.lock import acquire, end_with_parent
-from pymc_tempering.checkpoint.trees import (
+from pymc_tempering.checkpoint.files import (
     DamagedFileError,
+    acquire,
+    end_with_parent,
     read_tree,
     refuse_objects,
     write_tree,
+)
+from pymc_tempering.checkpoint.journal import (
+    Evaluations,
+    Journal,
+    n_evaluated,
+    n_kept,
+    remove_evaluations,
+    stored_draws,
 )
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import DataError, OptionError
@@ -35,7 +38,9 @@ from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
 __all__ = ["Kept", "Store", "resumed"]
 
-FORMAT = 7
+FORMAT = 8
+"""Number of the layout of a folder; raised with every change of it."""
+
 _ABOUT = "run.json"
 _FITS = "fits.npz"
 _LOCK = "lock"
@@ -47,12 +52,8 @@ _OURS = "pymc_tempering resume"
 class Kept:
     """What a step is given of a store, and takes along into other processes.
 
-    Attributes
-    ----------
-    folder : Path
-    n_draws : int
-        Of the first call, for which scans are planned: those of a draw are the same in all chains
-        and calls.
+    ``n_draws`` is that of the first call, for which scans are planned: those of a draw are the same
+    in all chains and calls.
     """
 
     folder: Path
@@ -97,13 +98,7 @@ class Kept:
             return None
 
     def keep_fits(self, found: Prepared) -> None:
-        """Keep the fits of a run; all its chains start from them.
-
-        Raises
-        ------
-        OptionError
-            If they could not be written; nothing has been sampled then.
-        """
+        """Keep the fits of a run; all its chains start from them."""
         search = found.search
         tree = {
             "pooled": to_plain(found.pooled),
@@ -123,27 +118,7 @@ class Kept:
 
 
 class Store:
-    """A folder for one run.
-
-    Parameters
-    ----------
-    path : path-like
-    random_seed
-        As the user gave it.
-
-    Attributes
-    ----------
-    folder : Path
-    random_seed
-        That of the run: as given, as stored, or drawn.
-
-    Raises
-    ------
-    OptionError
-        If the folder cannot be written, has other things in it, or another process uses it.
-    DataError
-        If what is in it cannot be read.
-    """
+    """A folder for one run; ``random_seed`` is that of the run: as given, as stored, or drawn."""
 
     def __init__(self, path: Any, random_seed: Any) -> None:
         self.folder = _check_folder(path)
@@ -169,18 +144,9 @@ class Store:
     def attach(self, step: Any, run: dict[str, Any]) -> None:
         """Have a step keep its chains here, if what is here already is of the same run.
 
+        ``run`` is from :func:`pymc_tempering.checkpoint.description.describe`; where it differs, a
+        DataError says in what.
         It may have another number of draws: chains are then made longer, or read in part.
-
-        Parameters
-        ----------
-        step : TemperedStep
-        run : dict
-            From :func:`pymc_tempering.checkpoint.description.describe`.
-
-        Raises
-        ------
-        DataError
-            Saying what differs.
         """
         kept, settings = self._about["run"] if self._about else {}, run["settings"]
         n_draws = kept["settings"]["draws"] if self._chains else settings["draws"]
@@ -208,16 +174,7 @@ class Store:
         step.kept = Kept(self.folder, n_draws)
 
     def check_densities(self, step: Any) -> None:
-        """Refuse another model by its log density at all draws that are here.
-
-        Parameters
-        ----------
-        step : TemperedStep
-
-        Raises
-        ------
-        DataError
-        """
+        """Refuse another model by its log density at all draws that are here."""
         n_all = n_other = 0
         for folder in self._chains:
             for draws, statistics in stored_draws(folder):
@@ -237,16 +194,7 @@ class Store:
             )
 
     def progress(self, chains: int, total: int, *, rounds: bool) -> str:
-        """Say what is there of a run; empty for a new one.
-
-        Parameters
-        ----------
-        chains : int
-        total : int
-            Draws of each, those of tuning included.
-        rounds : bool
-            Whether chains may be added to these.
-        """
+        """Say what is there of a run; empty for a new one."""
         if not self._chains:
             searched = n_evaluated(self.folder)
             if (self.folder / _FITS).exists():
@@ -275,13 +223,7 @@ class Store:
 
 @contextmanager
 def resumed(path: Any, method: Method, random_seed: Any) -> Iterator[tuple[Store | None, Any]]:
-    """Open the store of a run, and give it with the seed of the run; None without a path.
-
-    Raises
-    ------
-    OptionError
-        Also for a method whose chains are not sampled by a step.
-    """
+    """Open the store of a run, and give it with the seed of the run; None without a path."""
     if path is None:
         yield None, random_seed
         return

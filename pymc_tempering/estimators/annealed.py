@@ -79,7 +79,7 @@ def _check(log_weights: ArrayLike, name: str) -> FloatArray:
 
 
 def annealed_forward(log_weights: ArrayLike) -> AnnealedEstimate:
-    r"""Estimate log Z from particles that started at the base.
+    """Estimate log Z from particles that started at the base.
 
     ``log Z = log mean W``: the mean weight is unbiased for Z (Neal 2001, eq. 18; eq. 23 of Carlson
     et al. 2016 for W), so its logarithm is low by Jensen's inequality.
@@ -87,8 +87,7 @@ def annealed_forward(log_weights: ArrayLike) -> AnnealedEstimate:
     Parameters
     ----------
     log_weights : array_like of shape (n_particles,)
-        In nats; ``-inf`` where a particle left the support. Every particle counts, accepted by a
-        later step or not.
+        In nats; ``-inf`` where a particle left the support. Every particle counts.
 
     Returns
     -------
@@ -113,7 +112,7 @@ def annealed_forward(log_weights: ArrayLike) -> AnnealedEstimate:
 
 
 def annealed_reverse(log_weights: ArrayLike, log_support_mass: float = 0.0) -> AnnealedEstimate:
-    r"""Estimate log Z from particles that started at the target and ran back to the base.
+    """Estimate log Z from particles that started at the target and ran back to the base.
 
     ``log Z = -log mean 1 / W + log b``. Above log Z in expectation (Grosse et al. 2015,
     Sandwiching the marginal likelihood), if the particles start from the target itself.
@@ -121,11 +120,9 @@ def annealed_reverse(log_weights: ArrayLike, log_support_mass: float = 0.0) -> A
     Parameters
     ----------
     log_weights : array_like of shape (n_particles,)
-        log W in nats with the sign of the forward run: the same increments at the same states.
-        They are finite, as a reverse run never leaves the support.
+        log W in nats with the sign of the forward run; finite.
     log_support_mass : float, default 0
-        Log of b, the base's mass on the support of the target
-        (`pymc_tempering.estimators.stepping_stone.support_mass`).
+        Log of b, the base's mass on the support of the target (`.stepping_stone.support_mass`).
 
     Returns
     -------

@@ -150,12 +150,10 @@ def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
 
 
 def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
-    r"""Estimate log z of every level by Bennett's acceptance ratio between neighbours.
+    """Estimate log z of every level by Bennett's acceptance ratio between neighbours.
 
-    With ``forward = (beta_{k+1} - beta_k) delta_k`` and
-    ``reverse = -(beta_{k+1} - beta_k) delta_{k+1}``, the log ratios of `bar` add up along the
-    ladder. Influences of pairs are added scan by scan, so correlation between levels enters the
-    error.
+    Log ratios of `bar` between neighbours add up along the ladder. Influences of pairs are added
+    scan by scan, so that correlation between levels enters the error.
 
     Parameters
     ----------
@@ -173,8 +171,7 @@ def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
 
     Examples
     --------
-    >>> estimate = bar_ladder(np.full((5, 3), -2.0), [0, 0.5, 1])
-    >>> estimate.log_z.round(12).tolist()
+    >>> bar_ladder(np.full((5, 3), -2.0), [0, 0.5, 1]).log_z.round(12).tolist()
     [0.0, -1.0, -2.0]
     """
     delta, betas = check_ladder(delta, betas)

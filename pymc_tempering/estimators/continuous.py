@@ -25,18 +25,9 @@ __all__ = [
 
 @compiled
 def log_normaliser(delta: FloatArray, knots: FloatArray, bias: FloatArray) -> FloatArray:
-    """Return the log integral of exp(beta delta - c(beta)) over [0, 1] for every delta.
+    """Log integral of exp(beta delta - c(beta)) over [0, 1] for every delta, shape (n_scans,).
 
-    Parameters
-    ----------
-    delta : ndarray of shape (n_scans,)
-        Finite, in nats.
-    knots, bias : ndarray of shape (n_knots,)
-
-    Examples
-    --------
-    >>> round(float(log_normaliser(np.ones(1), np.array([0.0, 1.0]), np.zeros(2))[0]), 3)
-    0.541
+    c is piecewise linear, with values `bias` (nats) at `knots`, both of shape (n_knots,).
     """
     pieces = np.empty(knots.size - 1)
     out = np.empty(delta.size)

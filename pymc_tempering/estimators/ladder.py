@@ -34,33 +34,11 @@ class LadderEstimate(NamedTuple):
 
 
 def check_ladder(delta: ArrayLike, betas: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return delta and betas as arrays, refusing what no run of a ladder can produce.
+    """Return delta, shape (n_scans, n_levels), and betas, refusing what no ladder can produce.
 
-    Parameters
-    ----------
-    delta : array_like of shape (n_scans, n_levels)
-        ``log_target - log_base`` of the replica at each level after each scan, in nats. ``-inf``
-        is allowed at the base only.
-    betas : array_like of shape (n_levels,)
-        Increasing from 0 to 1.
-
-    Returns
-    -------
-    delta : ndarray of shape (n_scans, n_levels)
-    betas : ndarray of shape (n_levels,)
-
-    Raises
-    ------
-    DataError
-        If the shapes disagree, there is no scan, or a delta is nan, ``inf`` or, above the base,
-        ``-inf``.
-    ScheduleError
-        If `betas` is not a schedule.
-
-    Examples
-    --------
-    >>> check_ladder([[-np.inf, 2.0]], [0, 1])[0].shape
-    (1, 2)
+    delta is ``log_target - log_base`` of the replica at each level after each scan, in nats;
+    ``-inf`` is allowed at the base only. DataError for other values and shapes, ScheduleError if
+    `betas` does not increase from 0 to 1.
     """
     betas = check_betas(betas)
     array = as_numbers("delta", delta, DataError)
@@ -83,21 +61,5 @@ def check_ladder(delta: ArrayLike, betas: ArrayLike) -> tuple[FloatArray, FloatA
 
 
 def finite_floor(delta: FloatArray) -> FloatArray:
-    """Replace ``-inf`` by a finite number that 0 times gives 0 and no other beta brings back.
-
-    Parameters
-    ----------
-    delta : ndarray
-        In nats, free of nan.
-
-    Returns
-    -------
-    ndarray
-        The same array where there was nothing to replace.
-
-    Examples
-    --------
-    >>> finite_floor(np.array([-np.inf, 3.0])) * 0.0 + 1.0
-    array([1., 1.])
-    """
+    """Replace ``-inf`` by a finite number that 0 times gives 0 and no other beta brings back."""
     return np.maximum(delta, _FLOOR) if np.isneginf(delta).any() else delta

@@ -148,8 +148,9 @@ def _solve(delta: FloatArray, level: IntArray, betas: FloatArray) -> tuple[Float
     to_last[1:] = cho_solve(curvature, np.eye(visited.size - 1)[-1])
     own = np.zeros(betas.size)
     own[visited] = to_last
-    influence = _project(delta, b, np.log(n) - c, to_last) - own[level]
-    return log_z, influence * delta.size
+    influence = np.zeros(delta.size)
+    _project(delta, b, np.log(n) - c, to_last, np.empty(b.size), influence)
+    return log_z, (influence - own[level]) * delta.size
 
 
 def _thin(samples: FloatArray, n_most: int) -> FloatArray:
@@ -270,32 +271,39 @@ def _accumulate(
     return value
 
 
-@compiled
+@compiled(borrows=True)
 def _project(
-    delta: FloatArray, betas: FloatArray, offset: FloatArray, direction: FloatArray
-) -> FloatArray:
-    """Return the mean of `direction` under the level probabilities of every sample."""
-    probability = np.empty(betas.size)
-    out = np.zeros(delta.size)
+    delta: FloatArray,
+    betas: FloatArray,
+    offset: FloatArray,
+    direction: FloatArray,
+    probability: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Add the mean of `direction` under the level probabilities of every sample to `out`."""
     for i in range(delta.size):
         _, first, stop = _level_probability(delta[i], betas, offset, probability)
         for k in range(first, stop):
             out[i] += probability[k] * direction[k]
-    return out
 
 
 def _predict(
     delta: FloatArray, betas: FloatArray, n: FloatArray, c: FloatArray, new_betas: FloatArray
 ) -> FloatArray:
     """Log z of levels without samples: Shirts & Chodera 2008, eq. 11 with n_k = 0."""
-    log_mixture = _log_mixture(delta, betas, np.log(n) - c)
+    log_mixture = np.empty(delta.size)
+    _log_mixture(delta, betas, np.log(n) - c, np.empty(betas.size), log_mixture)
     return np.array([np.logaddexp.reduce(beta * delta - log_mixture) for beta in new_betas])
 
 
-@compiled
-def _log_mixture(delta: FloatArray, betas: FloatArray, offset: FloatArray) -> FloatArray:
-    probability = np.empty(betas.size)
-    out = np.empty(delta.size)
+@compiled(borrows=True)
+def _log_mixture(
+    delta: FloatArray,
+    betas: FloatArray,
+    offset: FloatArray,
+    probability: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Fill `out` with the log density of the mixture of all levels over the base."""
     for i in range(delta.size):
         out[i], _, _ = _level_probability(delta[i], betas, offset, probability)
-    return out

@@ -67,22 +67,8 @@ def level_log_probability(
 ) -> FloatArray:
     """Return the log probability of every level given each position, eq. 7 of Carlson et al.
 
-    Parameters
-    ----------
-    delta : array_like of shape (n_scans,)
-        ``log_target - log_base`` in nats; ``-inf`` puts all probability on the base.
-    betas : array_like of shape (n_levels,), increasing from 0 to 1
-    log_level_weights : array_like of shape (n_levels,) or (n_scans, n_levels)
-        Level prior over guessed normaliser, in nats, up to a constant.
-
-    Returns
-    -------
-    ndarray of shape (n_scans, n_levels)
-
-    Raises
-    ------
-    DataError, ScheduleError
-        If a shape or value is not as above.
+    delta (nats) has shape (n_scans,), ``-inf`` putting all probability on the base; the log level
+    weights (n_levels,) or (n_scans, n_levels). The result has shape (n_scans, n_levels).
 
     Examples
     --------

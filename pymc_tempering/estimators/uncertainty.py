@@ -48,26 +48,11 @@ class StandardError(NamedTuple):
 def pooled_series(
     log_z_per_chain: ArrayLike, influences: Sequence[FloatArray] | FloatArray
 ) -> FloatArray:
-    """Return log Z of each chain plus its influence, as one rectangular array.
+    """Return log Z of each chain plus its influence, shape (n_chains, shortest n_scans).
 
-    Longer chains are averaged over contiguous blocks down to the length of the shortest. This keeps
-    the mean of the chain and the variance of that mean, which truncation would not.
-
-    Parameters
-    ----------
-    log_z_per_chain : array_like of shape (n_chains,)
-        In nats.
-    influences : sequence of n_chains arrays of shape (n_scans,)
-        In nats, mean zero; lengths may differ.
-
-    Returns
-    -------
-    ndarray of shape (n_chains, shortest n_scans)
-
-    Raises
-    ------
-    DataError
-        If the number of influences is not the number of chains, or one is empty.
+    Longer chains are averaged over contiguous blocks. This keeps the mean of the chain and the
+    variance of that mean, which truncation would not. DataError if the number of influences is not
+    the number of chains, or one is empty.
 
     Examples
     --------
@@ -166,23 +151,9 @@ def _mean_error(series: FloatArray) -> StandardError:
 
 
 def chain_standard_errors(influences: Sequence[FloatArray] | FloatArray) -> FloatArray:
-    """Return the standard error of every chain's own log Z, from its own scans only.
+    """Standard error (nats) of every chain's own log Z, from its own scans only.
 
-    Parameters
-    ----------
-    influences : sequence of n_chains arrays of shape (n_scans,)
-        In nats, mean zero.
-
-    Returns
-    -------
-    ndarray of shape (n_chains,)
-        In nats, with the conventions of `log_z_standard_error`. Chains whose log Z differ by many
-        of these have not seen the same distribution.
-
-    Examples
-    --------
-    >>> chain_standard_errors(np.zeros((2, 10)))
-    array([0., 0.])
+    Chains whose log Z differ by many of these have not seen the same distribution.
     """
     return np.array([log_z_standard_error(0.0, [influence]).se for influence in influences])
 

@@ -38,8 +38,8 @@ MAX_DRAWS = 20_000
 """Draws of all chains beyond which they are thinned: each costs two densities, and so does the
 proposal's draw that goes with it."""
 
-MIN_PROPOSALS = 1000
-MIN_DRAWS = 8
+MIN_PROPOSALS = 1000  # cheap beside the draws
+MIN_DRAWS = 8  # halves of four, of which ArviZ makes an effective sample size
 
 
 def bridge_from_idata(

@@ -35,7 +35,7 @@ __all__ = [
     "log_density_at",
 ]
 
-_N_MOVED = 3
+_N_MOVED = 3  # random moves, of which the largest counts
 _MOVED_BY = 4.0  # units of the last digit: what transforms and back may do to a draw
 
 

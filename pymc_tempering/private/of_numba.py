@@ -3,27 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-__all__ = [
-    "address_of_compiled",
-    "bounded_integer",
-    "cache_locators",
-    "hand_on_needs",
-    "keep_apart",
-    "keep_inside",
-    "locator_file",
-    "name_by_key",
-    "no_reference_counts",
-    "set_cache_locators",
-    "stock_locators",
-]
-
 
 def no_reference_counts() -> dict[str, bool]:
     """Option that compiles a function without counting references to arrays.
 
-    Every view of a row, and every array taken out of a tuple, is counted up and down by atomic
-    instructions, which numba removes only where it sees both; the option not to is its own. What
-    makes an array is refused with it.
+    Every view of a row is counted up and down by atomic instructions, which numba removes only
+    where it sees both. What makes an array is refused with this option.
     """
     return {"_nrt": False}
 
@@ -53,20 +38,13 @@ def bounded_integer() -> Any:
 def keep_apart(function: Any, symbol: Callable[[Any], str], load: Callable[[Any], Any]) -> None:
     """Let compiled callers of a function contain a call of it, by name, and no copy of its code.
 
-    numba copies the code of a function into that of every caller, and of every caller of those, to
-    be optimised and compiled once more in each, whether it is inlined or not. It has no way to
-    refer to code that stands elsewhere, and none to say what has to be loaded before a caller that
-    comes from the disk; what it has for its threads serves here.
+    numba copies the code of a function into every caller, and into every caller of those, to be
+    optimised once more in each. It cannot refer to code that stands elsewhere, nor say what has to
+    be loaded before a caller that comes from the disk; what it has for its threads serves here.
 
-    Parameters
-    ----------
-    function : numba dispatcher
-        Not compiled yet.
-    symbol : callable
-        From types of arguments to a name: the same in every process for the same code.
-    load : callable
-        From types of arguments to what loads the function for these: callable without arguments,
-        can be pickled and hashed.
+    `symbol` gives, for types of arguments, a name that is the same in every process for the same
+    code; `load` what loads the function for these: callable without arguments, picklable, hashable.
+    The function is not compiled yet.
     """
     from copy import copy
 
@@ -93,15 +71,9 @@ def keep_apart(function: Any, symbol: Callable[[Any], str], load: Callable[[Any]
 def hand_on_needs(function: Any) -> None:
     """Let compiled callers of a function from the disk know what had to be loaded before it.
 
-    What a function takes from one that stands elsewhere (see :func:`keep_apart`), its callers take
-    with its code. numba hands on what has to be loaded first where it compiled the function in this
-    process, but forgets it of one that it loaded: a caller compiled then is kept on disk without,
-    and the next process that loads it aborts.
-
-    Parameters
-    ----------
-    function : numba dispatcher
-        Not compiled yet.
+    numba hands this on where it compiled the function in this process, but forgets it of one that
+    it loaded. A caller compiled then would be kept on disk without, and the next process that loads
+    it aborts (see :func:`keep_apart`). The function is not compiled yet.
     """
     add_overload = function.add_overload
 
@@ -115,15 +87,9 @@ def hand_on_needs(function: Any) -> None:
 def name_by_key(function: Any) -> None:
     """Name the files of a function's machine code by what it is for.
 
-    numba numbers them as the index of these files has room: of two processes that compile one
-    function for different types at the same time, both may take the same number, and the code of
-    one is loaded for the types of the other ever after. With names of their own, at worst an entry
-    of the index is lost, and compiled again.
-
-    Parameters
-    ----------
-    function : numba dispatcher
-        Kept on disk.
+    numba numbers them. Of two processes that compile one function for different types at the same
+    time, both may take the same number, and the code of one is loaded for the types of the other
+    ever after. With names, at worst an entry of the index is lost, and compiled again.
     """
     import hashlib
 
@@ -141,14 +107,10 @@ def name_by_key(function: Any) -> None:
 def keep_inside(function: Any) -> None:
     """Let Python call a function that has been compiled for compiled callers alone.
 
-    What unpacks a call's arguments takes numba as long to make as the code of a small function,
-    and without it ``no_cpython_wrapper`` leaves a function that crashes the interpreter. Here a
-    call from Python goes to a compiled caller instead, made at the first of them.
-
-    Parameters
-    ----------
-    function : numba dispatcher
-        With that option, and not compiled yet.
+    What unpacks a call's arguments takes numba as long to make as a small function, and without it
+    ``no_cpython_wrapper`` leaves a function that crashes the interpreter. Here a call from Python
+    goes to a compiled caller instead, made at the first of them. The function has that option, and
+    is not compiled yet.
     """
     import numba
 

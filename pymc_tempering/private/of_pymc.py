@@ -8,27 +8,6 @@ import numpy as np
 
 from pymc_tempering.private.of_pytensor import JAX_DISPATCH, jax_dispatch
 
-__all__ = [
-    "ProgressHooks",
-    "assigned_steps",
-    "constant_values",
-    "default_cores",
-    "dispatch_by_op",
-    "draws_from_prior",
-    "has_random_terms",
-    "has_total_size",
-    "is_circular",
-    "is_improper",
-    "is_log_transform",
-    "is_ordered",
-    "is_simulator",
-    "parameter_error",
-    "reseed",
-    "rewrite_before_gradient",
-    "rewrite_parameter_checks",
-    "start_method",
-]
-
 
 class ProgressHooks:
     """Columns of a step's own in PyMC's progress bar.
@@ -55,38 +34,27 @@ class ProgressHooks:
 def is_circular(transform: Any) -> bool:
     """Whether a value variable is an angle that may be any number of turns away.
 
-    PyMC's ``transforms.circular`` is public, its class is not, and ``pymc.dims`` has another: they
-    share the name that PyMC gives to value variables.
+    PyMC's class is not public, and ``pymc.dims`` has another: they share a name.
     """
     return getattr(transform, "name", None) == "circular"
 
 
 def is_improper(rv: Any) -> bool:
-    """Whether a variable has no proper law: ``pm.Flat`` or ``pm.HalfFlat``.
-
-    The classes of the random variables behind the two are not public, and a variable does not say
-    which distribution made it.
-    """
+    """Whether a variable has no proper law: ``pm.Flat`` or ``pm.HalfFlat``, by private classes."""
     from pymc.distributions.continuous import FlatRV, HalfFlatRV
 
     return isinstance(rv.owner.op, FlatRV | HalfFlatRV)
 
 
 def is_log_transform(transform: Any) -> bool:
-    """Whether a value variable is the logarithm of its variable.
-
-    PyMC's ``transforms.log`` is public, its class is not, and distributions make own instances.
-    """
+    """Whether a value variable is the logarithm of its variable; the class is not public."""
     from pymc.distributions.transforms import LogTransform
 
     return isinstance(transform, LogTransform)
 
 
 def is_ordered(transform: Any) -> bool:
-    """Whether a transform keeps the values of a variable in increasing order.
-
-    PyMC's ``transforms.ordered`` is public, its class is not, and it may be made by hand.
-    """
+    """Whether a transform keeps values in increasing order; the class is not public."""
     from pymc.distributions.transforms import Ordered
 
     return isinstance(transform, Ordered)
@@ -159,10 +127,7 @@ def draws_from_prior(model: Any) -> Callable[[int], dict[str, Any]]:
 
 
 def assigned_steps(model: Any) -> Any:
-    """Step methods that ``pm.sample`` would take for a model, composed to one.
-
-    The functions behind it are not part of PyMC's documented interface.
-    """
+    """Step methods that ``pm.sample`` would take for a model, composed to one."""
     from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
     from pymc.step_methods.compound import CompoundStep
 
@@ -178,10 +143,7 @@ def default_cores() -> int:
 
 
 def start_method(mp_ctx: Any) -> str:
-    """How ``pm.sample`` starts processes for its argument ``mp_ctx``, None included.
-
-    PyMC's default is another one than Python's on some machines.
-    """
+    """How ``pm.sample`` starts processes for its argument ``mp_ctx``; None is PyMC's default."""
     from pymc.sampling.parallel import _initialize_multiprocessing_context
 
     method: str = _initialize_multiprocessing_context(mp_ctx, quiet=True).get_start_method()
@@ -191,9 +153,8 @@ def start_method(mp_ctx: Any) -> str:
 def dispatch_by_op(names: Collection[str] = ()) -> dict[str, Any]:
     """Functions that look up by the class of an Op what to do, by name.
 
-    They are where distributions register what they know of themselves. PyMC's guide to making
-    distributions names some of them, all with underscores. That of JAX, "jax", is among them where
-    JAX is loaded, or `names` has it.
+    Distributions register there what they know of themselves. That of JAX, "jax", is among them
+    where JAX is loaded, or `names` has it.
     """
     from pymc.distributions.distribution import _support_point
     from pymc.distributions.shape_utils import _change_dist_size
@@ -215,10 +176,7 @@ def dispatch_by_op(names: Collection[str] = ()) -> dict[str, Any]:
 
 
 def has_random_terms(outputs: list[Any]) -> bool:
-    """Whether evaluating these graphs twice draws anew, as with minibatches.
-
-    PyMC finds the generators that a graph would advance, for its own compile function.
-    """
+    """Whether evaluating these graphs twice draws anew, as with minibatches."""
     from pymc.pytensorf import collect_default_updates
 
     return bool(collect_default_updates(inputs=[], outputs=outputs))

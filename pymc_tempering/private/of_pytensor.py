@@ -3,20 +3,6 @@
 import sys
 from typing import Any, NamedTuple
 
-__all__ = [
-    "JAX_DISPATCH",
-    "GraphClasses",
-    "compile_keyed",
-    "graph_classes",
-    "graph_key",
-    "is_for_jax",
-    "is_step",
-    "jax_dispatch",
-    "jitted",
-    "runs_compiled_code",
-    "without_key",
-]
-
 JAX_DISPATCH = "pytensor.link.jax.dispatch"
 """Module that is loaded where anything was registered for JAX."""
 
@@ -24,16 +10,8 @@ JAX_DISPATCH = "pytensor.link.jax.dispatch"
 class GraphClasses(NamedTuple):
     """Classes of PyTensor by what they do in a graph.
 
-    Attributes
-    ----------
-    view : tuple of type
-        Ops that give their input, by another name.
-    shape : tuple of type
-        Ops that look at nothing but lengths.
-    loop : tuple of type
-        Ops that evaluate an inner graph again and again.
-    generator : tuple of type
-        Types of variables that are random generators.
+    `view` Ops give their input by another name, `shape` Ops look at lengths alone, `loop` Ops
+    evaluate an inner graph again and again. Variables of type `generator` are random generators.
     """
 
     view: tuple[type, ...]
@@ -81,10 +59,7 @@ def is_step(variable: Any) -> bool:
 
 
 def is_for_jax(op: Any) -> bool:
-    """Whether an Op was written for JAX: by ``pytensor.wrap_jax``, or registered by its author.
-
-    The class of the former is not public, nor is where the latter are registered.
-    """
+    """Whether an Op was written for JAX: by ``pytensor.wrap_jax``, or registered by its author."""
     from pytensor.link.jax.ops import JAXOp
 
     if isinstance(op, JAXOp):
@@ -95,28 +70,19 @@ def is_for_jax(op: Any) -> bool:
 
 
 def jax_dispatch() -> Any:
-    """Give the function that looks up by the class of an Op how JAX computes it.
-
-    Those who write Ops for JAX register them there, by an import that loads JAX.
-    """
+    """Give the function that looks up by the class of an Op how JAX computes it."""
     from pytensor.link.jax.dispatch import jax_funcify
 
     return jax_funcify
 
 
 def jitted(function: Any) -> Any:
-    """Give the compiled function inside a PyTensor function of mode "NUMBA" or "JAX".
-
-    PyTensor keeps it to itself; calling a graph from compiled code needs it.
-    """
+    """Give the compiled function inside a PyTensor function of mode "NUMBA" or "JAX"."""
     return function.vm.jit_fn
 
 
 def graph_key(compiled: Any) -> str | None:
-    """Key under which PyTensor keeps a graph's machine code on disk; None where it has none.
-
-    PyTensor remembers keys by function in a dictionary of its own.
-    """
+    """Key under which PyTensor keeps a graph's machine code on disk; None where it has none."""
     from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
 
     key: str | None = CACHED_SRC_FUNCTIONS.get(compiled.py_func)
@@ -135,17 +101,8 @@ def without_key(compiled: Any) -> Any:
 def compile_keyed(source: str, name: str, names: dict[str, Any], key: str | None) -> Any:
     """Python function of a source text, whose machine code is kept on disk under a key.
 
-    numba itself keeps only functions that stand in a file.
-
-    Parameters
-    ----------
-    source : str
-    name : str
-        Of the function that `source` defines.
-    names : dict
-        Its globals.
-    key : str or None
-        Has to contain everything that the machine code depends on; None keeps nothing.
+    numba itself keeps only functions that stand in a file. `name` is what `source` defines, `names`
+    its globals. `key` has to contain all that the machine code depends on; None keeps nothing.
     """
     from pytensor.link.numba.cache import compile_numba_function_src
 

@@ -75,15 +75,9 @@ class Board:
         self.report("", 0, 0)
 
     def report(self, part: str, done: int, total: int, gradients: int = 0) -> None:
-        """Write what the chain of this process does.
+        """Write what the chain of this process does; 0 of 0 steps where they are not known.
 
-        Parameters
-        ----------
-        part : str
-        done, total : int
-            Steps; 0 of 0 where they are not known.
-        gradients : int
-            That the steps took, where they are none themselves.
+        ``gradients`` are those that the steps took, where they are none themselves.
         """
         if self._row is None:
             return
@@ -149,13 +143,8 @@ def format_count(n: float) -> str:
 class PhaseColumn(ProgressColumn):
     """Column of PyMC's bar: fits, with the time they have left, then tuning, then sampling.
 
-    Beside the latter two are the gradients that the chain has taken.
-
-    Parameters
-    ----------
-    board : Board
-    width : int, optional
-        To which texts are folded, which are then brief.
+    Beside the latter two are the gradients that the chain has taken. With a `width` texts are
+    folded to it, and brief.
     """
 
     def __init__(self, board: Board, width: int | None = None) -> None:

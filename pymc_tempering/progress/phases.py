@@ -1,4 +1,4 @@
-"""Progress of what ``pm.sample`` does not run: pilot runs and annealing."""
+"""What a run will do, said before it starts, and progress of what ``pm.sample`` does not run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,42 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from pymc_tempering.progress.board import format_count
+from pymc_tempering.progress.board import format_count, format_seconds
 
-__all__ = ["Phase", "Phases", "compiling", "phases"]
+__all__ = ["STOPPING", "Phase", "Phases", "compiling", "phases", "plan", "say"]
+
+STOPPING = "Ctrl-C stops; the draws after tuning that there are by then are kept."
+
+
+def say(text: str) -> None:
+    """Write a line or more where progress bars are written."""
+    Console(highlight=False).print(text, soft_wrap=True)
+
+
+def plan(
+    step: Any, *, draws: int, tune: int | None, chains: int, compiled: float, most: float
+) -> str:
+    """Say what a run with a tempered step will do, and how to stop it.
+
+    ``compiled`` are the seconds that the step took to build, ``most`` the gradients that the run
+    may take.
+    """
+    parts = []
+    if step.searches:
+        blind = bool(step.density.no_gradient)
+        parts += ["fit a Gaussian to draws" if blind else "search for modes and fit them"]
+    parts += [f"tune ({step.default_tune_steps if tune is None else tune} draws)"]
+    up_to = "up to " if getattr(step, "adapts_scans", False) else ""
+    parts += [f"sample ({draws} draws of {up_to}{step.scans_per_draw} scans)"]
+    moved = f", moved from the prior on by {step.moves}" if step.moves else ""
+    many = "1 chain" if chains == 1 else f"each of {chains} chains"
+    limit = ""
+    if most < float("inf"):
+        limit = f" No more than {int(most):,} evaluations (`max_gradients`)."
+    return (
+        f"Compiled in {format_seconds(compiled)}: {step.dim} unconstrained "
+        f"value{'s' * (step.dim != 1)}{moved}. In {many}: {', '.join(parts)}.{limit}\n{STOPPING}"
+    )
 
 
 class Phase:
@@ -27,18 +60,10 @@ class Phase:
         self._progress, self._task = progress, task
 
     def advance(self, steps: int = 1, note: str | None = None) -> None:
-        """Say that steps were done, and what is known so far.
-
-        Parameters
-        ----------
-        steps : int, default 1
-        note : str, optional
-            Shown at the end of the line until the next one.
-        """
-        if self._progress is None:
-            return
-        fields: dict[str, Any] = {} if note is None else {"note": note}
-        self._progress.update(self._task, advance=steps, **fields)
+        """Say that steps were done; the note stands at the end of the line until the next one."""
+        if self._progress is not None:
+            fields: dict[str, Any] = {} if note is None else {"note": note}
+            self._progress.update(self._task, advance=steps, **fields)
 
 
 class Phases:
@@ -49,14 +74,7 @@ class Phases:
         self._part, self._task = "", TaskID(0)
 
     def add(self, name: str, steps: int) -> Phase:
-        """Start another part of the work.
-
-        Parameters
-        ----------
-        name : str
-        steps : int
-            Into how many it is divided; a part without any is not shown.
-        """
+        """Start another part of the work; one without any steps is not shown."""
         if self._progress is None or steps == 0:
             return Phase(None, TaskID(0))
         return Phase(self._progress, self._progress.add_task(name, total=steps, note=""))
@@ -85,11 +103,7 @@ def phases(show: bool) -> Iterator[Phases]:
     """Show the parts of some work with their time left, as PyMC's bars do.
 
     In a terminal and in a notebook the lines move; in a file they are written once, at the end.
-
-    Parameters
-    ----------
-    show : bool
-        Without, nothing is written.
+    Without `show` nothing is written.
 
     Examples
     --------
@@ -116,13 +130,7 @@ def phases(show: bool) -> Iterator[Phases]:
 
 @contextmanager
 def compiling(show: bool) -> Iterator[None]:
-    """Say that the model is being compiled, for as long as it is.
-
-    Parameters
-    ----------
-    show : bool
-        Without, and where lines cannot be taken back, nothing is written.
-    """
+    """Say that the model is being compiled, for as long as it is, where lines can be taken back."""
     if not show:
         yield
         return

@@ -237,11 +237,11 @@ def _climb(
     grad, direction, trial = work[3], work[4], work[5]
     value, n_gradients = _begin(at, u, first, work)
     # what takes a 0 that is written out is compiled for it too
-    n_pairs, n_steps = np.int64(0), 0
+    n_pairs, n_steps = np.int64(0), np.int64(0)
     mode, height = known
     foreseen = False
     _copy(grad, work[0])
-    _note(path, 0, u, value)
+    _note(path, n_steps, u, value)
     while math.isfinite(value) and n_gradients < most:
         if _has_come(mode, height, u, value, grad):
             _copy(u, mode)

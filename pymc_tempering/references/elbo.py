@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
@@ -39,19 +38,11 @@ class Elbo(NamedTuple):
     variance: float
 
 
-@compiled
-def _delta_at(address: int, z: FloatArray, log_base: FloatArray, delta: FloatArray) -> None:
-    """Fill ``delta`` with ``log_target - log_base`` at the rows of ``z``."""
-    grad = np.empty(z.shape[1])
-    for n in range(z.shape[0]):
-        delta[n] = call_density(address, z[n], grad) - log_base[n]
-
-
 def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArray:
     """Return ``log_target - log_base`` at the rows of ``z``."""
-    delta = np.empty(len(z))
-    _delta_at(density.address, np.ascontiguousarray(z), log_base, delta)
-    return delta
+    z, log_target = np.ascontiguousarray(z), np.empty(len(z))
+    call_density_at(density.address, z, log_target, np.empty_like(z))
+    return log_target - log_base
 
 
 def evaluate_elbo(

@@ -170,9 +170,11 @@ def on_ascent_paths(around: Surroundings) -> FitSource:
             same, n = which_mode(survey.density, fit, seen, survey.rng)
             survey.spent["fits"] += n
             if same is None:
-                fit = fit._replace(start_count=1, searches=place.searches)
                 seen.append(fit)
-                yield fit
+            else:
+                # what is known stays as it is, and counts the starts that pass by it
+                fit = seen[same]
+            yield fit._replace(start_count=1, searches=place.searches)
 
     return fits
 

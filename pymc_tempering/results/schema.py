@@ -62,7 +62,9 @@ TEMPERING: dict[str, Entry] = {
     "n_tempered_restarts": Entry(("chain",), "", "tempered restarts after tuning"),
     **{
         f"search_{name}": Entry(
-            ("chain", entry.dim) if entry.dim else ("chain",), entry.unit, entry.meaning
+            ("chain", entry.dim) if entry.dim else ("chain",),
+            entry.unit.removeprefix("count"),
+            entry.meaning,
         )
         for name, entry in SEARCH.items()
     },

@@ -262,13 +262,16 @@ STATISTICS: dict[str, Statistic] = {
 
 
 class SearchEntry(NamedTuple):
-    """One entry of the statistic ``search``; -1 stands for a count that is not known."""
+    """One entry of the statistic ``search``: numbers, or counts of which -1 is not known."""
 
     meaning: str
-    unit: str = ""
-    size: int = 1
+    unit: str = "count"
     dim: str = ""
-    is_count: bool = True
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return {"found_mode": N_START_COUNTS, "planted_mode": N_PLANTED}.get(self.dim, 1)
 
 
 SEARCH: dict[str, SearchEntry] = {
@@ -278,42 +281,21 @@ SEARCH: dict[str, SearchEntry] = {
     "left_out": SearchEntry("of these, places without mass, or without a fit"),
     "images": SearchEntry("further places, from images or surroundings of these"),
     "mass_once": SearchEntry(
-        "share of the fits' mass in modes that one of four searches alone found", is_count=False
+        "share of the fits' mass in modes that one of four searches found", ""
     ),
-    "funnel_depth": SearchEntry(
-        "log of the typical local scale over that of a twentieth of the draws of short runs",
-        "nats",
-        is_count=False,
-    ),
-    "rise_along": SearchEntry(
-        "unconstrained value along which the mass rises without end; -1 for none"
-    ),
-    "rise": SearchEntry(
-        "by how much, from 10 to 20 of its standard deviations away", "nats", is_count=False
-    ),
-    "rise_beyond": SearchEntry("by how much more within as many", "nats", is_count=False),
-    "log_mass": SearchEntry(
-        "log of the mass of the well fitted modes together, by draws of their fits",
-        "nats",
-        is_count=False,
-    ),
-    "log_mass_se": SearchEntry("its error", "nats", is_count=False),
-    "start_counts": SearchEntry(
-        "starts that led to each of the modes with the best fits",
-        size=N_START_COUNTS,
-        dim="found_mode",
-    ),
-    "found_by": SearchEntry(
-        "of four searches those that found each of these modes",
-        size=N_START_COUNTS,
-        dim="found_mode",
-    ),
+    "funnel_depth": SearchEntry("log of the typical local scale over a small one", "nats"),
+    "rise_along": SearchEntry("value along which the mass rises without end; -1 for none"),
+    "rise": SearchEntry("by how much, from 10 to 20 of its standard deviations away", "nats"),
+    "rise_beyond": SearchEntry("by how much more within as many", "nats"),
+    "log_mass": SearchEntry("log of the mass of the well fitted modes, by importance", "nats"),
+    "log_mass_se": SearchEntry("its error", "nats"),
+    "start_counts": SearchEntry("starts that led to each of the best modes", dim="found_mode"),
+    "found_by": SearchEntry("of four searches those that found each of these", dim="found_mode"),
     "planted": SearchEntry(
         "probability that one more mode would have been found: of 1, 5 and 25 % of the mass, as "
         "wide as a known one, half, and a quarter as wide",
-        size=N_PLANTED,
-        dim="planted_mode",
-        is_count=False,
+        "",
+        "planted_mode",
     ),
 }
 """Entries of the statistic ``search``, in the order in which it holds them."""
@@ -369,7 +351,7 @@ def read_search(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     arrays = {}
     for name, entry in SEARCH.items():
         values = packed[:, _PLACES[name]]
-        if entry.is_count:
+        if entry.unit == "count":
             values = np.where(np.isnan(values), -1, values).astype(np.int64)
         arrays[f"search_{name}"] = values[:, 0] if entry.size == 1 else values
     return arrays

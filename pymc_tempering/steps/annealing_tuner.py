@@ -7,8 +7,8 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
 from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.ensembles.ladder_like import LadderLike
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
@@ -87,25 +87,15 @@ class AnnealingTuner(Stateful):
             self._anneal_untuned(rng)
 
     @property
-    def base(self) -> GaussianBase:
-        """The base in use."""
-        return self.pilot.ladder.base if self.annealer is None else self.annealer.base
+    def ensemble(self) -> Annealer | LadderLike:
+        """What is moved now: the ladder of the pilot, then the particles."""
+        return self.annealer or self.pilot.ladder
 
     @property
     def global_barrier(self) -> float:
         """Of the pilot run; nan before its end and without one."""
         _, rejection_rates, deltas = self.knots
         return float(rejection_rates.sum()) if len(deltas) > 1 else np.nan
-
-    @property
-    def target_position(self) -> FloatArray:
-        """Position ``z`` at beta = 1, shape (D,)."""
-        return (self.annealer or self.pilot.ladder).target_position
-
-    @property
-    def target_log_density(self) -> float:
-        """Log target density of :attr:`target_position`, in nats."""
-        return (self.annealer or self.pilot.ladder).target_log_density
 
     def run(self, n_scans: int, rng: np.random.Generator, *, adapt: bool) -> AnnealingRecord | None:
         """Run a block of scans; a block of the pilot returns None."""

@@ -1,15 +1,20 @@
-"""Arguments of all tempered steps: which variables they own, and from what they start."""
+"""Arguments of steps and runs: variables, base, what ``pm.sample`` is passed, and memory."""
 
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Reference
-from pymc_tempering.errors import ModelError
+from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.unconstrain import unconstrained_draws
+from pymc_tempering.options import check_choice, did_you_mean
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.own import (
     GivenReference,
@@ -18,24 +23,17 @@ from pymc_tempering.references.own import (
     is_reference,
 )
 
-__all__ = ["all_value_vars", "given_base"]
+__all__ = ["all_value_vars", "check_memory", "check_passed_on", "given_base"]
+
+_BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
+_WITH_SHAPE = (np.ndarray, np.generic, list, tuple, int, float)
+_GIB = 2.0**30
 
 
 def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
     """Check that a step is given all free variables of a model, and return their value variables.
 
-    Parameters
-    ----------
-    vars : list, variable or None
-        As the user gave them; None for all.
-    model : pymc.Model
-    name : str
-        Of the step, for the error.
-
-    Raises
-    ------
-    ModelError
-        If some are left out, or are of another model.
+    ``vars`` is what the user gave, None for all; ``name`` that of the step, for the error.
     """
     chosen = model.value_vars if vars is None else vars
     given = [
@@ -60,17 +58,7 @@ def given_base(
 ) -> tuple[GaussianBase | None, Reference | None]:
     """Read what a user gave as ``base``: a Gaussian, or a reference; neither for None.
 
-    Parameters
-    ----------
-    base : GaussianBase, GivenReference, DataTree, str or None
-    density : CompiledDensity
-    also : tuple of str
-        Names that the step itself takes.
-
-    Raises
-    ------
-    BaseError, OptionError
-        For anything else, and for one that does not suit the model.
+    ``also`` are names that the step itself takes.
     """
     # comparing a DataTree with a string gives another DataTree, which counts as true
     if base is None or (isinstance(base, str) and base == "gaussian"):
@@ -83,3 +71,90 @@ def given_base(
         return None, OwnReference(base, density)
     names = ("gaussian", *also, *REFERENCES)
     return check_gaussian(base, density, names), None
+
+
+def check_passed_on(
+    model: pm.Model, points: PointMap, options: Mapping[str, Any], *, chains: int, progressbar: Any
+) -> None:
+    """Refuse options that ``pm.sample`` is passed, and would refuse late or without a name."""
+    if isinstance(progressbar, str):
+        check_choice("progressbar", progressbar, _BARS)
+    callback = options.get("callback")
+    if callback is not None and not callable(callback):
+        raise OptionError(
+            f"`callback` is {callback!r:.80}; expected a function of the trace and the draw."
+        )
+    names = options.get("var_names")
+    if names is not None:
+        if isinstance(names, str):
+            raise OptionError(f"`var_names` is {names!r}; expected a list of names: [{names!r}].")
+        _check_known("var_names", names, [variable.name for variable in model.unobserved_RVs])
+    if options.get("initvals") is not None:
+        _check_initvals(model, points, options["initvals"], chains)
+
+
+def _check_initvals(model: pm.Model, points: PointMap, initvals: Any, chains: int) -> None:
+    every = [initvals] if isinstance(initvals, Mapping) else initvals
+    if not isinstance(every, list | tuple) or not all(isinstance(v, Mapping | None) for v in every):
+        raise OptionError(
+            f"`initvals` is {initvals!r:.80}; expected a mapping of names to values, or one for "
+            "each chain."
+        )
+    if every is initvals and len(every) != chains:
+        raise OptionError(
+            f"`initvals` has mappings for {len(every)} chains, and `chains` is {chains}; pass one "
+            "for each, or a single mapping for all."
+        )
+    shapes = dict(zip(points.names, points.shapes, strict=True))
+    by_value = {model.rvs_to_values[rv].name: rv for rv in model.free_RVs}
+    expected = shapes | {rv.name: _shape(rv, shapes[name]) for name, rv in by_value.items()}
+    for values in every:
+        given = {str(getattr(key, "name", key)): value for key, value in (values or {}).items()}
+        _check_known("initvals", given, expected)
+        for name, value in given.items():
+            # names of strategies, and graphs, have no shape yet
+            if isinstance(value, _WITH_SHAPE) and np.shape(value) != expected[name]:
+                raise OptionError(
+                    f"`initvals` has a value of shape {np.shape(value)} for {name!r}; expected "
+                    f"{expected[name]}."
+                )
+
+
+def _check_known(option: str, names: Iterable[Any], known: Iterable[str]) -> None:
+    unknown = sorted(set(map(str, names)) - set(known))
+    if unknown:
+        raise OptionError(
+            f"`{option}` has {unknown}{did_you_mean(unknown, known)}; the model has the variables "
+            f"{sorted(known)}."
+        )
+
+
+def _shape(rv: Any, unconstrained: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of a variable itself, which a transform may have shortened."""
+    shape = rv.type.shape
+    return unconstrained if None in shape else tuple(shape)
+
+
+def check_memory(step: Any, *, draws: int, tune: int | None, chains: int) -> None:
+    """Refuse a run whose draws need more memory than the machine has.
+
+    Counted are the unconstrained values and all statistics of every draw, for which PyMC makes room
+    before it starts; nothing is refused where the system does not say how much there is.
+    """
+    try:
+        there = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return
+    of_draw = 8 * step.dim + sum(
+        np.dtype(dtype).itemsize for dtype, _ in step.stats_dtypes_shapes.values()
+    )
+    kept = draws + (step.default_tune_steps if tune is None else tune)
+    needed = float(chains) * kept * of_draw
+    if needed > there:
+        most = int(there / (chains * of_draw))
+        raise OptionError(
+            f"{chains} chains of {kept:,} draws, tuning included, take {needed / _GIB:,.0f} GiB at "
+            f"{of_draw} bytes a draw or more, and this machine has {there / _GIB:,.0f} GiB. Ask "
+            f"for fewer draws, far below {most:,} in a chain, each of more scans "
+            "(`scans_per_draw=`): scans serve log Z without being stored as draws."
+        )

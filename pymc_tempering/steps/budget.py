@@ -29,23 +29,11 @@ BESIDE_SCANS = 500
 
 
 class Budget:
-    """Gradients of one call, in the process that starts its chains.
+    """Gradients of one call, at `most`, in the process that starts its chains.
 
-    Parameters
-    ----------
-    most : int
-        Of search, fits, tuning and draws of all chains.
-
-    Attributes
-    ----------
-    n_spent : int
-        So far.
-    searches : bool
-        Whether the run begins with a search for modes.
-    n_draws : int or None
-        Draws that all chains have of those asked for, where they had to end before.
-    refused_chains : bool
-        Whether further chains were wanted that there was not enough for.
+    ``n_spent`` of them are gone. ``n_draws`` are the draws that all chains have of those requested,
+    where they had to end before; ``refused_chains`` says whether further chains were wanted that
+    there was not enough for.
 
     Examples
     --------
@@ -80,18 +68,7 @@ class Budget:
         return (self.most - self.n_spent) // chains
 
     def check(self, chains: int, least: int) -> None:
-        """Refuse what is not enough for so many chains, the search that may still come included.
-
-        Parameters
-        ----------
-        chains : int
-        least : int
-            Gradients of each.
-
-        Raises
-        ------
-        OptionError
-        """
+        """Refuse what is not enough for so many chains, the search that may still come included."""
         self._least = least
         searched = self.n_spent or self.of_search
         if self.most - searched >= chains * least:
@@ -173,17 +150,7 @@ class Account(Stateful):
         return self.to_tune - self.n_spent
 
     def fitting(self, n_scans: int, most_of_scan: int, *, reserve: float = 0.0) -> int:
-        """Tell how many of some scans can be made, whatever they turn out to cost.
-
-        Parameters
-        ----------
-        n_scans : int
-            Wanted.
-        most_of_scan : int
-            Gradients that a scan never takes more of.
-        reserve : float
-            To leave untouched.
-        """
+        """Tell how many of some scans can be made, whatever they turn out to cost."""
         if not self.is_limited:
             return n_scans
         return int(np.clip((self.left - reserve) // most_of_scan, 0, n_scans))

@@ -33,7 +33,6 @@ from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board
-from pymc_tempering.progress.plan import plan
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
@@ -147,13 +146,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Reset everything that belongs to one chain; see :class:`pymc.step_methods.BlockedStep`.
 
-        Raises
-        ------
-        ModelError
-            If the model or its data were changed after the step was built.
-        KeyboardInterrupt
-            If the chain before, of the same ``pm.sample``, was interrupted: PyMC would go on with
-            the next one, and one press is meant to end all.
+        After a chain that was interrupted, of the same ``pm.sample``, this is a KeyboardInterrupt:
+        PyMC would go on with the next chain, and one press is meant to end all.
         """
         if changes := self.identity.changes(Identity.of(self._source_model)):
             raise ModelError(
@@ -255,13 +249,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
         Otherwise the first chain of a run does it, from the seed of the run; chains in other
         processes then have to do it again, with the same result. A path from the prior needs none.
-
-        Parameters
-        ----------
-        random_seed : int, Generator, sequence of int or None
-            As for ``pm.sample``.
-        report : callable, optional
-            See :data:`pymc_tempering.references.watch.Report`.
         """
         if not self.searches:
             return
@@ -277,13 +264,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self._prepared_for = None
 
     def log_density_of(self, point: Mapping[str, np.ndarray]) -> float:
-        """Log density of the model in PyMC's coordinates, as it is recorded of every draw (nats).
-
-        Parameters
-        ----------
-        point : mapping of str to ndarray
-            Values of the value variables.
-        """
+        """Log density of the model in PyMC's coordinates, in nats, as recorded of every draw."""
         points = self._density.points
         z = points.ravel(point)
         with density_guard():
@@ -293,18 +274,13 @@ class TemperedStep(ProgressHooks, BlockedStep):
         return self._density.value_and_grad(z)[0]
 
     def sizes_at(self, points: Sequence[Mapping[str, Any]]) -> Callable[[IntArray], FloatArray]:
-        """Give the function from positions to the magnitude of the density's terms there.
-
-        Parameters
-        ----------
-        points : sequence of mapping
-            Values of the value variables.
-        """
+        """Give the function from positions to the magnitude of the density's terms there."""
         return lambda index: term_sizes(self._density.model, [points[i] for i in index])
 
-    def plan(self, **run: Any) -> str:
-        """Say what a run will do; see :func:`pymc_tempering.progress.plan.plan`."""
-        return plan(self, search=self._search, **run)
+    @property
+    def moves(self) -> str:
+        """What moves which variables, in words; empty where explorers of one kind move all."""
+        return ""
 
     def _prepare_from(
         self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None

@@ -9,7 +9,6 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.powered import PoweredModel
-from pymc_tempering.progress.plan import plan_of_moves
 from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
@@ -112,25 +111,14 @@ class CompoundTempering(ParallelTempering):
     def _log_density(self, z: FloatArray) -> float:
         return float(np.sum(self._prior_path.target.log_densities(z)))
 
-    def plan(self, **run: Any) -> str:
-        """Say what a run will do, and which step methods move the replicas."""
-        tune = self.default_tune_steps if run["tune"] is None else run["tune"]
-        return plan_of_moves(
-            self._moves.assignment,
-            draws=run["draws"],
-            tune=tune,
-            chains=run["chains"],
-            n_scans=self.scans_per_draw,
-        )
+    @property
+    def moves(self) -> str:
+        """Which step method moves which variables, in words."""
+        return f"PyMC's step methods: {self._moves.assignment}"
 
     @property
     def least_share(self) -> int:
-        """Refuses to say: step methods of PyMC's have no longest scan.
-
-        Raises
-        ------
-        OptionError
-        """
+        """Refuses to say: step methods of PyMC's have no longest scan."""
         raise OptionError(
             f"`max_gradients` is not available for {self._moves.assignment}: PyMC's step methods "
             "take numbers of evaluations that are not foreseen. Lower `draws`, `tune` or `chains` "

@@ -37,14 +37,7 @@ _MAX_START_TRIES = 100
 
 @dataclass(frozen=True)
 class PriorPath:
-    """From the prior of a model to its posterior.
-
-    Attributes
-    ----------
-    target : PoweredModel
-    draws : PriorDraws
-        Of the reference.
-    """
+    """From the prior of a model to its posterior."""
 
     target: PoweredModel
     draws: PriorDraws
@@ -68,18 +61,8 @@ class PriorPath:
 class CompoundLadder(Stateful):
     """Replicas at inverse temperatures from 0 to 1, moved by PyMC's step methods.
 
-    The reference is the prior: at beta = 0 every scan draws from it.
-
-    Parameters
-    ----------
-    path : PriorPath
-    moves : PyMCMoves
-    betas : ndarray of shape (n_levels,)
-    start : ndarray of shape (n, D)
-        Where replicas start whose draws from the prior have no likelihood, in turn.
-    rng : numpy.random.Generator
-    swap_scheme : int
-        Position in :data:`pymc_tempering.engine.ensembles.swap.SWAP_SCHEMES`.
+    The reference is the prior: at beta = 0 every scan draws from it. Replicas whose draws from the
+    prior have no likelihood begin at the rows of ``start``, shape (n, D), in turn.
     """
 
     _changing = ("betas", "scan", "z", "delta", "log_target", "replica_at", "last_end", "tuning",
@@ -235,12 +218,7 @@ class CompoundLadder(Stateful):
         return np.array([swap_probability(gap, low, high) for gap, low, high in gaps])
 
     def change_schedule(self, betas: FloatArray) -> None:
-        """Move to another schedule; each new level starts from the replica of the nearest old one.
-
-        Parameters
-        ----------
-        betas : ndarray of shape (n_levels,)
-        """
+        """Move to another schedule; a new level starts from the replica of the nearest old one."""
         nearest = np.abs(betas[:, None] - self.betas[None, :]).argmin(axis=1)
         # only the first level may sit where the target has no density
         nearest[1:] = np.maximum(nearest[1:], 1)

@@ -23,7 +23,6 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.powered import check_likelihood
 from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.options import check_choice
-from pymc_tempering.progress.plan import plan_of_sweeps
 from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference
 from pymc_tempering.references.watch import Report
@@ -175,10 +174,6 @@ class DiscreteTempering(ParallelTempering):
         kind: Callable[..., ExplorerSettings] = kinds[type(settings)]
         return kind(**values, supports=self._supports)
 
-    def plan(self, **run: Any) -> str:
-        """Say what a run will do, and what moves which variables."""
-        return plan_of_sweeps(self, **run)
-
     @property
     def moves(self) -> str:
         """What moves which variables, in words."""
@@ -232,14 +227,7 @@ class DiscreteTempering(ParallelTempering):
 
 
 def discrete_step(model: pm.Model, options: dict[str, Any]) -> type[ParallelTempering]:
-    """Which step moves a model with discrete variables; the log says why where it is in Python.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    options : dict
-        Of the step; ``explorer="pymc"`` is taken out.
-    """
+    """Which step moves a model with discrete variables; the log says why where it is in Python."""
     requested = options.get("explorer")
     if isinstance(requested, str) and requested == PYMC:
         del options["explorer"]

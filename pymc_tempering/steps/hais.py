@@ -187,7 +187,7 @@ class HAIS(TemperedStep):
         tuner = self._tuner
         assert tuner is not None
         record = tuner.run(self.scans_per_draw, self.rng, adapt=self.tune)
-        return tuner.target_position, self._statistics(tuner, record)
+        return tuner.ensemble.target_position, self._statistics(tuner, record)
 
     def _statistics(self, tuner: AnnealingTuner, record: AnnealingRecord | None) -> dict[str, Any]:
         annealer, values = tuner.annealer, self._recorder.blank()
@@ -208,8 +208,8 @@ class HAIS(TemperedStep):
             "global_barrier": tuner.global_barrier,
             **self._recorder.counted(counts),
             "diverging": diverging,
-            "base_id": base_id(tuner.base),
-            "model_logp": tuner.target_log_density,
+            "base_id": base_id(tuner.ensemble.base),
+            "model_logp": tuner.ensemble.target_log_density,
         }
 
     @property

@@ -24,17 +24,7 @@ _ACCEPTANCE = ("mean_tree_accept", "accepted")
 
 
 class PyMCMoves:
-    """The step methods that PyMC assigns to a model, on its tempered copy.
-
-    Parameters
-    ----------
-    powered : PoweredModel
-
-    Attributes
-    ----------
-    states : list
-        Sampling state of the step methods at each level.
-    """
+    """The step methods that PyMC assigns to a model, on its tempered copy; their state by level."""
 
     def __init__(self, powered: PoweredModel) -> None:
         self._powered = powered
@@ -92,23 +82,10 @@ class PyMCMoves:
     def __call__(
         self, level: int, betas: FloatArray, z: FloatArray, counts: IntArray
     ) -> tuple[FloatArray, float]:
-        """Move a replica by every step method once; the density at its level stays invariant.
+        """Move a replica at z, shape (D,), by every step method once; ``counts`` are incremented.
 
-        Parameters
-        ----------
-        level : int
-        betas : ndarray of shape (n_levels,)
-        z : ndarray of shape (D,)
-            Where the replica is.
-        counts : ndarray of int of shape (9,)
-            See :data:`pymc_tempering.engine.tally.COUNTERS`; incremented.
-
-        Returns
-        -------
-        z : ndarray of shape (D,)
-            Where it comes to be.
-        acceptance_rate : float
-            Mean of those step methods that may reject; 1 without any.
+        The density at its level stays invariant. Gives the position and the mean acceptance rate of
+        those step methods that may reject; 1 without any.
         """
         points = self._powered.points
         self._beta.set_value(betas[level])

@@ -18,14 +18,12 @@ from pymc_tempering.methods import METHODS, Method, load
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.jax_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
-from pymc_tempering.progress.phases import compiling, phases
-from pymc_tempering.progress.plan import say
+from pymc_tempering.progress.phases import compiling, phases, plan, say
 from pymc_tempering.results.compact import compact, without_idle_draws
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
+from pymc_tempering.steps.arguments import check_memory, check_passed_on
 from pymc_tempering.steps.budget import Budget
-from pymc_tempering.steps.memory import check_memory
-from pymc_tempering.steps.passed_on import check_passed_on
 from pymc_tempering.steps.trace import reused_trace
 from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
@@ -63,12 +61,7 @@ def check_run(
     random_seed: Any,
     target_se: float | None = None,
 ) -> None:
-    """Refuse a run that cannot start.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse a run that cannot start."""
     refuse_before_start()
     check_whole("draws", draws, 1)
     check_whole("chains", chains, 1)
@@ -82,12 +75,7 @@ def check_run(
 
 
 def check_budget(method: Method, max_gradients: int | None) -> Budget | None:
-    """Refuse a bound on gradients that a run cannot keep; None without one.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse a bound on gradients that a run cannot keep; None without one."""
     if max_gradients is None:
         return None
     check_whole("max_gradients", max_gradients, 1)
@@ -101,20 +89,10 @@ def check_budget(method: Method, max_gradients: int | None) -> Budget | None:
 
 
 def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
-    """Build the step of a method.
+    """Build the step of a method; its arguments are taken out of ``options``.
 
-    Parameters
-    ----------
-    method : Method
-        One that has a step.
-    model : pymc.Model
-    options : dict
-        Keyword arguments of the step and of ``pm.sample``; those of the step are taken out.
-
-    Raises
-    ------
-    OptionError
-        If neither knows an option, or it is one that the package settles.
+    An option that neither the step nor ``pm.sample`` knows, or that the package settles, is an
+    OptionError.
     """
     assert method.step is not None
     if method.discrete_step and discrete_names(model):
@@ -139,20 +117,9 @@ def prepare_step(
 ) -> Sampler:
     """Build the step of a method, and say what the run will do unless it is to be quiet.
 
-    Parameters
-    ----------
-    method, model, options
-        As for :func:`build_step`.
-    run : dict
-        ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar`` of the run; ``target_se``
-        where an error of log Z is asked for, ``store`` where the run is kept, and ``budget`` where
-        its gradients have a bound.
-
-    Returns
-    -------
-    Sampler
-        :func:`run_chains` with all of it settled but the chains and their seed. The first call
-        fits the modes for the chains of all calls.
+    ``run`` has ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar``; ``target_se`` where
+    an error of log Z is requested, ``store`` where the run is kept, and ``budget`` where its
+    gradients have a bound. The first call of the sampler fits the modes for the chains of all.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
     check_workers(options.get("mp_ctx"), chains=run["chains"], cores=run["cores"])
@@ -180,9 +147,9 @@ def prepare_step(
     if show and there:
         say(there)
     elif show:
-        settings = {name: run[name] for name in ("draws", "tune", "chains", "cores")}
+        settings = {name: run[name] for name in ("draws", "tune", "chains")}
         most = np.inf if budget is None else budget.most
-        say(step.plan(**settings, compiled=perf_counter() - started, most=most))
+        say(plan(step, **settings, compiled=perf_counter() - started, most=most))
     settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
     prepared = False
 
@@ -252,21 +219,9 @@ def run_chains(
     progressbar: bool,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the run was interrupted before there were any draws.
-    WorkerError
-        If a process of a chain was lost.
-    """
+    """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used."""
     if kwargs.get("trace") is None and kwargs.get("var_names") is None:
-        # parallel tempering alone has room for more than its chains use
-        trims = step.method == "pt" and kwargs.get("discard_tuned_samples", True)
-        kwargs["trace"] = reused_trace(
-            model, step.density.points.initial, step.method if trims else None
-        )
+        kwargs["trace"] = reused_trace(model, step.density.points.initial)
     # its thresholds are for chains of NUTS, and its divergences of any trajectory of a draw: what
     # speaks against a tempered run is said with the estimate
     kwargs.setdefault("compute_convergence_checks", False)

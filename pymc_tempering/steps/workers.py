@@ -32,13 +32,7 @@ _CONDITIONS = (ast.If, ast.While, ast.Match, ast.IfExp, ast.BoolOp)
 
 
 def check_start_method(mp_ctx: Any) -> str:
-    """Name of the way in which ``pm.sample`` would start processes.
-
-    Raises
-    ------
-    OptionError
-        If it is none.
-    """
+    """Name of the way in which ``pm.sample`` would start processes."""
     if isinstance(mp_ctx, str):
         check_choice("mp_ctx", mp_ctx, tuple(multiprocessing.get_all_start_methods()))
     elif mp_ctx is not None and not hasattr(mp_ctx, "get_start_method"):
@@ -52,24 +46,8 @@ def check_start_method(mp_ctx: Any) -> str:
 def check_workers(mp_ctx: Any, *, chains: int, cores: int | None, no_fork: str = "") -> Any:
     """Refuse a run whose processes could not start, before anything is computed.
 
-    Parameters
-    ----------
-    mp_ctx : str, multiprocessing context or None
-    chains, cores : int
-        As for ``pm.sample``.
-    no_fork : str
-        Why processes cannot be forked; empty where they can.
-
-    Returns
-    -------
-    str, multiprocessing context or None
-        What ``pm.sample`` is to be given: `mp_ctx`, unless that is None and would fork in vain.
-
-    Raises
-    ------
-    OptionError
-        If they would run a file again that samples at its top level, or that is none; or if they
-        would be forked where they cannot.
+    ``no_fork`` says why processes cannot be forked, where they cannot. Gives what ``pm.sample`` is
+    to be given: `mp_ctx`, unless that is None and would fork in vain.
     """
     method, ways_out = check_start_method(mp_ctx), _WAYS_OUT
     if chains == 1 or (default_cores() if cores is None else cores) < 2:
@@ -97,12 +75,7 @@ def check_workers(mp_ctx: Any, *, chains: int, cores: int | None, no_fork: str =
 
 
 def refuse_before_start() -> None:
-    """Refuse to sample in a process that was started to, and did not get there.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse to sample in a process that was started to, and did not get there."""
     # as long as the program runs again, it is not yet the one that the process belongs to; where
     # none does, the first name is another one for a program that is called by the second
     program = sys.modules.get("__mp_main__")
@@ -117,15 +90,7 @@ def refuse_before_start() -> None:
 
 @contextmanager
 def errors_of_workers() -> Iterator[None]:
-    """Raise what a chain raises in a process of its own as it does in this one.
-
-    Raises
-    ------
-    TemperingError
-        That of the chain, which PyMC makes the cause of another error.
-    WorkerError
-        Where PyMC found that a process no longer answers.
-    """
+    """Raise what a chain raises in a process of its own as it does in this one."""
     try:
         yield
     except pm.sampling.parallel.ParallelSamplingError as error:

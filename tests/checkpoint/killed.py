@@ -27,7 +27,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_tempering as pm_temper
-from pymc_tempering.checkpoint import evaluations, journal, store
+from pymc_tempering.checkpoint import journal, store
 from pymc_tempering.results import files
 from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.testing import asymmetric_bimodal
@@ -108,7 +108,7 @@ def events(happened):
     stack = mock.patch.multiple(journal, EVERY=0.0, write_tree=told(journal.write_tree))
     parts = [
         (np.lib.format, "write_array"),
-        (store, "write_tree"), (evaluations, "write_tree"), (files, "_flush"), (files, "_publish"),
+        (store, "write_tree"), (files, "_flush"), (files, "_publish"),
         (TemperedStep, "setup_chain"), (TemperedStep, "step"), (journal.Journal, "_restore"),
     ]  # fmt: skip
     others = [mock.patch.object(on, name, told(getattr(on, name))) for on, name in parts]

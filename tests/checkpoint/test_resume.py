@@ -14,11 +14,10 @@ import pymc as pm
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.checkpoint import evaluations, journal
-from pymc_tempering.checkpoint.evaluations import n_evaluated
-from pymc_tempering.checkpoint.journal import Journal
+from pymc_tempering.checkpoint import journal
+from pymc_tempering.checkpoint.files import read_tree, write_tree
+from pymc_tempering.checkpoint.journal import Journal, n_evaluated
 from pymc_tempering.checkpoint.store import FORMAT, resumed
-from pymc_tempering.checkpoint.trees import read_tree, write_tree
 from pymc_tempering.errors import DataError, OptionError, OutputError, WorkerError
 from pymc_tempering.methods import METHODS as ROWS
 from pymc_tempering.results.files import probe, write_whole
@@ -188,10 +187,10 @@ def searched(model):
 def n_evaluations(model, tmp_path_factory):
     """Of a search that was not killed; a few are counted as none of its gradients."""
     requested = []
-    note = evaluations.Evaluations._note
+    note = journal.Evaluations._note
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            evaluations.Evaluations, "_note", lambda *of: requested.append(of[1]) or note(*of)
+            journal.Evaluations, "_note", lambda *of: requested.append(of[1]) or note(*of)
         )
         sample(model, resume=tmp_path_factory.mktemp("searched") / "run", **SEARCHED)
     return len(requested)
@@ -212,10 +211,10 @@ def answered_elsewhere(path):
 @pytest.mark.parametrize("damage", [as_it_is, answered_elsewhere, cut])
 def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch, capsys, damage):
     """Killed twice while a third block is written; it asks the density for nothing again."""
-    monkeypatch.setattr(evaluations, "_MOST_ROWS", BLOCK)
+    monkeypatch.setattr(journal, "_MOST_ROWS", BLOCK)
     counter = Counter()
     with monkeypatch.context() as patch:
-        patch.setattr(evaluations.Evaluations, "_note", stop_after(2 * BLOCK))
+        patch.setattr(journal.Evaluations, "_note", stop_after(2 * BLOCK))
         with pytest.raises(KeyboardInterrupt):
             with_events(counter, model, SEARCHED | {"resume": tmp_path / "counted"})
     options = SEARCHED | {"resume": tmp_path / "run"}
@@ -231,9 +230,9 @@ def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch,
     before = [start for start in (0, BLOCK) if start < kept]
     assert sorted(begins) == [*before, kept, kept + BLOCK]
     requested = []
-    note = evaluations.Evaluations._note
+    note = journal.Evaluations._note
     monkeypatch.setattr(
-        evaluations.Evaluations, "_note", lambda *of: requested.append(of[1]) or note(*of)
+        journal.Evaluations, "_note", lambda *of: requested.append(of[1]) or note(*of)
     )
     found = sample(model, **(options | {"progressbar": True, "quiet": False}))
     assert different(searched, found) == []
@@ -244,7 +243,7 @@ def test_a_search_goes_on(model, searched, n_evaluations, tmp_path, monkeypatch,
 
 def stop_after(n):
     """Ctrl-C in an evaluation of the search."""
-    note, calls = evaluations.Evaluations._note, iter(range(n + 1))
+    note, calls = journal.Evaluations._note, iter(range(n + 1))
 
     def stopping(*of):
         if next(calls) == n:
@@ -256,31 +255,33 @@ def stop_after(n):
 
 def test_a_search_that_was_interrupted_is_kept(model, searched, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(evaluations.Evaluations, "_note", stop_after(900))
+        patch.setattr(journal.Evaluations, "_note", stop_after(900))
         with pytest.raises(KeyboardInterrupt):
             sample(model, resume=tmp_path, **SEARCHED)
     assert n_evaluated(tmp_path) == 900
     # of another run, none of it is of use
     changed = SEARCHED | {"random_seed": 5}
     with monkeypatch.context() as patch:
-        patch.setattr(evaluations.Evaluations, "_note", stop_after(500))
+        patch.setattr(journal.Evaluations, "_note", stop_after(500))
         with pytest.raises(KeyboardInterrupt):
             sample(model, resume=tmp_path, **changed)
     assert n_evaluated(tmp_path) == 500
     # more draws are no other run
     with monkeypatch.context() as patch:
-        patch.setattr(evaluations.Evaluations, "_note", stop_after(1))
+        patch.setattr(journal.Evaluations, "_note", stop_after(1))
         with pytest.raises(KeyboardInterrupt):
             sample(model, resume=tmp_path, **(changed | {"draws": 3}))
     assert n_evaluated(tmp_path) == 501
 
 
 def test_a_full_disk_does_not_end_a_search(model, searched, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(path, tree):
+        if "marks" in tree:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_tree(path, tree)
 
-    monkeypatch.setattr(evaluations, "_MOST_ROWS", BLOCK)
-    monkeypatch.setattr(evaluations, "write_tree", full)
+    monkeypatch.setattr(journal, "_MOST_ROWS", BLOCK)
+    monkeypatch.setattr(journal, "write_tree", full)
     assert different(searched, sample(model, resume=tmp_path, **SEARCHED)) == []
 
 

@@ -112,7 +112,7 @@ def test_phases_after_the_fits():
 
 
 def test_reports_do_not_change_fits(seed):
-    """Every fit is reported, and the modes are those of a search that nobody watches."""
+    """What is done is reported, and the modes are those of a search that nobody watches."""
     density = compile_density(testing.asymmetric_bimodal().model())
     said = []
     searches = [
@@ -124,7 +124,7 @@ def test_reports_do_not_change_fits(seed):
     for part in ("search for modes", "shapes of modes", "local fits"):
         counts = [done for name, done, *_ in said if name == part]
         assert counts == sorted(counts)
-        assert len(counts) >= 1
+        assert counts or part == "local fits"  # of which a search of good fits has none
     assert all(done <= total for _, done, total, *_ in said)
 
 

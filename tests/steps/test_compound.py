@@ -13,6 +13,7 @@ from pymc_tempering.engine.tally import new_counts
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.model.powered import PoweredModel
+from pymc_tempering.progress.phases import plan
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
 from pymc_tempering.steps.pymc_moves import PyMCMoves
@@ -161,7 +162,7 @@ def test_a_mixture_with_allocations_against_the_sum():
         log_p = log_p + logsumexp(terms, axis=0)
     exact = logsumexp(log_p) + np.log(grid[1] - grid[0])
     step = pm_temper.CompoundTempering(model=model, n_levels=4, scans_per_draw=4)
-    said = step.plan(draws=40, tune=15, chains=2, cores=1, compiled=1.0)
+    said = plan(step, draws=40, tune=15, chains=2, compiled=1.0, most=np.inf)
     assert "NUTS (mean)" in said
     assert "CategoricalGibbsMetropolis (component)" in said
     # a worker gets the step by pickling

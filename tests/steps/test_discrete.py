@@ -20,6 +20,7 @@ from pymc_tempering.model.freeze import starting_points
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.supports import finite_supports
+from pymc_tempering.progress.phases import plan
 from pymc_tempering.steps.discrete import discrete_step
 from tests.steps.ising import LOG_Z, RUN, STATES, ising, probabilities
 
@@ -162,7 +163,7 @@ def test_indicators_and_slopes_against_the_sum(selection, explorer):
     """Log Z and the posterior of three columns, each at four errors: 3e-4."""
     step = pm_temper.DiscreteTempering(model=selection.model, explorer=explorer, scans_per_draw=20)
     assert type(step._settings) is (GibbsSlice if explorer is None else GibbsHamiltonian)
-    said = step.plan(draws=100, tune=60, chains=2, cores=1, compiled=1.0)
+    said = plan(step, draws=100, tune=60, chains=2, compiled=1.0, most=np.inf)
     kind = "slices" if explorer is None else "Hamiltonian moves"
     assert f"Gibbs sweeps (chosen: 20 values of 10 entries) and {kind} (slope)" in said
     # a worker gets the step by pickling

@@ -138,7 +138,7 @@ def test_without_tuning_a_given_start_is_that_of_the_tempered_replica(name, mode
 
 def test_without_tuning_annealing_begins_at_a_given_start(model, monkeypatch):
     step, _ = started(METHODS["hais"], model, {"x": GIVEN}, monkeypatch, n_tune=0)
-    np.testing.assert_allclose(step._tuner.target_position, GIVEN)
+    np.testing.assert_allclose(step._tuner.ensemble.target_position, GIVEN)
 
 
 def test_a_start_of_zero_density_is_no_place(model, monkeypatch):

@@ -8,8 +8,11 @@ import numpy as np
 import pymc as pm
 import pytest
 
+import pymc_tempering as pm_temper
 from pymc_tempering.steps import trace as module
 from pymc_tempering.steps.trace import reused_trace
+from pymc_tempering.testing import asymmetric_bimodal
+from tests.checkpoint.killed import different, sample
 
 POINT = {"slope": np.array(0.5), "sigma_log__": np.array(0.0)}
 
@@ -89,3 +92,32 @@ def test_models_can_be_collected():
     gc.collect()
     assert seen() is None
     assert len(module._functions) == n_kept
+
+
+SHORT = {"draws": 30, "tune": 30, "chains": 2, "cores": 1, "random_seed": 5, "search": "none"}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return asymmetric_bimodal().model()
+
+
+def test_draws_of_tuning_are_there_if_asked_for(model):
+    kept = sample(model, discard_tuned_samples=False, **SHORT)
+    assert kept["warmup_sample_stats"]["delta"].sizes["draw"] == SHORT["tune"]
+    delta = kept["warmup_sample_stats"]["delta"]
+    assert delta.notnull().any(["scan", "level"]).isel(draw=0).all()
+    assert different(sample(model, **SHORT), kept) == []
+
+
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_runs_of_other_numbers_of_scans_are_put_together(model):
+    few, many = (
+        sample(model, **(SHORT | {"random_seed": seed, "scans_per_draw": n}))
+        for seed, n in ((1, 4), (2, 6))
+    )
+    both = pm_temper.concat_chains([few, many])
+    assert both["sample_stats"].sizes["scan"] == 6
+    alone = [pm_temper.estimate_logz(one).per_chain for one in (few, many)]
+    together = pm_temper.estimate_logz(both)
+    np.testing.assert_allclose(together.per_chain, np.concatenate(alone), atol=1e-9)

@@ -1,4 +1,4 @@
-"""Log Z of tempered draws and draws of the base, and what speaks against a run."""
+"""Log Z of tempered draws and draws of the base."""
 
 import numpy as np
 import pytest

@@ -28,12 +28,12 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["find_modes"]
 
-_MAX_DRAWS = 4000
-_MIN_DRAWS = 60
-_MAX_MODES = 50
-_N_BLOCKS = 8
-_N_TRIED = 8
-_MIN_ESS_DRAWS = 8
+_MAX_DRAWS = 4000  # thinned to these: distances between all pairs of draws in a valley
+_MIN_DRAWS = 60  # an empty window against 29 draws on each side is evidence of a valley
+_MAX_MODES = 50  # more are no table that anybody reads
+_N_BLOCKS = 8  # of time, of which every second one judges what the others fitted
+_N_TRIED = 8  # clearest valleys that are looked at with autocorrelation
+_MIN_ESS_DRAWS = 8  # the fewest of which ArviZ makes an effective sample size
 
 # share and least number of the draws in a valley that stand for the path across it, and the
 # evidence that there are more on its sides

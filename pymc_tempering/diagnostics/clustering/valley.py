@@ -29,9 +29,9 @@ __all__ = [
     "robust_scale",
 ]
 
-_N_DIRECTIONS = 3
-_N_NEIGHBOURS = 10
-_MAX_POINTS = 1500
+_N_DIRECTIONS = 3  # of each kind: modes that differ in more are parted one cut after another
+_N_NEIGHBOURS = 10  # few enough to be of one mode
+_MAX_POINTS = 1500  # for all pairs of distances
 
 # draws far out say nothing of where the middle falls apart, and would decide every covariance
 _CLIP = 6.0
@@ -53,10 +53,11 @@ valley, this is exceeded in fewer than one of a thousand sets of draws
 (tests/diagnostics/clustering). An empty window against 29 draws has it.
 """
 
+# narrow modes beside wide ones show in the narrowest windows
 _N_BINS = 1024
 _WIDTHS = (4, 8, 16, 32, 64, 128, 256)
 
-# ends of the grid hold few draws; beyond them windows would be empty for want of room
+# ends of the grid hold few draws; outside of them windows would be empty for want of room
 _OUTERMOST = 3
 
 

@@ -74,7 +74,7 @@ class TrajectorySettings(ExplorerSettings):
         return replace(self, trajectory_length=reach * self.trajectory_length)
 
 
-@compiled(inline="always")
+@compiled(borrows=True, inside=True)
 def _kick(
     momentum: FloatArray,
     strength: float,
@@ -91,7 +91,7 @@ def _kick(
         momentum[i] += towards_reference * residual[i]
 
 
-@compiled(inline="always")
+@compiled(borrows=True, inside=True)
 def _energy(
     beta: float,
     u: FloatArray,

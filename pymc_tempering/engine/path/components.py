@@ -133,7 +133,7 @@ def _log_of_few(
     return log_density
 
 
-@compiled
+@compiled(borrows=True, apart=True, inside=True)
 def log_component(
     components: Components, k: int, u: FloatArray, x: FloatArray, pull: FloatArray, floor: float
 ) -> float:
@@ -149,7 +149,7 @@ def log_component(
     return _log_of_few(components, k, u, pull, floor)
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def log_mixture(
     components: Components, u: FloatArray, residual: FloatArray, work: FloatArray
 ) -> float:
@@ -196,7 +196,6 @@ def log_mixture(
     return top + np.log(total)
 
 
-@compiled
 def component_excess(components: Components, shares: FloatArray, draws: FloatArray) -> FloatArray:
     """Sum of responsibilities of draws (n, D) from a mixture, minus its mean, n times `shares`.
 
@@ -205,23 +204,33 @@ def component_excess(components: Components, shares: FloatArray, draws: FloatArr
     :mod:`pymc_tempering.estimators.controls` takes out what estimates owe to the number of draws
     that happened to be of one component.
     """
-    n, dim = draws.shape
-    excess = -n * shares
-    logs, x, pull = np.empty(shares.size), np.empty(dim), np.empty(dim)
-    for row in range(n):
+    excess = -len(draws) * shares
+    _add_shares(components, draws, np.empty(shares.size), np.empty((2, draws.shape[1])), excess)
+    return excess
+
+
+@compiled(borrows=True)
+def _add_shares(
+    components: Components,
+    draws: FloatArray,
+    logs: FloatArray,
+    work: FloatArray,
+    excess: FloatArray,
+) -> None:
+    dim, x, pull = draws.shape[1], work[0], work[1]
+    for row in range(draws.shape[0]):
         u = draws[row]
         square = 0.0
         for i in range(dim):
             square += u[i] * u[i]
         top = log_defensive(components, square, dim)
         logs[0] = top
-        for k in range(shares.size - 1):
+        for k in range(logs.size - 1):
             logs[k + 1] = log_component(components, k, u, x, pull, top - NEGLIGIBLE)
             top = max(top, logs[k + 1])
         total = 0.0
-        for k in range(shares.size):
+        for k in range(logs.size):
             logs[k] = np.exp(logs[k] - top)
             total += logs[k]
-        for k in range(shares.size):
+        for k in range(logs.size):
             excess[k] += logs[k] / total
-    return excess

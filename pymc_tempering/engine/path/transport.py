@@ -57,12 +57,12 @@ NO_TERMS = Terms(np.empty((0, 4), dtype=np.int64), np.empty(0))
 """Of a Gaussian."""
 
 
-@compiled
+@compiled(borrows=True, inside=True)
 def _factor(x: FloatArray, index: int) -> float:
     return 1.0 if index < 0 else x[index]
 
 
-@compiled
+@compiled(borrows=True, apart=True, inside=True)
 def log_map(
     what: IntArray,
     coefficients: FloatArray,

@@ -43,7 +43,7 @@ MIN_SPLIT = 0.85
 """Share of the variance that two groups explain, beyond which they are modes: of a normal they
 explain 0.64, of a uniform 0.75."""
 
-_MAX_QUANTITIES = 1000
+_MAX_QUANTITIES = 1000  # a second of R-hat
 
 
 class ModeSplit(NamedTuple):

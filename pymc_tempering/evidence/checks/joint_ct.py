@@ -12,7 +12,7 @@ MIN_WEIGHT_ESS = 100.0
 """Effective weights below which posterior draws repeat a few tempered ones."""
 
 MAX_BASE_Z = 6.0
-"""Standard errors of the largest of all coordinates, from autocorrelated draws."""
+"""Standard errors; the largest of a hundred coordinates exceeds them once in 10^6 runs."""
 
 
 def _weights(run: AtHand) -> Iterator[Finding]:

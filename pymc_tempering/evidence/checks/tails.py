@@ -30,14 +30,14 @@ MAX_DROP = 9.0
 """Nats that the density may lose ten times as far out: a power of index 0.45 loses 7.4, of 0.35 as
 many as 9, and a Gaussian from half of its standard deviations on 12."""
 
-_MIN_DRAWS = 200
-_OUTWARD = 10.0
-_N_CLIMBS = 3
+_MIN_DRAWS = 200  # 20 of them in a tail
+_OUTWARD = 10.0  # times as far as the outermost draws
+_N_CLIMBS = 3  # draws that climb: each costs hundreds of gradients
 
 # the last three are beyond the width of any funnel that has not fallen by MAX_FALL where it is as
 # wide; squares of them are numbers still
 _DOUBLINGS = 2.0 ** np.array([*range(21), 40, 80, 160])
-_LEAST_SEEN = 4
+_LEAST_SEEN = 4  # doublings along which the density has to last
 _FAR, MAX_FALL = 6, 700.0
 """Doublings after which a density that has fallen by so many nats holds nothing beyond."""
 

@@ -65,7 +65,7 @@ def test_no_mode_is_climbed_noise(density, seed):
     found = prepare(density, density.start, np.random.default_rng(seed))
     assert all(np.abs(fit.mean).max() < 10.0 for fit in found.fits)
     assert found.pooled.standard_deviation.max() < 5.0
-    assert found.search.rise.coordinate == -1
+    assert found.search.rise_along == -1
 
 
 def test_draws_from_noise_are_named_and_refuse_the_number(beta_binomial, density):

@@ -129,9 +129,9 @@ def test_a_neck_of_finite_mass_is_left_alone(rng):
 def test_the_search_sees_the_rise(rng):
     """Where draws may never come: the mass of the neck with the most."""
     found = find_modes(Neck(1.3), np.full(7, 0.5), rng)
-    assert found.search.rise.coordinate == 0
+    assert found.search.rise_along == 0
     # by 0.3 for each unit of v, of which ten standard deviations of the fit are more than 3
-    first, second = found.search.rise.nats
+    first, second = found.search.rise, found.search.rise_beyond
     assert first > 1.0
     assert second == pytest.approx(first, rel=0.2)
     arrays = read_search({"search": pack_search(found.search.statistics())[None, None]})
@@ -141,7 +141,7 @@ def test_the_search_sees_the_rise(rng):
 
 def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
     found = find_modes(Neck(0.7), np.full(7, 0.5), rng)
-    assert found.search.rise.coordinate == -1
+    assert found.search.rise_along == -1
     arrays = read_search({"search": pack_search(found.search.statistics())[None, None]})
     assert rise_of_search(arrays, NAMES) == []
 

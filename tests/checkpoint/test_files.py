@@ -5,7 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from pymc_tempering.checkpoint.trees import (
+from pymc_tempering.checkpoint.files import (
     DamagedFileError,
     is_whole,
     read_tree,

@@ -1,22 +1,34 @@
-"""Nested plain values in one file: numbers and text as JSON, arrays as ``.npy``, nothing pickled.
+"""Files of a run that is kept: nested plain values in one file, and locks of one process at a time.
 
-A file is a zip archive as that of ``numpy.savez``, with a checksum for each member, so that one
-that was cut or changed is noticed.
+A file is a zip archive as that of ``numpy.savez``: numbers and text as JSON, arrays as ``.npy``,
+nothing pickled, with a checksum for each member, so that one that was cut or changed is noticed.
+The system takes locks back from a process that was killed.
 """
 
 import errno
 import io
 import json
+import os
 import zipfile
 import zlib
+from functools import cache
+from multiprocessing import current_process, parent_process
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from time import monotonic, sleep
+from typing import IO, Any
 
 import numpy as np
 
 from pymc_tempering.errors import DataError
 
-__all__ = ["DamagedFileError", "is_whole", "read_tree", "refuse_objects", "write_tree"]
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - systems other than POSIX have none
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["DamagedFileError", "acquire", "end_with_parent", "is_whole", "read_tree",
+           "refuse_objects", "write_tree"]  # fmt: skip
 
 _SKELETON = "skeleton.json"
 # what zipfile and NumPy raise for files that were cut, changed, or are none of theirs
@@ -37,16 +49,6 @@ class DamagedFileError(Exception):
 def write_tree(path: Path, tree: Any) -> None:
     """Write a value, compressed.
 
-    Parameters
-    ----------
-    path : Path
-    tree : None, bool, number, str, ndarray, list, tuple or dict of these
-
-    Raises
-    ------
-    TypeError
-        For anything else, arrays of objects included: they would have to be pickled.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -65,16 +67,7 @@ def write_tree(path: Path, tree: Any) -> None:
 
 
 def read_tree(path: Path) -> Any:
-    """Read what :func:`write_tree` wrote; tuples come back as lists.
-
-    Raises
-    ------
-    DamagedFileError
-    DataError
-        If there are pickled objects in it, which are not loaded.
-    OSError
-        If the system does not let it be read, which says nothing of the file.
-    """
+    """Read what :func:`write_tree` wrote; tuples come back as lists."""
     refuse_objects(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -85,13 +78,7 @@ def read_tree(path: Path) -> Any:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether all members of a file have the checksums that they were written with.
-
-    Raises
-    ------
-    OSError
-        As :func:`read_tree`.
-    """
+    """Whether all members of a file have the checksums that they were written with."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
@@ -101,12 +88,7 @@ def is_whole(path: Path) -> bool:
 
 
 def refuse_objects(path: Path) -> None:
-    """Refuse a file with arrays of pickled objects, from their headers alone.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse a file with arrays of pickled objects, from their headers alone."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if name.endswith(".npy")]
@@ -166,3 +148,52 @@ def _unpacked(value: Any, archive: zipfile.ZipFile) -> Any:
     member = io.BytesIO(archive.read(f"{int(content)}.npy"))
     array = np.lib.format.read_array(member, allow_pickle=False)
     return array if kind == "array" else array[()]
+
+
+_POLL = 0.05
+
+
+def end_with_parent() -> None:
+    """Let a daemonic process end when the one that started it is killed.
+
+    A forked process of PyMC's holds the other end of its own pipe, and would wait for ever.
+    """
+    # forked, it takes along what its parent remembers
+    _end_with_parent(os.getpid())
+
+
+@cache
+def _end_with_parent(pid: int) -> None:  # noqa: ARG001  once in each process
+    parent = parent_process()
+    if parent is None or not current_process().daemon:
+        return
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=follow, daemon=True, name="end with parent").start()
+
+
+def acquire(path: Path, patience: float = 0.0) -> IO[bytes] | None:
+    """Take a lock; closing what is returned gives it back.
+
+    It belongs to the process alone: neither forked nor spawned children have a part in it.
+    """
+    file = path.open("ab")
+    if fcntl is None:  # pragma: no cover
+        return file
+    until = monotonic() + patience
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            if monotonic() >= until:
+                file.close()
+                return None
+            sleep(_POLL)
+        except OSError:
+            # some network file systems have no locks
+            return file
+        else:
+            return file
