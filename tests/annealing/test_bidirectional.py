@@ -96,20 +96,8 @@ def test_models_that_cannot_generate_data_are_refused():
     with pm.Model() as no_random:
         x = pm.Normal("x")
         pm.CustomDist("y", x, logp=lambda value, mu: -((value - mu) ** 2), observed=1.0)
-    for built, match in (
-        (nothing_observed, "observed"),
-        (potential, "potentials"),
-        (flat, "flat"),
-        (no_random, "draw"),
-    ):
+    refused = {"observed": nothing_observed, "potentials": potential, "flat": flat,
+               "draw": no_random}  # fmt: skip
+    for match, built in refused.items():
         with pytest.raises(ModelError, match=match):
             bidirectional_check(built, n_repeats=1)
-
-
-def test_wrong_methods_are_refused(model):
-    with pytest.raises(OptionError, match="Unknown method"):
-        bidirectional_check(model, methods=("nuts",))
-    with pytest.raises(OptionError, match="bounds"):
-        bidirectional_check(model, methods=("pt",))
-    with pytest.raises(OptionError, match="n_repeats"):
-        bidirectional_check(model, n_repeats=0)

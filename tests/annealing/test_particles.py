@@ -8,7 +8,7 @@ import pytest
 from pymc_tempering import testing
 from pymc_tempering.annealing.particles import _origins, anneal
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.errors import OptionError
 
 
 @pytest.fixture(scope="module")
@@ -85,30 +85,22 @@ def test_draws_of_one_mode_cross_the_bounds(two_modes, rng):
         draws = target.draw(rng, 500)
         left = draws[draws[:, 0] < 0][:12]
         estimate = anneal(model, draws=left, random_seed=seed, **options).estimate
-        assert "few starting draws: reverse particles descend from 12 draws" in str(estimate)
+        assert "reverse particles descend from 12 draws" in str(estimate)
         found.append(crossing in str(estimate))
         estimate = anneal(model, draws=draws, random_seed=seed, **options).estimate
-        assert "few starting draws" not in str(estimate)
+        assert "particles descend from" not in str(estimate)
         false.append(crossing in str(estimate))
     assert any(found)
     assert sum(false) < 2
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "match"),
+    ("options", "match"),
     [
-        ({"direction": "sideways"}, OptionError, "both"),
-        ({"n_particles": 0}, OptionError, "n_particles"),
-        ({"tune": -1}, OptionError, "at least 0"),
-        ({"tune": 0}, ScheduleError, "pilot"),
-        ({"tune": 0, "schedule": "linear"}, OptionError, "step_size"),
-        ({"tune": 0, "schedule": "linear", "step_size": 0.1, "direction": "both"}, OptionError,
-         "draws"),
-        ({"step_size": [0.1, 0.2]}, OptionError, "step_size"),
-        ({"draws": np.zeros((2, 9)), "direction": "reverse"}, OptionError, "unconstrained"),
-        ({"n_levels": 1}, ScheduleError, "at least 2"),
+        ({"schedule": "linear"}, "step_size"),
+        ({"schedule": "linear", "step_size": 0.1, "direction": "both"}, "draws"),
     ],
-)  # fmt: skip
-def test_wrong_input_is_refused(model, options, error, match):
-    with pytest.raises(error, match=match):
-        anneal(model, **options)
+)
+def test_without_tuning_what_it_would_find_is_given(model, options, match):
+    with pytest.raises(OptionError, match=match):
+        anneal(model, tune=0, **options)

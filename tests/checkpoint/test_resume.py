@@ -479,21 +479,6 @@ def test_damaged_files_are_made_again(model, whole, store, damage, kind):
     assert different(whole, sample(model, resume=store, **RUN)) == []
 
 
-def test_the_state_before_a_damaged_one_is_enough(store):
-    """The last but one is kept, so that one draw is made again and not the chain."""
-    chain = sorted(store.glob(FOLDERS_OF_CHAINS))[0]
-    flip(sorted(chain.glob("state-*"))[-1])
-    assert Journal(chain, 36)._kept == 35
-    assert len(list(chain.glob("draws-*"))) == 35
-
-
-def test_a_damaged_first_block_is_the_whole_chain(store):
-    chain = sorted(store.glob(FOLDERS_OF_CHAINS))[0]
-    cut(sorted(chain.glob("draws-*"))[0])
-    assert Journal(chain, 36)._kept == 0
-    assert not list(chain.glob("*.npz"))
-
-
 class Malice:
     def __reduce__(self):
         return Path.touch, (Path(os.environ["MALICE"]),)

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from pymc_tempering import testing
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.testing.path import base_log_density
 
@@ -109,6 +111,12 @@ class ExactPath:
         return np.column_stack([tempered, self.target.draw(rng, n)])
 
 
+MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
+"""Neither end is Gaussian, nor symmetric."""
+ASKEW = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
+"""Coordinates in which it is explored."""
+
+
 def pair_statistics(path):
     """What errors of tempering move first: both deltas, beta, their product, the modes."""
     target = path.target
@@ -133,6 +141,35 @@ def pair_statistics(path):
         "y0": lambda s: s[:, d + 1],
         "beta z0": lambda s: s[:, d] * s[:, 0],
     }
+
+
+def ladder_statistics(path, n_levels, place=lambda z: z):
+    """Delta by level, which swaps decide on, and coordinates; `place` where these have no mean."""
+    deltas = {
+        f"delta[{k}]": lambda s, k=k: np.clip(path.delta(s[:, k]), -30.0, 10.0)
+        for k in range(n_levels)
+    }
+    places = {
+        f"z[{k}, {i}]": lambda s, k=k, i=i: place(s[:, k])[:, i]
+        for k in range(n_levels)
+        for i in range(path.target.dim)
+    }
+    return deltas | places
+
+
+def check_mixture(mixture, coordinates, target, z, near=1e-9, slopes=1e-5):
+    """Compare the compiled density of a mixture with NumPy's, and its gradient with differences."""
+    replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
+    expected = target.log_density(z) - mixture.log_density(z, coordinates)
+    np.testing.assert_allclose(replicas.delta, expected, rtol=near, atol=near)
+    u = replicas.u
+    for i in range(u.shape[1]):
+        h = 1e-5 * np.eye(u.shape[1])[i]
+        up, down = (
+            mixture.log_density(coordinates.from_base(u + s * h), coordinates) for s in (1, -1)
+        )
+        slope = replicas.residual[:, i] - u[:, i]
+        np.testing.assert_allclose(slope, (up - down) / 2e-5, rtol=slopes, atol=slopes)
 
 
 def delta_statistics(target, base, n_levels):

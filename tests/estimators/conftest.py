@@ -80,26 +80,3 @@ def exact(ladder, betas):
 @pytest.fixture
 def z_scores():
     return run_z_scores
-
-
-@pytest.fixture
-def assert_calibrated(rng, ladder, betas, exact):
-    """300 runs of 4 chains x 250 autocorrelated scans with correlated columns.
-
-    With 300 runs the sd of z has a standard error near 0.045 and coverage one of 0.013. Bounds at
-    4 of these, and mean z within 4 / sqrt(300) plus a bias of a fifth of the error: a correct
-    estimator fails less than once in 10^4 seeds.
-    """
-
-    def check(estimate, bias=0.2):
-        def draw(generator):
-            return ladder.draw(generator, 250, betas, phi=0.7, shared=0.5)
-
-        z, covered = run_z_scores(
-            rng, lambda delta: estimate(delta, betas), exact[-1], draw, n_repeats=300, n_chains=4
-        )
-        assert abs(z.mean()) < 0.23 + bias
-        assert 0.80 < z.std() < 1.22
-        assert covered.mean() > 0.90
-
-    return check

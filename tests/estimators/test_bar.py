@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.bar import bar, bar_ladder, neighbour_overlap
+from pymc_tempering.estimators.bar import bar, neighbour_overlap
 
 bar_of = bar
 
@@ -94,36 +94,6 @@ def test_invalid_values_are_refused(bad):
         bar(bad, [0.0])
     with pytest.raises(DataError, match="reverse"):
         bar([0.0], bad)
-
-
-def test_ladder_is_right_at_every_level(rng, ladder, betas, exact):
-    """20 000 independent scans: error of each level about 0.01; 0.06 is 5 of them."""
-    estimate = bar_ladder(ladder.draw(rng, 20_000, betas), betas)
-    np.testing.assert_allclose(estimate.log_z, exact, atol=0.06)
-    assert estimate.log_z[0] == 0.0
-    assert estimate.influence.mean() == pytest.approx(0.0, abs=1e-10)
-
-
-def test_reported_error_is_calibrated(assert_calibrated):
-    assert_calibrated(bar_ladder)
-
-
-@pytest.mark.parametrize("factor", [-1.0, 1.05])
-def test_wrong_delta_at_one_level_is_noticed(rng, ladder, betas, exact, factor):
-    delta = ladder.draw(rng, 20_000, betas)
-    delta[:, 3] *= factor
-    estimate = bar_ladder(delta, betas)
-    se = estimate.influence.std() / np.sqrt(20_000)
-    assert abs(estimate.log_z[-1] - exact[-1]) > 6 * se
-
-
-def test_target_on_half_of_the_base_is_right(rng):
-    """Target 3 N(0, 1) on z > 0: log Z = log 1.5, beta > 0 levels are half normal."""
-    z = rng.normal(size=(20_000, 3))
-    delta = np.where(z > 0, np.log(3.0), -np.inf)
-    delta[:, 1:] = np.log(3.0)
-    estimate = bar_ladder(delta, [0.0, 0.4, 1.0])
-    assert estimate.log_z[-1] == pytest.approx(np.log(1.5), abs=0.05)
 
 
 def test_overlap_orders_pairs(rng, ladder, betas):

@@ -139,47 +139,6 @@ def test_a_model_whose_variables_have_no_entries_is_refused():
         compile_density(model)
 
 
-def test_models_without_free_variables_are_refused():
-    with pm.Model() as model:
-        pm.Normal("y", 0.0, 1.0, observed=1.0)
-    with pytest.raises(ModelError, match="no free variables"):
-        compile_density(model)
-
-
-def test_discrete_variables_are_refused_by_name():
-    with pm.Model() as model:
-        pm.Normal("x")
-        pm.Poisson("count", 3.0)
-    with pytest.raises(ModelError, match=r"'count'.*discrete.*pm\.Mixture.*logsumexp"):
-        compile_density(model)
-
-
-def test_simulators_are_refused_as_such():
-    with pm.Model() as model:
-        x = pm.Normal("x")
-        pm.Simulator("s", lambda rng, x, size: rng.normal(x, 1, size), x, observed=np.zeros(5))
-    with pytest.raises(ModelError, match=r"\['s'\] are `pm.Simulator`s.*sample_smc"):
-        compile_density(model)
-
-
-def test_flat_variables_that_nothing_depends_on_are_refused():
-    with pm.Model() as model:
-        pm.Flat("idle")
-        x = pm.HalfFlat("used")
-        pm.Normal("y", x, 1.0, observed=1.0)
-    with pytest.raises(ModelError, match=r"\['idle'\] are flat.*log Z infinite"):
-        compile_density(model)
-
-
-def test_minibatches_are_refused():
-    with pm.Model() as model:
-        x = pm.Normal("x")
-        batch = pm.Minibatch(np.arange(100.0), batch_size=10)
-        pm.Normal("y", x, 1.0, observed=batch, total_size=100)
-    with pytest.raises(ModelError, match="Minibatch"):
-        compile_density(model)
-
-
 def test_random_graphs_are_refused():
     with pm.Model() as model:
         x = pm.Normal("x")

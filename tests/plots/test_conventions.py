@@ -255,7 +255,3 @@ class TestTime:
         with pytest.raises(DataError, match="perf_counter_diff"):
             pm_temper.plot_logz_trace(tree, x="time")
         pm_temper.plot_logz_trace(tree)
-
-    def test_is_one_of_two_choices(self, run):
-        with pytest.raises(OptionError, match="'hours'"):
-            pm_temper.plot_logz_trace(run, x="hours")

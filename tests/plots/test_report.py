@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.errors import DataError, OptionError, OutputError
+from pymc_tempering.errors import OptionError, OutputError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.plots.report import _zero_density, report
@@ -205,15 +205,3 @@ def test_full_disk_keeps_the_earlier_report(run, tmp_path, monkeypatch):
         report(run, path, overwrite=True)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_refuses(run, tmp_path):
-    with pytest.raises(OptionError, match=r"does not end in .html"):
-        report(run, tmp_path / "report.pdf")
-    with pytest.raises(DataError, match="carries no run"):
-        report(pm_temper.LogZEstimate(0.0, 1.0, "pt, mbar", [0.0]), tmp_path / "a.html")
-    with pytest.raises(DataError, match="expected the DataTree"):
-        report({"run": run}, tmp_path / "a.html")
-    with pytest.raises(DataError, match=r"There is no file .*absent.nc"):
-        report(tmp_path / "absent.nc", tmp_path / "a.html")
-    assert list(tmp_path.iterdir()) == []

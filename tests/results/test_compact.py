@@ -66,23 +66,6 @@ def test_recorded_delta_is_rounded_and_levels_are_left_away(regression, seed):
     assert estimate.idata["warmup_sample_stats"].sizes["level"] >= used
 
 
-@pytest.mark.parametrize("kind", ["nc", "zarr"])
-def test_file_gives_the_same_estimate_to_the_last_digit(regression, kind, seed, tmp_path):
-    raw = raw_run(regression, seed)
-    estimate = pm_temper.estimate_logz(raw)
-    path = tmp_path / f"run.{kind}"
-    if kind == "zarr":
-        pytest.importorskip("zarr")
-        estimate.idata.to_zarr(path)
-    else:
-        estimate.idata.to_netcdf(path, engine="h5netcdf")
-    with xr.open_datatree(path, engine="zarr" if kind == "zarr" else "h5netcdf") as stored:
-        again = pm_temper.estimate_logz(stored.load())
-    assert again.log_z == estimate.log_z
-    assert again.se == estimate.se
-    np.testing.assert_array_equal(again.per_chain, estimate.per_chain)
-
-
 def test_files_are_compressed(regression, seed, tmp_path):
     """Of a ladder with room for 24 levels, less than a fifth of what was written before;
     the headers alone of what says how far the modes were searched for, and for how many gradients,

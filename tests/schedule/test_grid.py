@@ -30,16 +30,9 @@ def test_shapes():
 
 @pytest.mark.parametrize(
     "betas",
-    [
-        [0.0, 0.5, 0.9],
-        [0.1, 0.5, 1.0],
-        [0.0, 0.5, 0.5, 1.0],
-        [0.0, 0.7, 0.3, 1.0],
-        [1.0, 0.5, 0.0],
-        [0.0, np.nan, 1.0],
-        [-0.1, 0.0, 1.0],
-    ],
-)
+    [[0.0, 0.5, 0.9], [0.1, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0], [0.0, 0.7, 0.3, 1.0],
+     [1.0, 0.5, 0.0], [0.0, np.nan, 1.0], [-0.1, 0.0, 1.0]],
+)  # fmt: skip
 def test_anything_but_increasing_from_0_to_1_is_refused(betas):
     with pytest.raises(ScheduleError, match="increase strictly from 0"):
         check_betas(betas)

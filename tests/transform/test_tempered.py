@@ -7,7 +7,7 @@ from pytensor.compile.mode import Mode
 from scipy import stats
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import BaseError, ModelError, OptionError, ScheduleError
+from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.interpreted import in_python
 from pymc_tempering.testing import asymmetric_bimodal, hard_edge_gaussian, skewed_gamma
@@ -180,24 +180,6 @@ def test_default_base_covers_both_modes_and_bias_follows_log_z(seed):
     assert np.ptp(log_rho) < 3.0
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        *(({"base": base}, OptionError, "GaussianBase") for base in ([0.0, 1.0], "gaussian", 3)),
-        ({"base": GaussianBase(np.zeros(3), np.ones(3))}, BaseError, "3 dimensions"),
-        *(({"log_zeta": z}, OptionError, "log_zeta") for z in (np.nan, np.inf, "1", True, [0.0])),
-        ({"bias": 3.0}, OptionError, "`bias` is of type float"),
-        ({"bias": ([0, 1],)}, OptionError, "a pair"),
-        ({"bias": ([0, 1], [0, np.nan])}, OptionError, "not finite"),
-        ({"bias": ([0, 0.5], [0, 1])}, ScheduleError, "1"),
-        ({"bias": CURVED, "log_zeta": 1.0}, OptionError, "one of them"),
-    ],
-)
-def test_refuses(options, error, match):
-    with pytest.raises(error, match=match):
-        temper(asymmetric_bimodal().model(), **({"base": FULL} | options))
-
-
 def test_refuses_a_base_outside_the_support():
     base = GaussianBase([-50.0, 0.0, 0.0], np.full(3, 0.1))
     with pytest.raises(BaseError, match="None of"):
@@ -208,15 +190,6 @@ def test_refuses_a_tempered_model():
     tempered = temper(asymmetric_bimodal().model(), base=FULL, log_zeta=0.0, random_seed=1)
     with pytest.raises(ModelError, match="original"):
         temper(tempered)
-
-
-def test_refuses_discrete_variables_and_no_model():
-    with pm.Model() as model:
-        pm.Poisson("n", 3.0)
-    with pytest.raises(ModelError, match="discrete"):
-        temper(model)
-    with pytest.raises(ModelError, match="model"):
-        temper()
 
 
 @pytest.mark.parametrize("mode", ["FAST_COMPILE", "NUMBA"])

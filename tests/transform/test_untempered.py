@@ -151,13 +151,6 @@ def test_refuses_draws_without_a_record(draw_exactly, group, name):
         untemper(tree)
 
 
-def test_refuses_what_is_no_tempered_run(draw_exactly):
-    with pytest.raises(DataError, match="DataTree"):
-        untemper({"posterior": 1})
-    with pytest.raises(DataError, match="no `posterior`"):
-        untemper(xr.DataTree())
-
-
 @pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
 def test_refuses_its_own_result(case):
     _, tree, _ = case

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
+from pymc_tempering.diagnostics.clustering import tree
 from pymc_tempering.diagnostics.clustering.tree import find_modes
 from pymc_tempering.diagnostics.clustering.valley import (
     deepest_valley,
@@ -229,3 +230,30 @@ def test_directions_find_the_axis_of_separation(rng):
         first = directions(draws.reshape(-1, 8))[0]
         assert abs(first @ axis) / np.linalg.norm(first) > 0.95
     assert local_directions(draws[0, :4]).size == 0
+
+
+@pytest.mark.statistical
+def test_directions_fitted_to_noise_part_nothing(rng):
+    """As many dimensions as half of the draws; twelve sets, none of which of 240 had modes."""
+    for _ in range(12):
+        assert find_modes(rng.normal(size=(2, 80, 40))).max() == 0
+
+
+def test_chains_too_short_for_autocorrelation_count_every_draw(rng):
+    draws = rng.normal(size=(150, 4, 2))
+    right = rng.random((150, 4)) < 0.3
+    draws[right, 0] += 8.0
+    assert ((find_modes(draws) == 1) == right).all()
+
+
+def test_the_number_of_leaves_is_bounded(rng, monkeypatch):
+    """Beyond it nothing is cut further: every draw still has a mode, of fewer than there are."""
+    corners = 9.0 * np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
+    at = rng.integers(8, size=(4, 400))
+    draws = corners[at] + rng.normal(size=(4, 400, 3))
+    assert find_modes(draws).max() == 7
+    monkeypatch.setattr(tree, "_MAX_MODES", 3)
+    labels = find_modes(draws)
+    assert 2 <= labels.max() < 6
+    # no corner is split over modes
+    assert all(np.bincount(labels[at == k]).max() > 0.99 * (at == k).sum() for k in range(8))

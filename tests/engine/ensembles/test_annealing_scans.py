@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from laws import ExactPath, ExactReference
+from laws import ASKEW, MAPPED
 from loops import annealing_kernel
 from planted import with_planted
 from scipy import stats
@@ -271,9 +271,6 @@ def test_planted_bugs_are_rejected(error, rng):
     assert result.p_value < 1e-7, result
 
 
-MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
-"""Neither end is Gaussian, nor symmetric."""
-MAP_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
 MAP_STEPS = np.array([9.0, 0.25, 0.25, 0.3, 0.3])
 
 
@@ -281,9 +278,7 @@ MAP_STEPS = np.array([9.0, 0.25, 0.25, 0.3, 0.3])
 @pytest.mark.parametrize("kind", TRANSITIONS)
 def test_weights_from_a_reference_that_is_not_gaussian(kind, rng):
     """Log Z by BAR of both directions, and Crooks' relation: |z| > 4.5 at 7e-6 each, four."""
-    run = Annealer(
-        MAPPED.in_coordinates(MAP_COORDINATES), BETAS, MAP_STEPS, settings_of(kind, 2, False)
-    )
+    run = Annealer(MAPPED.in_coordinates(ASKEW), BETAS, MAP_STEPS, settings_of(kind, 2, False))
     target = MAPPED.target
     forward = run.ensemble(rng, n_particles=N).log_weight_forward
     record = run.ensemble(rng, positions=target.draw(rng, N))
@@ -312,7 +307,7 @@ def test_whole_step_from_a_reference_that_is_not_gaussian(wrong, rng):
         kernels = {"scans": with_planted(annealing_scans, planted),
                    "ensemble": with_planted(anneal_ensemble, planted)}  # fmt: skip
     kernel = annealing_kernel(
-        MAPPED.in_coordinates(MAP_COORDINATES), BETAS, MAP_STEPS, n_leapfrog=1,
+        MAPPED.in_coordinates(ASKEW), BETAS, MAP_STEPS, n_leapfrog=1,
         settings=Hamiltonian(max_steps=16), target_scale=0.05, n_scans=3, **kernels,
     )  # fmt: skip
     target = MAPPED.target

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numba
 import numpy as np
 import pytest
-from laws import ExactPath, ExactReference, GaussianLaw, pair_statistics
+from laws import ASKEW, MAPPED, ExactPath, GaussianLaw, pair_statistics
 from loops import pair_kernel
 from planted import with_planted
 
@@ -35,8 +35,6 @@ KNOTS = np.array([0.0, 0.05, 0.3, 1.0])
 GRID = np.array([0.0, 0.1, 1.0])
 STEPS = np.array([1.5, 0.9, 0.35])
 SETTINGS = Hamiltonian(max_steps=3)
-# where replicas move if the reference is not Gaussian
-COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
 
 
 def setting(name, width=1.0):
@@ -51,7 +49,7 @@ def setting(name, width=1.0):
 
 
 def kernel_of(scans, path, knots, bias):
-    coordinates = path.reference.base if isinstance(path.reference, GaussianLaw) else COORDINATES
+    coordinates = path.reference.base if isinstance(path.reference, GaussianLaw) else ASKEW
     return pair_kernel(
         scans, path.in_coordinates(coordinates), Bias(knots, bias, GRID), STEPS, settings=SETTINGS
     )
@@ -266,10 +264,6 @@ def test_trips_and_base_draws_are_counted(rng):
     assert share == pytest.approx(inside, abs=4.5 * 0.5 / np.sqrt(2_000))
     # histories start afresh in every state, so that no position comes from the base when exchanged
     assert counts[ROUND_TRIPS] == counts[RESTARTS] == 0
-
-
-MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
-"""Neither end is Gaussian, nor symmetric."""
 
 
 @pytest.mark.statistical

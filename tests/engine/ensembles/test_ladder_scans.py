@@ -11,7 +11,7 @@ import exact_barrier
 import numpy as np
 import pytest
 from densities import gamma_without_jacobian
-from laws import ExactPath, ExactReference, delta_statistics
+from laws import ASKEW, MAPPED, delta_statistics, ladder_statistics
 from loops import ladder_kernel
 from planted import with_planted
 
@@ -238,20 +238,6 @@ def test_pairs_that_meet(rng):
     assert 60 < even < 140
 
 
-MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
-"""Neither end is Gaussian, nor symmetric."""
-MAP_COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
-
-
-def map_statistics():
-    """Delta by level, which swaps decide on, and the coordinates."""
-    deltas = {f"delta[{k}]": lambda s, k=k: np.clip(MAPPED.delta(s[:, k]), -30.0, 10.0)
-              for k in range(BETAS.size)}  # fmt: skip
-    places = {f"z[{k}, {i}]": lambda s, k=k, i=i: s[:, k, i]
-              for k in range(BETAS.size) for i in range(2)}  # fmt: skip
-    return deltas | places
-
-
 def forgets_the_reference(beta, u, momentum, log_target, log_reference, gaussian):
     """Energy of a Gaussian reference in place of the given one."""
     return _energy(beta, u, momentum, log_target, log_reference, True)
@@ -263,7 +249,7 @@ def forgets_the_reference(beta, u, momentum, log_target, log_reference, gaussian
 )
 def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
     """False alarm 1e-3; an energy without the reference, or transposed swaps, are found."""
-    path = MAPPED.in_coordinates(MAP_COORDINATES)
+    path = MAPPED.in_coordinates(ASKEW)
     planted = {
         None: {}, "energy": {_energy: forgets_the_reference}, "swap": {swap_probability: transposed}
     }[wrong]  # fmt: skip
@@ -271,7 +257,8 @@ def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
     steps = np.array([1.0, 0.5, 0.5, 0.5])
     kernel = ladder_kernel(path, BETAS, steps, settings=SETTINGS, n_scans=3, scans=scans)
     result = testing.invariance_test(
-        kernel, lambda rng, n: MAPPED.draw_levels(rng, n, BETAS), map_statistics(), n=50_000,
+        kernel, lambda rng, n: MAPPED.draw_levels(rng, n, BETAS), ladder_statistics(MAPPED, 4),
+        n=50_000,
         rng=rng, vectorized=True,
     )  # fmt: skip
     assert result.rejected == (wrong is not None), result
@@ -284,9 +271,7 @@ def test_scans_from_a_reference_that_is_not_gaussian(wrong, rng):
 def test_log_z_and_moments_from_a_reference_that_is_not_gaussian(rng):
     """Log Z by BAR and means at both ends, from 50 blocks: |t| > 5.5 at 1.4e-6 each, five."""
     target, reference = MAPPED.target, MAPPED.reference
-    chain = Ladder(
-        MAPPED.in_coordinates(MAP_COORDINATES), BETAS, target.start, rng, settings=SETTINGS
-    )
+    chain = Ladder(MAPPED.in_coordinates(ASKEW), BETAS, target.start, rng, settings=SETTINGS)
     chain.run(500, rng, adapt=True)
     chain.stop_adaptation()
     log_z, means = [], []

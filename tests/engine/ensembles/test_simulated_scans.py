@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from laws import ExactPath, ExactReference, GaussianLaw, pair_statistics
+from laws import ASKEW, MAPPED, ExactPath, GaussianLaw, pair_statistics
 from loops import pair_kernel
 from planted import with_planted
 
@@ -127,7 +127,5 @@ def test_planted_errors_are_found(error, rng):
 @pytest.mark.parametrize("level_update", LEVEL_UPDATES)
 def test_pair_from_a_reference_that_is_not_gaussian(level_update, rng):
     """Neither end is Gaussian, nor symmetric; false alarm 1e-3 each."""
-    path = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
-    coordinates = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
-    result = check(simulated_scans, path, coordinates, level_update, rng, n=2 * N, n_steps=2)
+    result = check(simulated_scans, MAPPED, ASKEW, level_update, rng, n=2 * N, n_steps=2)
     assert not result.rejected, result

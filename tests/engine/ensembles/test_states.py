@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from laws import ExactReference
+from laws import ASKEW, MAPPED
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
@@ -12,7 +12,6 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairStart, SimulatedPair
 from pymc_tempering.engine.ensembles.pair_moves import Bias
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 
@@ -32,9 +31,7 @@ def low_rank():
 
 
 def other_reference():
-    base = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
-    reference = ExactReference(testing.banana(log_z=0.0))
-    return TemperedPath(testing.skewed_gamma(), Coordinates.of(base), reference)
+    return MAPPED.in_coordinates(ASKEW)
 
 
 def ladder(path, rng):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import pytest
-from laws import ExactPath, ExactReference, GaussianLaw
+from laws import ASKEW, MAPPED, ExactPath, GaussianLaw
 from loops import move_kernel
 from planted import with_planted
 
@@ -24,13 +24,11 @@ from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.testing import invariance_test
 
 N = 40_000
-COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
 BANANA = testing.banana()
 WIDE = GaussianBase(BANANA.mean, 1.2 * np.sqrt(np.diag(BANANA.cov)))
 CURVED = ExactPath(BANANA, GaussianLaw(WIDE))
-MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
 """Curvatures that change from place to place; the second from a reference that is no Gaussian."""
-PATHS = {"curved": (CURVED, WIDE), "mapped": (MAPPED, COORDINATES)}
+PATHS = {"curved": (CURVED, WIDE), "mapped": (MAPPED, ASKEW)}
 
 
 def check(name, beta, rng, settings=None, n=N):

@@ -8,7 +8,7 @@ import ctypes
 import numba
 import numpy as np
 import pytest
-from laws import ExactPath, ExactReference, GaussianLaw, pair_statistics
+from laws import ASKEW, MAPPED, ExactPath, ExactReference, GaussianLaw, pair_statistics
 from loops import ladder_kernel, pair_kernel
 from planted import with_planted
 from rough import JUMP_AT, Rough
@@ -36,12 +36,9 @@ from pymc_tempering.engine.path.trial import log_tempered, take_trial
 from pymc_tempering.testing import invariance_test
 
 N = 40_000
-COORDINATES = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
-ROUGH = ExactPath(Rough(), GaussianLaw(COORDINATES))
-MAPPED = ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0)))
-"""Neither end is Gaussian, nor symmetric."""
+ROUGH = ExactPath(Rough(), GaussianLaw(ASKEW))
 ROUGH_FROM_MAP = ExactPath(Rough(), ExactReference(testing.banana(log_z=0.0)))
-TWO_MODES = ExactPath(testing.asymmetric_bimodal(), GaussianLaw(COORDINATES))
+TWO_MODES = ExactPath(testing.asymmetric_bimodal(), GaussianLaw(ASKEW))
 PATHS = {"rough": ROUGH, "mapped": MAPPED, "rough from a map": ROUGH_FROM_MAP}
 
 
@@ -58,7 +55,7 @@ def _each(move, path, options, beta, width, replicas, states, rng):
 
 def check(path, beta, width, rng, *, move=slice_move, n=N, n_steps=2, **settings):
     """Invariance test of moves of single replicas."""
-    seen = path.in_coordinates(COORDINATES)
+    seen = path.in_coordinates(ASKEW)
     options = Slice(**settings).packed.options
 
     def kernel(states, rng):
@@ -177,7 +174,7 @@ def test_planted_errors_are_found(fault, rng):
     result = check(path, 0.4, width, rng, move=move, n=2 * N, n_steps=4, max_expansions=2)
     if fault == 0:
         assert not result.rejected, result
-        seen = ROUGH.in_coordinates(COORDINATES).view
+        seen = ROUGH.in_coordinates(ASKEW).view
         options, ends = Slice().packed.options, []
         for tried in (slice_move, move):
             replicas = new_replicas(seen, np.array([[0.2, 0.1]]))
@@ -196,7 +193,7 @@ def test_ladder(path, rng):
     """Scans of parallel tempering with slice moves; false alarm 1e-3 each."""
     betas = np.array([0.0, 0.2, 0.6, 1.0])
     kernel = ladder_kernel(
-        path.in_coordinates(COORDINATES), betas, np.array([1.0, 1.4, 1.0, 0.8]),
+        path.in_coordinates(ASKEW), betas, np.array([1.0, 1.4, 1.0, 0.8]),
         settings=Slice(), n_scans=2,
     )  # fmt: skip
 
@@ -226,7 +223,7 @@ def test_pairs(scans, path, rng):
     betas = np.array([0.0, 0.15, 0.5, 1.0])
     bias = np.array([0.0, -0.3, 0.2, path.target.log_z + 0.8])
     kernel = pair_kernel(
-        scans, path.in_coordinates(COORDINATES), Bias(betas, bias, betas),
+        scans, path.in_coordinates(ASKEW), Bias(betas, bias, betas),
         np.array([1.5, 1.4, 1.0, 0.8]), settings=Slice(), level_update=0 if levels else None,
     )  # fmt: skip
     result = invariance_test(
@@ -252,7 +249,7 @@ def test_evaluations_are_counted_and_what_was_evaluated_is_kept(rng):
     class Counted:
         address, dim = ctypes.cast(counting, ctypes.c_void_p).value, 2
 
-    view = TemperedPath.from_base(Counted(), COORDINATES).view
+    view = TemperedPath.from_base(Counted(), ASKEW).view
     for settings, n_moved in ((Slice(), 2), (Slice(n_updates=1), 1), (Slice(n_updates=5), 2)):
         replicas = new_replicas(view, np.array([[0.4, -0.3]]))
         for _ in range(5):
@@ -270,8 +267,8 @@ def test_evaluations_are_counted_and_what_was_evaluated_is_kept(rng):
 
 
 def test_bad_gradients_are_counted(rng):
-    view = ROUGH.in_coordinates(COORDINATES).view
-    replicas = new_replicas(view, COORDINATES.to_base(np.array([[0.5, -1.5]])))
+    view = ROUGH.in_coordinates(ASKEW).view
+    replicas = new_replicas(view, ASKEW.to_base(np.array([[0.5, -1.5]])))
     outcome = explore(view, Slice(max_expansions=2).packed, 1.0, 0.1, replicas, 0, rng)
     # far below where gradients are numbers, and away from the edge
     assert outcome.n_bad_gradients == outcome.n_evaluations > 0

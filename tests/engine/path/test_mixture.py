@@ -1,11 +1,12 @@
 """A mixture as reference: its density, draws and state; scans from it, right and wrong."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
 import pytest
-from laws import ExactPath
+from laws import ExactPath, check_mixture, ladder_statistics
 from loops import ladder_kernel
 from planted import with_planted
 from scipy import stats
@@ -19,7 +20,6 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.path import GAUSSIAN, MIXTURE
-from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.path.transport import MEAN, Terms, TransportMap
 from pymc_tempering.errors import BaseError
@@ -54,18 +54,6 @@ def density(z, coordinates, weights=WEIGHTS, share=0.15, dof=1.0):
     )
 
 
-def check_gradient(replicas, mixture, coordinates):
-    """Compare the mixture's gradient, which residuals contain, with central differences."""
-    u = replicas.u
-    for i in range(u.shape[1]):
-        h = 1e-5 * np.eye(u.shape[1])[i]
-        up, down = (mixture.log_density(coordinates.from_base(u + s * h), coordinates)
-                    for s in (1, -1))  # fmt: skip
-        np.testing.assert_allclose(
-            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-5, atol=1e-5
-        )
-
-
 @pytest.mark.parametrize("dof", [1.0, 6.0])
 @pytest.mark.parametrize("form", COORDINATES)
 def test_density_and_gradient_against_scipy(form, dof, rng):
@@ -76,9 +64,7 @@ def test_density_and_gradient_against_scipy(form, dof, rng):
     z = np.vstack([mixture.draw(20, coordinates, rng)[0], TARGET.mean + far])
     expected = np.log(density(z, coordinates, dof=dof))
     np.testing.assert_allclose(mixture.log_density(z, coordinates), expected, rtol=1e-10)
-    replicas = new_replicas(path(coordinates, dof=dof).view, coordinates.to_base(z))
-    np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - expected, rtol=1e-9)
-    check_gradient(replicas, mixture, coordinates)
+    check_mixture(mixture, coordinates, TARGET, z)
 
 
 def test_density_in_low_rank_coordinates(rng):
@@ -96,9 +82,7 @@ def test_density_in_low_rank_coordinates(rng):
     mixture = Mixture((GaussianBase(mean + 0.1, factor),), np.ones(1))
     target = testing.scaled_normal(dim=dim, sd=0.7)
     z, _ = mixture.draw(8, coordinates, rng)
-    replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
-    expected = target.log_density(z) - mixture.log_density(z, coordinates)
-    np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
+    check_mixture(mixture, coordinates, target, z, 1e-8)
 
 
 def test_density_and_gradient_in_many_dimensions(rng):
@@ -123,12 +107,7 @@ def test_density_and_gradient_in_many_dimensions(rng):
     z, component = mixture.draw(40, coordinates, rng)
     assert set(component) == {0, 1, 2, 3}
     near = component > 0  # far out, where the wide component is, differences are not as exact
-    replicas = new_replicas(
-        TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z[near])
-    )
-    expected = target.log_density(z[near]) - mixture.log_density(z[near], coordinates)
-    np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
-    check_gradient(replicas, mixture, coordinates)
+    check_mixture(mixture, coordinates, target, z[near], 1e-8)
 
 
 def test_rows_of_roots_begin_where_they_are_not_zero(rng):
@@ -152,10 +131,7 @@ def test_rows_of_roots_begin_where_they_are_not_zero(rng):
     assert np.isclose(widest(components), min(1.0, 1.0 / min(least)))
     target = testing.scaled_normal(dim=6, sd=0.7)
     z, _ = mixture.draw(40, coordinates, rng)
-    replicas = new_replicas(TemperedPath(target, coordinates, mixture).view, coordinates.to_base(z))
-    expected = target.log_density(z) - mixture.log_density(z, coordinates)
-    np.testing.assert_allclose(replicas.delta, expected, rtol=1e-8, atol=1e-8)
-    check_gradient(replicas, mixture, coordinates)
+    check_mixture(mixture, coordinates, target, z, 1e-8)
 
 
 def test_it_covers_what_lies_many_standard_deviations_out(rng):
@@ -218,29 +194,14 @@ def test_the_path_knows_its_mixture():
     assert copy.digest == own.mixture.digest
 
 
-class MixtureLaw:
-    """The mixture as the reference of an exact path."""
-
-    def log_density(self, z):
-        return np.log(density(z, COORDINATES["dense"]))
-
-    def draw(self, n, rng):
-        return path().mixture.draw(n, COORDINATES["dense"], rng)[0]
-
-
-EXACT = ExactPath(TARGET, MixtureLaw())
-
-
+LAW = SimpleNamespace(
+    log_density=lambda z: np.log(density(z, COORDINATES["dense"])),
+    draw=lambda n, rng: path().mixture.draw(n, COORDINATES["dense"], rng)[0],
+)
+EXACT = ExactPath(TARGET, LAW)
+# draws of the wide component have no mean
+STATISTICS = ladder_statistics(EXACT, BETAS.size, lambda z: np.arctan(z - TARGET.mean))
 LOG_ODDS = 0.5 * np.log(0.7 / 0.3)
-
-
-def scan_statistics():
-    deltas = {f"delta[{k}]": lambda s, k=k: np.clip(EXACT.delta(s[:, k]), -30.0, 10.0)
-              for k in range(BETAS.size)}  # fmt: skip
-    # draws of the wide component have no mean
-    places = {f"z[{k}, {i}]": lambda s, k=k, i=i: np.arctan(s[:, k, i] - TARGET.mean[i])
-              for k in range(BETAS.size) for i in range(2)}  # fmt: skip
-    return deltas | places
 
 
 def forgets_the_wide_one(components, u, residual, work):
@@ -280,7 +241,7 @@ def test_scans_from_a_mixture_leave_every_level_invariant(wrong, rng):
     steps = np.array([1.0, 0.2, 0.2])
     kernel = ladder_kernel(path(), BETAS, steps, settings=SETTINGS, n_scans=3, scans=scans)
     result = testing.invariance_test(
-        kernel, lambda rng, n: EXACT.draw_levels(rng, n, BETAS), scan_statistics(), n=50_000,
+        kernel, lambda rng, n: EXACT.draw_levels(rng, n, BETAS), STATISTICS, n=50_000,
         rng=rng, vectorized=True,
     )  # fmt: skip
     assert result.rejected == (wrong is not None), result

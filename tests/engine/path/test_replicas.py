@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from laws import ExactPath, ExactReference, GaussianLaw
+from laws import ASKEW, MAPPED, ExactPath, GaussianLaw
 
 from pymc_tempering import testing
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import (
     N_WORK,
     copy_replica,
@@ -14,10 +13,9 @@ from pymc_tempering.engine.path.replicas import (
     new_replicas,
 )
 
-BASE = GaussianBase(np.array([0.2, -0.4]), np.array([[1.3, 0.0], [-0.3, 0.9]]))
 PATHS = {
-    "gaussian": ExactPath(testing.skewed_gamma(), GaussianLaw(BASE)),
-    "other": ExactPath(testing.skewed_gamma(), ExactReference(testing.banana(log_z=0.0))),
+    "gaussian": ExactPath(testing.skewed_gamma(), GaussianLaw(ASKEW)),
+    "other": MAPPED,
 }
 
 
@@ -27,8 +25,8 @@ def exact(request):
 
 
 def check(exact, replicas, row):
-    z = BASE.from_base(replicas.u[row])
-    log_det = BASE.log_det_scale
+    z = ASKEW.from_base(replicas.u[row])
+    log_det = ASKEW.log_det_scale
     log_target = float(exact.target.log_density(z)) + log_det
     log_reference = float(exact.reference.log_density(z)) + log_det
     assert replicas.log_target[row] == pytest.approx(log_target, rel=1e-10)
@@ -38,7 +36,7 @@ def check(exact, replicas, row):
 
 def test_new_replicas_are_evaluated_copies(exact, rng):
     u = rng.normal(size=(3, 2))
-    replicas = new_replicas(exact.in_coordinates(BASE).view, u)
+    replicas = new_replicas(exact.in_coordinates(ASKEW).view, u)
     u[:] = np.nan
     for row in range(3):
         check(exact, replicas, row)
@@ -47,7 +45,7 @@ def test_new_replicas_are_evaluated_copies(exact, rng):
 
 
 def test_evaluation_touches_one_replica(exact, rng):
-    path = exact.in_coordinates(BASE)
+    path = exact.in_coordinates(ASKEW)
     replicas = new_replicas(path.view, rng.normal(size=(3, 2)))
     before = [values.copy() for values in replicas[:6]]
     replicas.u[1] = rng.normal(size=2)
@@ -59,7 +57,7 @@ def test_evaluation_touches_one_replica(exact, rng):
 
 
 def test_copies_of_replicas_share_nothing(exact, rng):
-    path = exact.in_coordinates(BASE)
+    path = exact.in_coordinates(ASKEW)
     replicas = new_replicas(path.view, rng.normal(size=(3, 2)))
     copy_replica(replicas, 0, 2)
     for values in replicas[:6]:
@@ -72,7 +70,7 @@ def test_copies_of_replicas_share_nothing(exact, rng):
 def test_draws_from_a_gaussian_reference(rng):
     """Mean and variance of 2000 draws; |z| > 5 at 6e-7 each, eight of them at most."""
     exact = PATHS["gaussian"]
-    path = exact.in_coordinates(BASE)
+    path = exact.in_coordinates(ASKEW)
     replicas = new_replicas(path.view, np.zeros((1, 2)))
     u = np.empty((2000, 2))
     for row in range(2000):
@@ -86,7 +84,7 @@ def test_draws_from_a_gaussian_reference(rng):
 
 def test_draws_from_another_reference_are_those_made_beforehand(rng):
     exact = PATHS["other"]
-    path = exact.in_coordinates(BASE)
+    path = exact.in_coordinates(ASKEW)
     replicas = new_replicas(path.view, np.zeros((1, 2)))
     state = rng.bit_generator.state
     draws = path.draws_beforehand(3, np.random.default_rng(1))

@@ -1,9 +1,11 @@
 """A transport map: its density, gradient, draws and state; scans from it, right and wrong."""
 
+from types import SimpleNamespace
+
 import cloudpickle
 import numpy as np
 import pytest
-from laws import ExactPath
+from laws import ExactPath, check_mixture, ladder_statistics
 from loops import ladder_kernel
 from planted import with_planted
 from scipy import stats
@@ -14,7 +16,6 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.path.transport import (
     MEAN,
@@ -82,22 +83,13 @@ def test_the_density_is_normalised():
 
 def test_compiled_density_and_gradient_in_a_mixture(rng):
     z, _ = MIXTURE.draw(30, WIDE, rng)
-    u = WIDE.to_base(z)
-    replicas = new_replicas(TemperedPath(TARGET, WIDE, MIXTURE).view, u)
-    own = MIXTURE.log_density(z, WIDE)
-    np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - own, rtol=1e-9, atol=1e-9)
+    check_mixture(MIXTURE, WIDE, TARGET, z)
     parts = np.stack([
         np.log(0.15) + stats.multivariate_t(TARGET.mean, 2.0 * TARGET.cov, df=1.0).logpdf(z),
         np.log(0.85 * 0.3) + GAUSSIAN_FITS.log_density(z),
         np.log(0.85 * 0.7) + by_hand(z),
     ])  # fmt: skip
-    np.testing.assert_allclose(own, np.logaddexp.reduce(parts), rtol=1e-9)
-    for i in range(2):
-        h = 1e-5 * np.eye(2)[i]
-        up, down = (MIXTURE.log_density(WIDE.from_base(u + s * h), WIDE) for s in (1, -1))
-        np.testing.assert_allclose(
-            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-5, atol=1e-5
-        )
+    np.testing.assert_allclose(MIXTURE.log_density(z, WIDE), np.logaddexp.reduce(parts), rtol=1e-9)
 
 
 def test_a_scale_is_bounded_and_flat_beyond(rng):
@@ -195,16 +187,7 @@ def test_compiled_residuals_and_their_gradient(first, rng):
     mixture = Mixture(({"heavy": HEAVY, "skewed": SKEWED}[first], SHAPE), np.array([0.6, 0.4]))
     z = mixture.draw(40, WIDE, rng)[0]
     z = z[np.abs(z - TARGET.mean).max(axis=1) < 30.0]
-    u = WIDE.to_base(z)
-    replicas = new_replicas(TemperedPath(TARGET, WIDE, mixture).view, u)
-    own = mixture.log_density(z, WIDE)
-    np.testing.assert_allclose(replicas.delta, TARGET.log_density(z) - own, rtol=1e-9, atol=1e-9)
-    for i in range(2):
-        h = 1e-5 * np.eye(2)[i]
-        up, down = (mixture.log_density(WIDE.from_base(u + s * h), WIDE) for s in (1, -1))
-        np.testing.assert_allclose(
-            replicas.residual[:, i] - u[:, i], (up - down) / 2e-5, rtol=1e-4, atol=1e-4
-        )
+    check_mixture(mixture, WIDE, TARGET, z, slopes=1e-4)
 
 
 def test_skewed_draws_and_their_density(rng):
@@ -250,25 +233,12 @@ def test_the_root_has_an_inverse():
             TransportMap(np.zeros(2), root, TERMS)
 
 
-class MixtureLaw:
-    """The mixture as the reference of an exact path."""
-
-    def log_density(self, z):
-        return MIXTURE.log_density(z, WIDE)
-
-    def draw(self, n, rng):
-        return MIXTURE.draw(n, WIDE, rng)[0]
-
-
-EXACT = ExactPath(TARGET, MixtureLaw())
-
-
-def scan_statistics():
-    deltas = {f"delta[{k}]": lambda s, k=k: np.clip(EXACT.delta(s[:, k]), -30.0, 10.0)
-              for k in range(BETAS.size)}  # fmt: skip
-    places = {f"z[{k}, {i}]": lambda s, k=k, i=i: np.arctan(s[:, k, i] - TARGET.mean[i])
-              for k in range(BETAS.size) for i in range(2)}  # fmt: skip
-    return deltas | places
+LAW = SimpleNamespace(
+    log_density=lambda z: MIXTURE.log_density(z, WIDE),
+    draw=lambda n, rng: MIXTURE.draw(n, WIDE, rng)[0],
+)
+EXACT = ExactPath(TARGET, LAW)
+STATISTICS = ladder_statistics(EXACT, BETAS.size, lambda z: np.arctan(z - TARGET.mean))
 
 
 def forgets_the_determinant(what, coefficients, first, last, x, gradient):
@@ -293,7 +263,7 @@ def test_scans_from_it_leave_every_level_invariant(wrong, rng):
         path, BETAS, np.array([1.0, 0.2, 0.2]), settings=SETTINGS, n_scans=3, scans=scans
     )
     result = testing.invariance_test(
-        kernel, lambda rng, n: EXACT.draw_levels(rng, n, BETAS), scan_statistics(), n=50_000,
+        kernel, lambda rng, n: EXACT.draw_levels(rng, n, BETAS), STATISTICS, n=50_000,
         rng=rng, vectorized=True,
     )  # fmt: skip
     assert result.rejected == (wrong is not None), result
