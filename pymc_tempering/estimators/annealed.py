@@ -194,10 +194,5 @@ def bidirectional(
         as_numbers("forward", forward, DataError), -as_numbers("reverse", reverse, DataError)
     )
     return BidirectionalEstimate(
-        pair.log_ratio,
-        lower,
-        upper,
-        pair.forward_influence,
-        pair.reverse_influence,
-        pair.overlap,
+        pair.log_ratio, lower, upper, pair.forward_influence, pair.reverse_influence, pair.overlap
     )

@@ -20,12 +20,7 @@ import pytensor
 from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.freeze import (
-    check_finite,
-    freeze,
-    naming_shapes,
-    starting_points,
-)
+from pymc_tempering.model.freeze import check_finite, freeze, naming_shapes, starting_points
 from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.identity import Kept, recipe
 from pymc_tempering.model.jax_density import double_precision, made_for_jax

@@ -82,11 +82,7 @@ def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -
 
 
 def annealing_schedule(
-    kind: str,
-    n_levels: int,
-    betas: FloatArray,
-    rejection_rates: FloatArray,
-    delta: FloatArray,
+    kind: str, n_levels: int, betas: FloatArray, rejection_rates: FloatArray, delta: FloatArray
 ) -> FloatArray:
     """Schedule of an annealing run from the last three, which a pilot measured.
 
