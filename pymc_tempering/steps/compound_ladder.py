@@ -1,6 +1,6 @@
 """Replicas on a ladder of inverse temperatures whose moves are Python code.
 
-A :class:`pymc_tempering.engine.ensembles.ladder_like.LadderLike` with the swaps of all others: what
+A :class:`pymc_tempering.engine.ensembles.ladder.LadderLike` with the swaps of all others: what
 tunes a ladder, records it, or estimates log Z from it does not see a difference.
 """
 

@@ -5,7 +5,7 @@ import pytest
 from planted import with_planted
 
 from pymc_tempering.engine.ensembles.beta import draw_level, exchange_probability, level_masses
-from pymc_tempering.engine.ensembles.simulated_scans import exchange_at_levels, redraw_level
+from pymc_tempering.engine.ensembles.pair_scans import exchange_at_levels, redraw_level
 from pymc_tempering.engine.ensembles.swap import attempt_swap, swap_probability, swap_sweep
 
 
