@@ -34,14 +34,8 @@ from pymc_tempering.model.python_density import (
 )
 from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
-__all__ = [
-    "BACKENDS",
-    "DENSITY_SIGNATURE",
-    "MachineCode",
-    "machine_code",
-    "numba_mode",
-    "wrapper_key",
-]
+__all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "numba_mode",
+           "wrapper_key"]  # fmt: skip
 
 DENSITY_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
