@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from pymc_tempering.errors import OptionError
-from pymc_tempering.testing import path
-from pymc_tempering.testing.exact import ExactTarget
-from pymc_tempering.testing.path import GaussianLike
+from pymc_tempering.testing import exact
+from pymc_tempering.testing.exact import ExactTarget, GaussianLike
 from pymc_tempering.types import FloatArray
 
 __all__ = ["cumulative_barrier", "global_barrier", "swap_acceptance_rates"]
@@ -31,10 +30,10 @@ class _Deltas:
         self.on_grid = target.dim <= 2 and target.parts.edge == -np.inf
         if not self.on_grid:
             return
-        z, log_volume = path.quadrature(target, base, 20_001 if target.dim == 1 else 601)
+        z, log_volume = exact.quadrature(target, base, 20_001 if target.dim == 1 else 601)
         with np.errstate(over="ignore"):
             log_target = target.log_density(z)
-        log_base = path.base_log_density(z, base)
+        log_base = exact.base_log_density(z, base)
         inside = log_target > -np.inf
         log_base, log_target, log_volume = log_base[inside], log_target[inside], log_volume[inside]
         order = np.argsort(log_target - log_base)
@@ -47,7 +46,7 @@ class _Deltas:
             log_weights = self.log_mass + beta * self.delta
             weights = np.exp(log_weights - log_weights.max())
             return self.delta, weights / weights.sum()
-        z = path.draw_path(self.target, self.rng, _N_DRAWS, beta, self.base)
+        z = exact.draw_path(self.target, self.rng, _N_DRAWS, beta, self.base)
         return np.sort(self.target.delta(z, self.base)), np.full(_N_DRAWS, 1.0 / _N_DRAWS)
 
 
@@ -56,7 +55,7 @@ def _scaled_barrier(
 ) -> FloatArray | None:
     if target.parts.gaussian is None:
         return None
-    _, _, cov0 = path.path_gaussian(target, 0.0, base)
+    _, _, cov0 = exact.path_gaussian(target, 0.0, base)
     mean1, cov1 = target.parts.gaussian
     identity = np.eye(target.dim)
     same_mean = np.allclose(mean1, np.asarray(base.mean), atol=0.0, rtol=1e-12)

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.ensembles import ladder
-from pymc_tempering.engine.path.density import call_density
+from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references import ascent, elbo, full_rank
 

@@ -10,18 +10,8 @@ inside a kernel is a recorded statistic, never an exception.
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "BaseError",
-    "DataError",
-    "DensityError",
-    "ModelError",
-    "OptionError",
-    "OutputError",
-    "ScheduleError",
-    "TemperingError",
-    "TemperingWarning",
-    "WorkerError",
-]
+__all__ = ["BaseError", "DataError", "DensityError", "ModelError", "OptionError", "OutputError",
+           "ScheduleError", "TemperingError", "TemperingWarning", "WorkerError"]  # fmt: skip
 
 
 class TemperingError(ValueError):

@@ -11,15 +11,7 @@ from typing import Any
 
 from pymc_tempering.options import check_choice
 
-__all__ = [
-    "AUTO",
-    "METHODS",
-    "METHOD_CODE",
-    "Method",
-    "load",
-    "method_of_code",
-    "resolve_method",
-]
+__all__ = ["AUTO", "METHODS", "METHOD_CODE", "Method", "load", "method_of_code", "resolve_method"]
 
 METHOD_CODE = "method_code"
 """Statistic of every draw that says which method made it: :attr:`Method.code`."""

@@ -1,32 +1,29 @@
-"""Stable floating-point pieces shared by samplers and estimators.
+"""Stable numerical pieces shared by samplers and estimators.
 
 Scalar functions are compiled with numba so that kernels can call them; functions of whole arrays of
 log weights are NumPy. Nothing here knows a model or keeps a generator.
 """
 
+import functools
 import math
 import warnings
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
+import scipy.linalg  # noqa: F401  brings its own BLAS, which has to be there to be limited
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
+from threadpoolctl import ThreadpoolController
 
 from pymc_tempering.jit import compiled
+from pymc_tempering.private.of_numba import bounded_integer
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "LOG_2PI",
-    "MAX_PARETO_K",
-    "log_exprel",
-    "log_mean_exp",
-    "log_sum_exp",
-    "log_t_constant",
-    "pareto_k",
-    "systematic_indices",
-    "truncated_exponential_icdf",
-    "weight_ess",
-]
+__all__ = ["LOG_2PI", "MAX_PARETO_K", "draw_below", "log_exprel", "log_mean_exp", "log_sum_exp",
+           "log_t_constant", "one_blas_thread", "pareto_k", "systematic_indices",
+           "truncated_exponential_icdf", "weight_ess"]  # fmt: skip
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -218,3 +215,32 @@ def systematic_indices(weights: FloatArray, n: int, rng: np.random.Generator) ->
     points = (np.arange(n) + rng.uniform()) * (ends[-1] / n)
     # the last point may reach the sum by rounding, and must not find an index without weight
     return np.minimum(np.searchsorted(ends, points, side="right"), np.flatnonzero(weights)[-1])
+
+
+_bounded_integer = bounded_integer()
+
+
+@compiled(borrows=True, inside=True)
+def draw_below(n: int, rng: np.random.Generator) -> int:
+    """Draw one of 0 to ``n - 1``: what ``rng.integers(n)`` draws, and nothing where n is 1.
+
+    numba's `integers` makes an array for each number, and is for all types, ranges and sizes: it
+    takes the better part of a second to compile. n is below 2**32.
+    """
+    if n == 1:
+        return 0
+    # signed, as the 0 is: numba makes a floating-point number of either
+    drawn: Any = np.int64(_bounded_integer(rng.bit_generator, n - 1))
+    return drawn
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    # it reads the list of everything that the process has loaded, which takes milliseconds
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread inside: sums of several depend on their number, draws must not."""
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited

@@ -13,20 +13,9 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = [
-    "as_numbers",
-    "check_betas",
-    "check_choice",
-    "check_flag",
-    "check_names",
-    "check_positive",
-    "check_probability",
-    "check_random_seed",
-    "check_unknown",
-    "check_whole",
-    "did_you_mean",
-    "resolve_model",
-]
+__all__ = ["as_numbers", "check_betas", "check_choice", "check_flag", "check_names",
+           "check_positive", "check_probability", "check_random_seed", "check_unknown",
+           "check_whole", "did_you_mean", "resolve_model"]  # fmt: skip
 
 
 def resolve_model(model: "pm.Model | None", caller: str) -> "pm.Model":

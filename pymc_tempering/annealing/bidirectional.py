@@ -16,7 +16,7 @@ from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import METHODS
 from pymc_tempering.model.freeze import copies_of_gps
-from pymc_tempering.model.interpreted import in_python
+from pymc_tempering.model.graph import in_python
 from pymc_tempering.options import check_positive, check_random_seed, resolve_model
 from pymc_tempering.private import is_improper
 from pymc_tempering.progress.phases import phases

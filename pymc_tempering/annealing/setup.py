@@ -8,8 +8,8 @@ import xarray as xr
 from pymc_tempering.engine.ensembles.annealer import Annealer
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.errors import OptionError, ScheduleError
+from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import as_numbers
 from pymc_tempering.progress.phases import Phases
 from pymc_tempering.schedule.annealing import annealing_schedule

@@ -17,7 +17,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import resolve_method
 from pymc_tempering.model.compile import keep_density
 from pymc_tempering.model.freeze import discrete_names
-from pymc_tempering.model.interpreted import interpreted
+from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.options import check_positive, check_random_seed
 from pymc_tempering.private import reseed

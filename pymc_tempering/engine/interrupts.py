@@ -3,7 +3,7 @@
 A kernel cannot be left by an exception, and Python runs the handler of a signal only between two
 of its own instructions: a press would wait for the end of a draw, or of all local fits. But the
 interpreter writes a byte to the wakeup file descriptor as soon as a signal arrives. A thread reads
-it and sets a flag that :func:`pymc_tempering.engine.path.density.call_density` looks at: from then
+it and sets a flag that :func:`pymc_tempering.engine.path.path.call_density` looks at: from then
 on every evaluation returns ``-inf`` at once, the kernel comes to its end within milliseconds, and
 Python raises. What was computed meanwhile means nothing, so leaving :class:`Watch` always raises.
 """

@@ -6,9 +6,8 @@ from pymc_tempering.engine.move import DIVERGENT, ZERO_DENSITY, Move
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import IntArray
 
-__all__ = ["BAD_GRADIENTS", "COUNTERS", "DIVERGENCES", "EVALUATIONS",
-           "REFERENCE_DRAWS", "RESTARTS", "ROUND_TRIPS", "SUPPORTED_DRAWS",
-           "TARGET_DIVERGENCES", "ZERO_DENSITIES", "count_move",
+__all__ = ["BAD_GRADIENTS", "COUNTERS", "DIVERGENCES", "EVALUATIONS", "REFERENCE_DRAWS", "RESTARTS",
+           "ROUND_TRIPS", "SUPPORTED_DRAWS", "TARGET_DIVERGENCES", "ZERO_DENSITIES", "count_move",
            "count_reference_draw", "counts_by_name", "new_counts",
            "zero_density_by_level"]  # fmt: skip
 

@@ -11,13 +11,8 @@ from pymc_tempering.numerics import log_mean_exp, pareto_k, weight_ess
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "AnnealedEstimate",
-    "BidirectionalEstimate",
-    "annealed_forward",
-    "annealed_reverse",
-    "bidirectional",
-]
+__all__ = ["AnnealedEstimate", "BidirectionalEstimate", "annealed_forward", "annealed_reverse",
+           "bidirectional"]  # fmt: skip
 
 
 class AnnealedEstimate(NamedTuple):
@@ -194,10 +189,5 @@ def bidirectional(
         as_numbers("forward", forward, DataError), -as_numbers("reverse", reverse, DataError)
     )
     return BidirectionalEstimate(
-        pair.log_ratio,
-        lower,
-        upper,
-        pair.forward_influence,
-        pair.reverse_influence,
-        pair.overlap,
+        pair.log_ratio, lower, upper, pair.forward_influence, pair.reverse_influence, pair.overlap
     )

@@ -46,10 +46,7 @@ class BarEstimate(NamedTuple):
 
 
 def bar(
-    forward: ArrayLike,
-    reverse: ArrayLike,
-    *,
-    n_effective: tuple[float, float] | None = None,
+    forward: ArrayLike, reverse: ArrayLike, *, n_effective: tuple[float, float] | None = None
 ) -> BarEstimate:
     r"""Estimate the log ratio of two normalisers from samples of both densities.
 

@@ -15,12 +15,7 @@ from pymc_tempering.numerics import log_exprel, log_mean_exp, log_sum_exp
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "continuous_tempering",
-    "log_beta_density",
-    "log_normaliser",
-    "tempered_expectation",
-]
+__all__ = ["continuous_tempering", "log_beta_density", "log_normaliser", "tempered_expectation"]
 
 
 @compiled

@@ -8,11 +8,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bar import bar
-from pymc_tempering.estimators.ladder import (
-    LadderEstimate,
-    check_ladder,
-    finite_floor,
-)
+from pymc_tempering.estimators.ladder import LadderEstimate, check_ladder, finite_floor
 from pymc_tempering.jit import compiled
 from pymc_tempering.options import as_numbers, check_betas
 from pymc_tempering.types import FloatArray, IntArray

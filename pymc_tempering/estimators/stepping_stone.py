@@ -15,13 +15,8 @@ from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.options import as_numbers
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "SteppingStoneEstimate",
-    "SupportMass",
-    "stepping_stone",
-    "stepping_stone_reverse",
-    "support_mass",
-]
+__all__ = ["SteppingStoneEstimate", "SupportMass", "stepping_stone", "stepping_stone_reverse",
+           "support_mass"]  # fmt: skip
 
 
 class SteppingStoneEstimate(NamedTuple):

@@ -59,10 +59,7 @@ def thermodynamic_integration(
 
 
 def thermodynamic_integration_rb(
-    delta: ArrayLike,
-    betas: ArrayLike,
-    log_level_weights: ArrayLike,
-    corrected: bool = True,
+    delta: ArrayLike, betas: ArrayLike, log_level_weights: ArrayLike, corrected: bool = True
 ) -> LadderEstimate:
     r"""Integrate Rao-Blackwellised means of delta from simulated tempering (TI-RB).
 

@@ -15,13 +15,8 @@ from numpy.typing import ArrayLike
 from pymc_tempering.errors import DataError
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "StandardError",
-    "block_standard_error",
-    "chain_standard_errors",
-    "log_z_standard_error",
-    "pooled_series",
-]
+__all__ = ["StandardError", "block_standard_error", "chain_standard_errors", "log_z_standard_error",
+           "pooled_series"]  # fmt: skip
 
 _MIN_SCANS = 4
 

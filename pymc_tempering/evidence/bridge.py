@@ -11,7 +11,6 @@ import xarray as xr
 from arviz_stats.base import array_stats
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.bridge import HalvesEstimate, bridge, bridge_halves
 from pymc_tempering.estimators.diagnostic import Diagnostic
@@ -25,7 +24,7 @@ from pymc_tempering.evidence.run import Run
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model, log_density_at
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.numerics import MAX_PARETO_K
+from pymc_tempering.numerics import MAX_PARETO_K, one_blas_thread
 from pymc_tempering.results.datatree import attach_estimate
 from pymc_tempering.types import FloatArray
 

@@ -20,7 +20,7 @@ from pymc_tempering.evidence.same_model import check_density, check_identity, ch
 from pymc_tempering.evidence.stored import recorded_statistics
 from pymc_tempering.methods import load
 from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
-from pymc_tempering.model.interpreted import in_python
+from pymc_tempering.model.graph import in_python
 from pymc_tempering.model.scaled_prior import log_prior_ratio
 from pymc_tempering.numerics import MAX_PARETO_K, pareto_k, weight_ess
 from pymc_tempering.results.compact import DELTA_DIGIT

@@ -13,8 +13,8 @@ from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError
 from pymc_tempering.methods import Method
+from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, density_at_hand
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.types import FloatArray, IntArray
 

@@ -15,10 +15,10 @@ from pymc_tempering.model.at_draws import (
     log_jacobian,
     size_of_terms,
     stack_draws,
+    unconstrained_draws,
 )
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.identity import Identity, listed
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.results.identity import (
     describe_observed,
     observed_digest,

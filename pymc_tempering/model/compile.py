@@ -22,29 +22,23 @@ from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import (
     check_finite,
+    finite_supports,
     freeze,
     naming_shapes,
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.identity import Kept, recipe
-from pymc_tempering.model.jax_density import double_precision, made_for_jax
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.supports import finite_supports
+from pymc_tempering.model.python_density import double_precision, made_for_jax
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private import draws_from_prior
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "CompiledDensity",
-    "compile_density",
-    "compile_frozen",
-    "compile_prior",
-    "keep_density",
-    "prior_points",
-]
+__all__ = ["CompiledDensity", "compile_density", "compile_frozen", "compile_prior", "keep_density",
+           "prior_points"]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 

@@ -24,19 +24,18 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.rewriting.basic import graph_rewriter
 
 from pymc_tempering.errors import ModelError, TemperingError
-from pymc_tempering.model.jax_density import jax_function, jax_is_installed, made_for_jax
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.python_density import python_density, watch_for_python
+from pymc_tempering.model.python_density import (
+    jax_function,
+    jax_is_installed,
+    made_for_jax,
+    python_density,
+    watch_for_python,
+)
 from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
-__all__ = [
-    "BACKENDS",
-    "DENSITY_SIGNATURE",
-    "MachineCode",
-    "machine_code",
-    "numba_mode",
-    "wrapper_key",
-]
+__all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "numba_mode",
+           "wrapper_key"]  # fmt: skip
 
 DENSITY_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)

@@ -15,11 +15,7 @@ import pytensor
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.graph.basic import Constant
 
-from pymc_tempering.model.compile import (
-    N_VERIFIED,
-    CompiledDensity,
-    compile_frozen,
-)
+from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
 from pymc_tempering.model.freeze import check_finite, freeze, starting_points
 from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wrapper_key

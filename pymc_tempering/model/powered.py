@@ -15,9 +15,9 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import copies_of_gps, freeze
-from pymc_tempering.model.jax_density import made_for_jax
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
+from pymc_tempering.model.python_density import made_for_jax
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PoweredModel", "check_likelihood"]

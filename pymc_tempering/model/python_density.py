@@ -1,22 +1,34 @@
-"""A log density that runs Python code, as a C function.
+"""Log densities that run Python code, as C functions, and those that JAX computes.
 
 numba can call Python from compiled code, but an exception there stays pending where nobody looks,
 and the process dies at the next call. Here compiled code calls Python as a whole instead.
+
+JAX is loaded here at the earliest. It computes in single precision unless it is told otherwise, and
+in threads, which a forked process does not have: it would wait for them for ever.
 """
 
 import ctypes
+import functools
+import os
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from pymc.pytensorf import compile as pymc_compile
+from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.engine.guard import has_failed, keep_failure
+from pymc_tempering.errors import OptionError, WorkerError
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.private import parameter_error
+from pymc_tempering.private import is_for_jax, jitted, parameter_error
+from pymc_tempering.types import FloatArray
 
-__all__ = ["PythonOps", "python_density", "watch_for_python"]
+__all__ = ["NO_FORK", "PythonOps", "double_precision", "jax_function", "jax_is_installed",
+           "made_for_jax", "python_density", "watch_for_python"]  # fmt: skip
 
 _C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -87,3 +99,94 @@ def python_density(value_and_grad: Any, points: PointMap) -> Any:
             return -np.inf
 
     return call
+
+
+NO_FORK = (
+    "JAX computes this model, or a part of it, in threads that a forked process does not have, so "
+    "that it would wait for ever"
+)
+
+
+def jax_is_installed() -> bool:
+    """Whether JAX could be loaded."""
+    return find_spec("jax") is not None
+
+
+def made_for_jax(graph: Any) -> str:
+    """Names of the Ops of a graph that are written for JAX; empty where there are none."""
+    ops = (v.owner.op for v in ancestors([graph]) if v.owner is not None)
+    return ", ".join(dict.fromkeys(_name(op) for op in ops if is_for_jax(op)))
+
+
+def _name(op: Any) -> str:
+    return getattr(op, "name", None) or type(op).__name__
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Have JAX, where it is loaded, compute in double precision in this thread."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        yield
+        return
+    with jax.enable_x64(True):
+        yield
+
+
+def jax_function(
+    inputs: list[Any], outputs: list[Any], start: FloatArray
+) -> tuple[Callable[[FloatArray], tuple[float, FloatArray]], Any]:
+    """Compile a log density and its gradient with JAX, and evaluate it once at `start`.
+
+    JAX finds at the first call what it cannot compile. Returns the function from a vector of shape
+    (D,) to log density (nats) and gradient in double precision, and the PyTensor function that it
+    is made of. The former raises WorkerError in a process forked from one in which JAX was used.
+    OptionError if JAX is not installed; what JAX raises is passed on.
+    """
+    if not jax_is_installed():
+        raise OptionError(
+            "`backend` is 'jax', and JAX is not installed: `pip install 'pymc-tempering[jax]'`. "
+            "Leave `backend` away for what is there."
+        )
+    _notice_forks()
+    _refuse_forked()
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):
+        function = pymc_compile(inputs, outputs, mode="JAX")
+    inner = jitted(function)
+
+    @jax.jit
+    def both(z: Any) -> Any:
+        # one array, as fetching each takes longer than computing it
+        value, gradient = inner(z)
+        return jnp.append(gradient, value)
+
+    def called(z: FloatArray) -> tuple[float, FloatArray]:
+        _refuse_forked()
+        with jax.enable_x64(True):
+            found = np.asarray(both(z))
+        return float(found[-1]), found[:-1]
+
+    called(start)
+    return called, function
+
+
+_forked = False
+
+
+@functools.cache
+def _notice_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_note_fork)
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = True
+
+
+def _refuse_forked() -> None:
+    if _forked:
+        raise WorkerError(f'{NO_FORK}. Pass `mp_ctx="spawn"`, or `cores=1`.')

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.interpreted import CannotInterpretError, interpret
+from pymc_tempering.model.graph import CannotInterpretError, interpret
 from pymc_tempering.types import FloatArray
 
 __all__ = ["verify_density"]

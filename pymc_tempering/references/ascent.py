@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.density import call_density, pull_back, to_z
+from pymc_tempering.engine.path.path import call_density, pull_back, to_z
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray

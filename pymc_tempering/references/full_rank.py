@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import solve
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import BoolArray, FloatArray

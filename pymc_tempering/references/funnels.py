@@ -8,8 +8,8 @@ are rejected for hundreds of scans. Its mass comes out too small, and the error 
 import numpy as np
 
 from pymc_tempering.engine.explorers.gist import DISPLACEMENT, FLAT
-from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.types import FloatArray
 

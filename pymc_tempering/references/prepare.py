@@ -8,10 +8,10 @@ import numpy as np
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.compile import CompiledDensity, compile_density, prior_points
 from pymc_tempering.model.symmetries import Symmetries
+from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import Prepared

@@ -17,7 +17,7 @@ from pymc.pytensorf import compile as pymc_compile
 
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import CompiledDensity, compile_prior
-from pymc_tempering.model.interpreted import interpreted
+from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.private import is_improper, reseed

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtri, logsumexp
 
-from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.jit import compiled
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo

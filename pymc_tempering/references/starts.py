@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.density import call_density_at
+from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import BoolArray, FloatArray, IntArray

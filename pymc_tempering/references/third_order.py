@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.density import call_density_at
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, Terms, TransportMap

@@ -10,14 +10,8 @@ from pymc_tempering.schedule.adapt import equal_barrier_schedule
 from pymc_tempering.schedule.grid import SCHEDULES, make_schedule
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = [
-    "ANNEALING_SCHEDULES",
-    "annealing_schedule",
-    "constant_ess_schedule",
-    "knot_sums",
-    "n_levels_for_gap",
-    "schedule_knots",
-]
+__all__ = ["ANNEALING_SCHEDULES", "annealing_schedule", "constant_ess_schedule", "knot_sums",
+           "n_levels_for_gap", "schedule_knots"]  # fmt: skip
 
 ANNEALING_SCHEDULES = ("barrier", "ess", *sorted(SCHEDULES))
 """Equal barrier; constant conditional ESS; shapes that need no pilot."""
@@ -82,11 +76,7 @@ def constant_ess_schedule(betas: FloatArray, delta: FloatArray, n_levels: int) -
 
 
 def annealing_schedule(
-    kind: str,
-    n_levels: int,
-    betas: FloatArray,
-    rejection_rates: FloatArray,
-    delta: FloatArray,
+    kind: str, n_levels: int, betas: FloatArray, rejection_rates: FloatArray, delta: FloatArray
 ) -> FloatArray:
     """Schedule of an annealing run from the last three, which a pilot measured.
 

@@ -14,13 +14,8 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.numerics import log_exprel
 from pymc_tempering.types import FloatArray
 
-__all__ = [
-    "BiasAdapter",
-    "bias_for_equal_pieces",
-    "knot_log_occupancy",
-    "level_log_occupancy",
-    "wanted_occupancy",
-]
+__all__ = ["BiasAdapter", "bias_for_equal_pieces", "knot_log_occupancy", "level_log_occupancy",
+           "wanted_occupancy"]  # fmt: skip
 
 TOLERANCE = 0.1
 """Initial iterations stop when occupancies are right to this part of their mean (the paper's)."""

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
-from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful

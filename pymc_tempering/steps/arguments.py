@@ -17,9 +17,9 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Reference
 from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.options import check_choice, check_positive, check_probability, did_you_mean
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.funnels import DEEP

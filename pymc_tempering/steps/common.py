@@ -16,7 +16,7 @@ from rich.progress import ProgressColumn
 from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import Kept
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import LadderLike
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings

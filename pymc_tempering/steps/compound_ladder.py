@@ -1,6 +1,6 @@
 """Replicas on a ladder of inverse temperatures, moved by PyMC's step methods.
 
-A :class:`pymc_tempering.engine.ensembles.ladder_like.LadderLike` with the swaps of all others: what
+A :class:`pymc_tempering.engine.ensembles.ladder.LadderLike` with the swaps of all others: what
 tunes a ladder, records it, or estimates log Z from it does not see a difference. One set of step
 methods serves all levels. What they tune and draw from belongs to a level: it is put in before a
 move and taken out after it, as the sampling state that PyMC defines for each.

@@ -8,10 +8,9 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import ScanRecord
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
 from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
-from pymc_tempering.engine.ensembles.pair_moves import Bias
+from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase

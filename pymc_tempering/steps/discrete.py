@@ -18,10 +18,9 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.freeze import discrete_names, freeze
+from pymc_tempering.model.freeze import discrete_names, finite_supports, freeze
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.powered import check_likelihood
-from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.options import check_choice
 from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference

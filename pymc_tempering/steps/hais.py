@@ -9,7 +9,7 @@ import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.annealer import AnnealingRecord, AnnealingSettings
-from pymc_tempering.engine.ensembles.annealing_moves import TRANSITIONS
+from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase

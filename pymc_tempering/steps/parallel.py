@@ -8,8 +8,7 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
 from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase

@@ -19,7 +19,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS, Method, load
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.identity import Kept, digest_deterministics, recipe
-from pymc_tempering.model.jax_density import NO_FORK
+from pymc_tempering.model.python_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases, plan, say
 from pymc_tempering.results.compact import compact, without_idle_draws

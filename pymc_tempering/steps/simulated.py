@@ -8,7 +8,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_tempering.engine.ensembles.pair import PairRecord, SimulatedPair, TemperedPair
-from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES
+from pymc_tempering.engine.ensembles.pair_scans import LEVEL_UPDATES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError

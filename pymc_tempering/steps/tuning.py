@@ -13,15 +13,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike, ScanRecord
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful
-from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
+from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.moments import expand_to_draws, match_moments
 from pymc_tempering.references.own import not_covered

@@ -1,24 +1,197 @@
-"""A target with every exact answer: as NumPy function, C function and PyMC model at once."""
+"""A target with every exact answer: as NumPy function, C function and PyMC model at once.
+
+Also those of the geometric path from a Gaussian base to it: log z(beta) and exact draws.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg, special
 
-from pymc_tempering.errors import OptionError
-from pymc_tempering.testing import path
-from pymc_tempering.testing.path import GaussianLike
+from pymc_tempering.errors import BaseError, OptionError
+from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["ExactTarget", "TargetParts"]
+__all__ = ["ExactTarget", "GaussianLike", "TargetParts", "base_log_density", "draw_path",
+           "log_z_path", "path_gaussian", "quadrature"]  # fmt: skip
+
+_REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
+_QUADRATURE_ERROR = 1e-6  # nats, below what any sampler resolves
+_MAX_ROUNDS = 10_000  # of rejection: base and target that need more hardly overlap
+
+
+class GaussianLike(Protocol):
+    """Any Gaussian base, ``z = mean + scale u``, such as :class:`pymc_tempering.GaussianBase`."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean, ``(D,)``."""
+        ...
+
+    @property
+    def scale(self) -> FloatArray:
+        """Standard deviations ``(D,)`` or lower Cholesky factor ``(D, D)``."""
+        ...
+
+
+def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArray]:
+    mean = np.asarray(base.mean, dtype=np.float64)
+    scale = np.asarray(base.scale, dtype=np.float64)
+    if mean.shape != (dim,) or scale.shape not in {(dim,), (dim, dim)}:
+        raise BaseError(
+            f"the base has mean of shape {mean.shape} and scale of shape {scale.shape}, expected "
+            f"({dim},) and ({dim},) or ({dim}, {dim}). Make the base for this target's dimension."
+        )
+    return mean, np.diag(scale) if scale.ndim == 1 else scale
+
+
+def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
+    """Log density of the Gaussian base at `z`, ``(..., D)``, nats.
+
+    Written apart from the package's own base so that tests of that base have a reference.
+    """
+    mean, factor = _mean_and_factor(base, z.shape[-1])
+    residual = (z - mean).reshape(-1, z.shape[-1]).T
+    u = linalg.solve_triangular(factor, residual, lower=True)
+    log_det = np.log(np.abs(np.diag(factor))).sum()
+    return (-0.5 * (u**2).sum(axis=0) - log_det - 0.5 * len(mean) * LOG_2PI).reshape(z.shape[:-1])
+
+
+def draw_path(
+    target: ExactTarget, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
+) -> FloatArray:
+    """Draw n points, ``(n, D)``, exactly from the path at `beta`.
+
+    Between two Gaussians the path is Gaussian. Otherwise by rejection, from the mixture of base and
+    normalised target with weights ``1 - beta`` and ``beta``: by the inequality of weighted means
+    ``b**(1-beta) * t**beta <= (1-beta) b + beta t``, so the ratio of the two is an acceptance
+    probability and needs no constant. The rate of acceptance is ``exp(log z(beta) - beta log Z)``.
+    """
+    if not 0.0 <= beta <= 1.0:
+        raise OptionError(f"beta = {beta}, expected a number in [0, 1].")
+    if beta == 1.0:
+        return target.draw(rng, n)
+    mean, factor = _mean_and_factor(base, target.dim)
+    if beta == 0.0:
+        return mean + rng.standard_normal((n, target.dim)) @ factor.T
+    if target.parts.gaussian is not None and target.parts.edge == -np.inf:
+        _, mean, cov = path_gaussian(target, beta, base)
+        return mean + rng.standard_normal((n, target.dim)) @ np.linalg.cholesky(cov).T
+    kept: list[FloatArray] = []
+    missing = n
+    for _ in range(_MAX_ROUNDS):
+        size = max(2 * missing, 64)
+        from_base = mean + rng.standard_normal((size, target.dim)) @ factor.T
+        from_target = target.draw(rng, size)
+        z = np.where(rng.random(size)[:, None] < beta, from_target, from_base)
+        log_base = base_log_density(z, base)
+        log_target = target.log_density(z) - target.log_z
+        mixture = np.logaddexp(np.log1p(-beta) + log_base, np.log(beta) + log_target)
+        log_accept = (1.0 - beta) * log_base + beta * log_target - mixture
+        accepted = z[np.log1p(-rng.random(size)) < log_accept][:missing]
+        kept.append(accepted)
+        missing -= len(accepted)
+        if missing == 0:
+            return np.concatenate(kept)
+    raise OptionError(
+        f"base and target '{target.name}' hardly overlap: {n - missing} of {n} draws at "
+        f"beta = {beta} were accepted. Take a wider base, or one nearer to the target."
+    )
+
+
+def path_gaussian(
+    target: ExactTarget, beta: float, base: GaussianLike
+) -> tuple[float, FloatArray, FloatArray]:
+    """Log normaliser, mean and covariance of the path between two Gaussians, edge left out.
+
+    Products of Gaussian powers are Gaussians: precisions and precision-weighted means add.
+    """
+    if target.parts.gaussian is None:
+        raise OptionError(f"target '{target.name}' is no Gaussian. Use quadrature or draws.")
+    m1, cov1 = target.parts.gaussian
+    m0, factor = _mean_and_factor(base, target.dim)
+    p0, p1 = np.linalg.inv(factor @ factor.T), np.linalg.inv(cov1)
+    precision = (1.0 - beta) * p0 + beta * p1
+    cov = np.linalg.inv(precision)
+    mean = cov @ ((1.0 - beta) * p0 @ m0 + beta * p1 @ m1)
+    r0, r1 = m0 - mean, m1 - mean
+    log_dets = (1.0 - beta) * np.linalg.slogdet(p0)[1] + beta * np.linalg.slogdet(p1)[1]
+    log_z = (
+        beta * target.parts.log_scale
+        + 0.5 * (log_dets - np.linalg.slogdet(precision)[1])
+        - 0.5 * ((1.0 - beta) * r0 @ p0 @ r0 + beta * r1 @ p1 @ r1)
+    )
+    return float(log_z), mean, cov
+
+
+def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes ``(n**D, D)`` and log volumes of a trapezium rule in t, ``z = mean + sd sinh(t)``.
+
+    The rule converges exponentially for smooth densities; the sinh reaches polynomial tails, which
+    lie along the axes of z, so that a base with correlations does not turn the grid.
+    """
+    if target.dim > 2 or target.parts.edge > -np.inf:
+        raise OptionError(
+            f"target '{target.name}' has {target.dim} dimensions"
+            f"{' and an edge' if target.parts.edge > -np.inf else ''}; quadrature needs a smooth "
+            "target in one or two. Use draw_path, or a Gaussian target."
+        )
+    mean, factor = _mean_and_factor(base, target.dim)
+    t = np.linspace(-_REACH, _REACH, n)
+    axis, log_width = np.sinh(t), np.log(np.cosh(t) * (t[1] - t[0]))
+    sds = np.sqrt((factor**2).sum(axis=1))
+    u = np.stack(np.meshgrid(*[axis] * target.dim, indexing="ij"), axis=-1)
+    widths = np.meshgrid(*[log_width] * target.dim, indexing="ij")
+    log_volume = np.sum(widths, axis=0).ravel() + np.log(sds).sum()
+    return mean + sds * u.reshape(-1, target.dim), log_volume
+
+
+def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+    """Exact ``log z(beta)`` of the geometric path, nats, shape of `betas`; ``log z(0) = 0``.
+
+    Closed form for Gaussian targets in any dimension, also cut off at an edge: there ``log z``
+    jumps just above 0, to the log of the base's mass inside. Quadrature for others in one or two
+    dimensions, refused unless it reproduces both known ends to 1e-6.
+    """
+    schedule = np.asarray(betas, dtype=np.float64)
+    flat = schedule.ravel()
+    if target.parts.gaussian is not None:
+        values = np.zeros(len(flat))
+        for i, beta in enumerate(flat):
+            log_z, mean, cov = path_gaussian(target, float(beta), base)
+            inside = special.log_ndtr((mean[0] - target.parts.edge) / np.sqrt(cov[0, 0]))
+            values[i] = log_z + (inside if beta > 0.0 else 0.0)
+        return values.reshape(schedule.shape)
+    z, log_volume = quadrature(target, base, 20_001 if target.dim == 1 else 1_001)
+    log_base = base_log_density(z, base)
+    with np.errstate(over="ignore"):
+        log_target = target.log_density(z)
+    error = max(
+        abs(special.logsumexp(log_base + log_volume)),
+        abs(special.logsumexp(log_target + log_volume) - target.log_z),
+    )
+    if not error < _QUADRATURE_ERROR:
+        raise OptionError(
+            f"quadrature misses the known log z at beta = 0 or 1 by {error:.2g} nats: the base is "
+            f"too far from target '{target.name}', or too narrow. Take one of the target's scale."
+        )
+    values = np.array(
+        [
+            special.logsumexp((log_base if b == 0 else (1 - b) * log_base + b * log_target) + w)
+            for b, w in ((b, log_volume) for b in flat)
+        ]
+    )
+    return values.reshape(schedule.shape)
+
 
 _C_DENSITY = ctypes.CFUNCTYPE(
     ctypes.c_double, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double)
@@ -120,19 +293,19 @@ class ExactTarget:
     def log_path(self, z: ArrayLike, beta: float, base: GaussianLike) -> FloatArray:
         """Log density ``log_base + beta * delta`` at `z`, ``(..., D)``; at 0 without the target."""
         z = np.asarray(z, dtype=np.float64)
-        log_base = path.base_log_density(z, base)
+        log_base = base_log_density(z, base)
         return log_base if beta == 0.0 else (1.0 - beta) * log_base + beta * self.log_density(z)
 
     def delta(self, z: ArrayLike, base: GaussianLike) -> FloatArray:
         """``log_target - log_base`` at `z`, ``(..., D)``."""
         z = np.asarray(z, dtype=np.float64)
-        return self.log_density(z) - path.base_log_density(z, base)
+        return self.log_density(z) - base_log_density(z, base)
 
     def draw_path(
         self, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
     ) -> FloatArray:
         """Draw `n` exact independent points of the path at `beta`, shape ``(n, D)``."""
-        return path.draw_path(self, rng, n, beta, base)
+        return draw_path(self, rng, n, beta, base)
 
     def draw_levels(
         self, rng: np.random.Generator, n: int, betas: ArrayLike, base: GaussianLike
@@ -143,4 +316,4 @@ class ExactTarget:
 
     def log_z_path(self, betas: ArrayLike, base: GaussianLike) -> FloatArray:
         """Exact ``log z(beta)`` for the normalised Gaussian `base`, nats, shape of `betas`."""
-        return path.log_z_path(self, betas, base)
+        return log_z_path(self, betas, base)

@@ -10,10 +10,10 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.progress.phases import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.schedule.adapt import cumulative_barrier

@@ -14,8 +14,8 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError, OptionError
+from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, compile_density
-from pymc_tempering.model.unconstrain import unconstrained_draws
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.options import check_random_seed, resolve_model
 from pymc_tempering.progress.phases import phases

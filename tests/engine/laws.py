@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.testing.path import base_log_density
+from pymc_tempering.testing.exact import base_log_density
 
 
 @dataclass(frozen=True)

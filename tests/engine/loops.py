@@ -4,16 +4,17 @@ import numba
 import numpy as np
 from planted import address_of, call_kernel
 
-from pymc_tempering.engine.ensembles.annealing_moves import AnnealingMoves, AnnealingTally
 from pymc_tempering.engine.ensembles.annealing_runs import (
     AnnealedChain,
     AnnealingLog,
+    AnnealingMoves,
+    AnnealingTally,
     TargetMove,
     anneal_ensemble,
     annealing_scans,
 )
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
-from pymc_tempering.engine.ensembles.pair_moves import Bias, Pair, PairLog
+from pymc_tempering.engine.ensembles.pair_scans import Bias, Pair, PairLog
 from pymc_tempering.engine.ensembles.swap import DEO
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian

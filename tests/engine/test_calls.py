@@ -6,9 +6,8 @@ import numba
 import numpy as np
 import pytest
 
-from pymc_tempering.engine.calls import call_move, move_address
 from pymc_tempering.engine.explorers.slice import Slice, slice_move
-from pymc_tempering.engine.move import Move
+from pymc_tempering.engine.move import Move, call_move, move_address
 
 
 def test_an_address_does_not_travel():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.engine.integers import draw_below
+from pymc_tempering.numerics import draw_below
 
 
 @pytest.mark.parametrize("seed", [1, 2])

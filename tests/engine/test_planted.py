@@ -4,7 +4,7 @@ import pytest
 from planted import with_planted
 
 from pymc_tempering.engine.ensembles.beta import draw_level
-from pymc_tempering.engine.ensembles.simulated_scans import redraw_level
+from pymc_tempering.engine.ensembles.pair_scans import redraw_level
 from pymc_tempering.engine.ensembles.swap import swap_probability
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
-from pymc_tempering.model.interpreted import in_python
+from pymc_tempering.model.graph import in_python
 
 
 def hierarchy():

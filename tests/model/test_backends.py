@@ -19,7 +19,7 @@ from scipy import stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DensityError, ModelError, OptionError
-from pymc_tempering.model import jax_density, machine_code
+from pymc_tempering.model import machine_code, python_density
 from pymc_tempering.model.compile import compile_density, density_at_hand
 from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.model.powered import PoweredModel
@@ -149,7 +149,7 @@ def test_step_methods_of_pymc_compile_for_themselves():
 
 
 def test_jax_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(jax_density, "jax_is_installed", lambda: False)
+    monkeypatch.setattr(python_density, "jax_is_installed", lambda: False)
     with pytest.raises(OptionError, match=r"pip install 'pymc-tempering\[jax\]'"):
         compile_density(model_of(in_pytensor), backend="jax")
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.interpreted import CannotInterpretError, interpret
+from pymc_tempering.model.graph import CannotInterpretError, interpret
 from pymc_tempering.model.machine_code import wrapper_key
 from pymc_tempering.model.verify import verify_density
 from tests.fresh import fresh_process
@@ -105,6 +105,6 @@ def test_python_and_machine_code_agree(compiled_pair):
 
 
 def test_graphs_too_large_for_python_are_refused(monkeypatch, compiled_pair):
-    monkeypatch.setattr("pymc_tempering.model.interpreted.MAX_ENTRIES", 2)
+    monkeypatch.setattr("pymc_tempering.model.graph.MAX_ENTRIES", 2)
     with pytest.raises(CannotInterpretError):
         interpret(compiled_pair[1].maker.fgraph, [np.zeros(3)])

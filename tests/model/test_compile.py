@@ -11,8 +11,8 @@ import pytest
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.graph import in_python
 from pymc_tempering.model.identity import Identity
-from pymc_tempering.model.interpreted import in_python
 from tests.fresh import fresh_process
 
 

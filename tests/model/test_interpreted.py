@@ -8,7 +8,7 @@ from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.builders import OpFromGraph
 
 from pymc_tempering.model.at_draws import constrained_model, evaluate
-from pymc_tempering.model.interpreted import in_python, interpreted
+from pymc_tempering.model.graph import in_python, interpreted
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.unconstrain import unconstrained_draws
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pytensor.graph.fg import FunctionGraph
 
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.interpreted import CannotInterpretError, interpret
+from pymc_tempering.model.graph import CannotInterpretError, interpret
 from pymc_tempering.model.verify import _computes_in_single, verify_density
 
 ON_THE_LINE = {

@@ -16,10 +16,9 @@ from pymc_tempering.engine.explorers.slice import Slice
 from pymc_tempering.errors import BaseError, ModelError, OptionError
 from pymc_tempering.model import compile as compile_module
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.freeze import starting_points
+from pymc_tempering.model.freeze import finite_supports, starting_points
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.supports import finite_supports
 from pymc_tempering.progress.phases import plan
 from pymc_tempering.steps.discrete import discrete_step
 from tests.steps.ising import LOG_Z, RUN, STATES, ising, probabilities

@@ -9,7 +9,7 @@ from scipy import stats
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, OptionError
-from pymc_tempering.testing import TARGETS, path
+from pymc_tempering.testing import TARGETS, exact
 
 BETAS = np.array([0.0, 0.1, 0.35, 0.8, 1.0])
 
@@ -32,10 +32,10 @@ def test_base_log_density_for_both_kinds_of_scale(rng):
     factor = np.array([[0.3, 0.0, 0.0], [0.5, 2.0, 0.0], [-0.4, 0.7, 1.1]])
     for scale, cov in ((sd, np.diag(sd**2)), (factor, factor @ factor.T)):
         expected = stats.multivariate_normal(mean, cov).logpdf(z)
-        got = path.base_log_density(z, SimpleNamespace(mean=mean, scale=scale))
+        got = exact.base_log_density(z, SimpleNamespace(mean=mean, scale=scale))
         np.testing.assert_allclose(got, expected)
         np.testing.assert_allclose(
-            path.base_log_density(z[0, 0], GaussianBase(mean, scale)), expected[0, 0]
+            exact.base_log_density(z[0, 0], GaussianBase(mean, scale)), expected[0, 0]
         )
 
 
@@ -46,10 +46,10 @@ def test_log_z_path_against_importance_sampling(target, rng):
     assert log_z[0] == pytest.approx(0.0, abs=1e-7)
     assert log_z[-1] == pytest.approx(target.log_z, abs=1e-6)
     z = target.draw_path(rng, 300_000, 0.0, base)
-    for beta, exact in zip(BETAS[1:-1], log_z[1:-1], strict=True):
+    for beta, known in zip(BETAS[1:-1], log_z[1:-1], strict=True):
         if target.name == "heavy_tail" and beta > 0.5:
             continue  # such weights have no variance: that is what this target is for
-        ratio = np.exp(beta * target.delta(z, base) - exact)
+        ratio = np.exp(beta * target.delta(z, base) - known)
         assert abs(ratio.mean() - 1.0) < 5.0 * ratio.std() / np.sqrt(len(z)), beta
 
 
@@ -68,7 +68,7 @@ def test_draws_along_a_gaussian_path_are_those_of_its_gaussian(rng):
     target = testing.correlated_gaussian()
     base = wide_base(target)
     for beta in (0.2, 0.9):
-        _, mean, cov = path.path_gaussian(target, beta, base)
+        _, mean, cov = exact.path_gaussian(target, beta, base)
         z = target.draw_path(rng, 50_000, beta, base)
         for i in range(3):
             law = stats.norm(mean[i], np.sqrt(cov[i, i]))

@@ -9,7 +9,7 @@ from scipy import stats
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.interpreted import in_python
+from pymc_tempering.model.graph import in_python
 from pymc_tempering.testing import asymmetric_bimodal, hard_edge_gaussian, skewed_gamma
 from pymc_tempering.transform import Bias, temper
 from pymc_tempering.transform import tempered as tempered_module

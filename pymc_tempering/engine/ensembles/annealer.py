@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.annealing_moves import AnnealingMoves, AnnealingTally
 from pymc_tempering.engine.ensembles.annealing_runs import (
     AnnealedChain,
     AnnealingLog,
+    AnnealingMoves,
+    AnnealingTally,
     TargetMove,
     anneal_ensemble,
     annealing_scans,
@@ -16,7 +17,7 @@ from pymc_tempering.engine.ensembles.annealing_runs import (
 )
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
-from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.explorers.hamiltonian import MAX_STEP_SIZE
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.replicas import new_replicas
@@ -34,7 +35,7 @@ MAX_ROWS = 24
 class AnnealingSettings:
     """Transitions of an annealing run."""
 
-    kind: int  # position in `annealing_moves.TRANSITIONS`
+    kind: int  # position in `annealing_runs.TRANSITIONS`
     n_leapfrog: int  # steps in each transition
     short_steps: bool  # make one step in five up to 20 times shorter, for funnels
     target_accept: float  # acceptance rate that tuning of the transitions aims at

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.pair_moves import (
+from pymc_tempering.engine.ensembles.pair_scans import (
     EXCHANGE,
     MOVE,
     REFERENCE_DRAW,
@@ -14,8 +13,9 @@ from pymc_tempering.engine.ensembles.pair_moves import (
     Bias,
     Pair,
     PairLog,
+    continuous_scans,
+    simulated_scans,
 )
-from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
 from pymc_tempering.engine.ensembles.swap import begin_block, is_restarted
 from pymc_tempering.engine.explorers.adaptation import (
     Adaptation,
@@ -61,7 +61,7 @@ class PairStart(NamedTuple):
 class TemperedPair(Ensemble):
     """Two replicas on a path; see the subclasses for what moves beta.
 
-    `level_update` is a position in :data:`.simulated_scans.LEVEL_UPDATES`.
+    `level_update` is a position in :data:`.pair_scans.LEVEL_UPDATES`.
     """
 
     _changing = ("coordinates", "betas", "bias", "grid", "scales", "dual_averaging", "u", "holder",

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["DEO", "SWAP_SCHEMES", "SWEEP", "attempt_swap", "begin_block",

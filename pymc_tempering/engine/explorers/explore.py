@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_tempering.engine.calls import call_move
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, hamiltonian_move
 from pymc_tempering.engine.explorers.slice import Slice
-from pymc_tempering.engine.move import Explorer, ExplorerSettings, Move
+from pymc_tempering.engine.move import Explorer, ExplorerSettings, Move, call_move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.jit import compiled

@@ -13,17 +13,17 @@ import numpy as np
 
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, draw_trajectory, propose
 from pymc_tempering.engine.explorers.slice import Slice, update_coordinate
-from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path
-from pymc_tempering.engine.path.replicas import Replicas
-from pymc_tempering.engine.path.trial import (
+from pymc_tempering.engine.path.replicas import (
+    Replicas,
     evaluate_trial,
     log_tempered,
     take_trial,
     trial_position,
 )
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsHamiltonian", "GibbsSlice", "Support", "gibbs_hamiltonian_move",

@@ -12,18 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.integrator import (
+from pymc_tempering.engine.explorers.hamiltonian import (
     LOG_MAX_STEP_SIZE,
     TrajectorySettings,
     accept,
     follow,
 )
-from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
-from pymc_tempering.engine.path.replicas import Replicas
-from pymc_tempering.engine.path.trial import GRADIENT, POSITION, RESIDUAL
+from pymc_tempering.engine.path.replicas import GRADIENT, POSITION, RESIDUAL, Replicas
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DISPLACEMENT", "FLAT", "Gist", "gist_move"]
@@ -83,7 +82,7 @@ def _log_scale(
 ) -> tuple[float, bool]:
     """Log of the local scale at ``u``, and whether the gradient beside it was bad.
 
-    The curvature is that of what rotations do not account for, see :mod:`.integrator`: a reference
+    The curvature is that of what rotations do not account for, see :mod:`.hamiltonian`: a reference
     that equals the target leaves none.
     """
     probe, gradient, direction = work[_PROBE], work[_PROBE_GRADIENT], work[_DIRECTION]

@@ -1,24 +1,202 @@
-"""Hamiltonian moves with fresh momentum and a jittered number of steps."""
+"""Hamiltonian moves with fresh momentum, and the only integrator of the package.
 
-from dataclasses import dataclass
-from typing import ClassVar
+In the path's coordinates the reference is about N(0, I), so the dynamics of the tempered density
+
+    log pi_beta(u) = (1 - beta) log_reference(u) + beta log_target(u) + const
+
+split into a harmonic oscillator, which is solved exactly by a rotation, and kicks by what is left,
+``(1 - beta) residual + beta (grad log_target + u)`` (the splitting of Shahbaba et al. 2014, "Split
+Hamiltonian Monte Carlo", section 3.1). The residual of a Gaussian reference is zero. The better the
+reference, the smaller the kicks and the longer the steps: at beta = 0, or for a reference that
+equals the target, every step is exact. For small steps it is the leapfrog scheme.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from pymc_tempering.engine.explorers.integrator import (
-    MAX_STEP_SIZE,
-    TrajectorySettings,
-    accept,
-    follow,
+from pymc_tempering.engine.move import (
+    ACCEPTED,
+    DIVERGENT,
+    REJECTED,
+    ZERO_DENSITY,
+    ExplorerSettings,
+    Move,
 )
-from pymc_tempering.engine.integers import draw_below
-from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
-from pymc_tempering.engine.path.path import Path
-from pymc_tempering.engine.path.replicas import Replicas
+from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
+from pymc_tempering.engine.path.replicas import GRADIENT, POSITION, RESIDUAL, Replicas
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Hamiltonian", "draw_trajectory", "hamiltonian_move", "jitter", "propose"]
+__all__ = ["LOG_MAX_STEP_SIZE", "MAX_ENERGY_ERROR", "MAX_STEP_SIZE", "Hamiltonian", "Proposal",
+           "TrajectorySettings", "accept", "draw_trajectory", "follow", "hamiltonian_move",
+           "jitter", "propose"]  # fmt: skip
+
+MAX_ENERGY_ERROR = 1000.0
+"""Energy error in nats beyond which a trajectory counts as divergent, as in PyMC and Stan."""
+
+STABLE_ERROR = 3.0
+"""Energy error in nats up to which a trajectory was one before it left the support. It is told half
+a kick off; what grows without bound has many times as much."""
+
+MAX_STEP_SIZE = 0.5 * np.pi
+"""A rotation by pi / 2 replaces position by momentum, an independent draw from the reference."""
+
+LOG_MAX_STEP_SIZE = np.log(MAX_STEP_SIZE)
+
+
+class Proposal(NamedTuple):
+    """End of a trajectory, whose position and gradients are in the scratch space."""
+
+    log_target: float  # at the end, nats
+    log_reference: float  # at the end, nats
+    acceptance_rate: float  # Metropolis probability of the end point
+    # what the step size is tuned by: the same, but nan where an edge of the support ended a
+    # trajectory of small errors, which a shorter step would have led there as well
+    signal: float
+    # DIVERGENT or ZERO_DENSITY for a rate of 0, else REJECTED until a coin says otherwise
+    status: int
+    n_evaluations: int  # fewer than steps where the trajectory ran into zero density
+    n_bad_gradients: int  # points of finite density at which the gradient was not finite
+
+
+@dataclass(frozen=True)
+class TrajectorySettings(ExplorerSettings):
+    """Base class of the settings of explorers that follow trajectories; see Hamiltonian."""
+
+    needs_gradient: ClassVar[bool] = True
+    aim: float
+    trajectory_length: float = 1.5
+    max_steps: int = 64
+
+    def most_evaluations(self, dim: int) -> int:  # noqa: ARG002  trajectories are bounded
+        """Steps of the longest trajectory, and two to find scales with."""
+        return self.max_steps + 2
+
+    def within(self, reach: float) -> Self:
+        """Shorter trajectories: a quarter of an orbit within a mode, which swaps lead out of."""
+        if reach == 1.0:
+            return self
+        return replace(self, trajectory_length=reach * self.trajectory_length)
+
+
+@compiled(borrows=True, inside=True)
+def _kick(
+    momentum: FloatArray,
+    strength: float,
+    beta: float,
+    u: FloatArray,
+    grad: FloatArray,
+    residual: FloatArray,
+) -> None:
+    towards_target = strength * beta
+    for i in range(u.shape[0]):
+        momentum[i] += towards_target * (grad[i] + u[i])
+    towards_reference = strength * (1.0 - beta)
+    for i in range(residual.shape[0]):
+        momentum[i] += towards_reference * residual[i]
+
+
+@compiled(borrows=True, inside=True)
+def _energy(
+    beta: float,
+    u: FloatArray,
+    momentum: FloatArray,
+    log_target: float,
+    log_reference: float,
+    gaussian: bool,
+) -> float:
+    total = 0.0
+    if gaussian:
+        for i in range(u.shape[0]):
+            total += 0.5 * (momentum[i] * momentum[i] + (1.0 - beta) * u[i] * u[i])
+        return total - beta * log_target
+    for i in range(u.shape[0]):
+        total += 0.5 * momentum[i] * momentum[i]
+    # at beta = 1 the reference may be -inf where the target is not
+    if beta < 1.0:
+        total -= (1.0 - beta) * log_reference
+    return total - beta * log_target
+
+
+@compiled(borrows=True, apart=True, inside=True)
+def follow(
+    path: Path,
+    beta: float,
+    step_size: float,
+    n_steps: int,
+    replicas: Replicas,
+    row: int,
+    momentum: FloatArray,
+) -> Proposal:
+    """Follow the dynamics at `beta` from one replica, of finite density, which stays untouched.
+
+    `step_size` is in standard deviations of the reference, `n_steps` at least 1; `momentum` (D,) is
+    overwritten with that at the end.
+    """
+    work = replicas.work
+    dim = momentum.shape[0]
+    position, gradient = work[POSITION], work[GRADIENT]
+    gaussian = replicas.residual.shape[1] == 0
+    residual = work[RESIDUAL, : replicas.residual.shape[1]]
+    u = replicas.u[row]
+    energy = _energy(
+        beta, u, momentum, replicas.log_target[row], replicas.log_reference[row], gaussian
+    )
+    for i in range(dim):
+        position[i] = u[i]
+    cosine, sine = np.cos(step_size), np.sin(step_size)
+    _kick(momentum, 0.5 * step_size, beta, u, replicas.grad[row], replicas.residual[row])
+    log_target, log_reference, n_bad = -np.inf, 0.0, 0
+    for step in range(n_steps):
+        before = log_target, log_reference
+        for i in range(dim):
+            x, p = position[i], momentum[i]
+            position[i] = cosine * x + sine * p
+            momentum[i] = cosine * p - sine * x
+        log_target, bad_gradient = evaluate_target(path, position, gradient, work)
+        n_bad += bad_gradient
+        if not gaussian:
+            log_reference = evaluate_reference(path, position, residual, work)
+        if log_target == -np.inf or (beta < 1.0 and log_reference == -np.inf):
+            signal = 0.0
+            if step > 0:
+                for i in range(dim):
+                    x, p = position[i], momentum[i]
+                    position[i] = cosine * x - sine * p
+                    momentum[i] = cosine * p + sine * x
+                last = _energy(beta, position, momentum, before[0], before[1], gaussian)
+                signal = np.nan if last - energy < STABLE_ERROR else 0.0
+            return Proposal(log_target, log_reference, 0.0, signal, ZERO_DENSITY, step + 1, n_bad)
+        strength = 0.5 * step_size if step == n_steps - 1 else step_size
+        _kick(momentum, strength, beta, position, gradient, residual)
+    error = _energy(beta, position, momentum, log_target, log_reference, gaussian) - energy
+    if not error < MAX_ENERGY_ERROR:
+        return Proposal(log_target, log_reference, 0.0, 0.0, DIVERGENT, n_steps, n_bad)
+    acceptance_rate = 1.0 if error <= 0.0 else np.exp(-error)
+    rate = acceptance_rate
+    return Proposal(log_target, log_reference, rate, rate, REJECTED, n_steps, n_bad)
+
+
+@compiled(inline="always")
+def accept(path: Path, proposal: Proposal, replicas: Replicas, row: int) -> None:
+    """Move a replica to the end of the trajectory that was followed last."""
+    # not by `take_trial`: one more call costs a few per cent of the time of cheap gradients
+    work = replicas.work
+    for i in range(replicas.u.shape[1]):
+        replicas.u[row, i] = work[POSITION, i]
+        replicas.grad[row, i] = work[GRADIENT, i]
+    for i in range(replicas.residual.shape[1]):
+        replicas.residual[row, i] = work[RESIDUAL, i]
+    log_reference = proposal.log_reference
+    if replicas.residual.shape[1] == 0:
+        log_reference = evaluate_reference(path, replicas.u[row], replicas.residual[row], work)
+    replicas.log_target[row] = proposal.log_target
+    replicas.log_reference[row] = log_reference
+    replicas.delta[row] = proposal.log_target - log_reference
+
 
 SHORT_STEP_PROBABILITY = 0.2  # costs a fifth where there is no funnel; see :func:`jitter`
 LOG_SHORTEST_STEP = np.log(20.0)

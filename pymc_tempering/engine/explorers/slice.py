@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_tempering.engine.integers import draw_below
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, ExplorerSettings, Move
 from pymc_tempering.engine.path.path import Path
-from pymc_tempering.engine.path.replicas import Replicas
-from pymc_tempering.engine.path.trial import (
+from pymc_tempering.engine.path.replicas import (
+    Replicas,
     Trial,
     evaluate_trial,
     log_tempered,
@@ -23,6 +22,7 @@ from pymc_tempering.engine.path.trial import (
     trial_position,
 )
 from pymc_tempering.jit import compiled
+from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Slice", "slice_move", "update_coordinate"]

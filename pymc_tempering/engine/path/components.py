@@ -69,7 +69,7 @@ def log_defensive(components: Components, square: float, dim: int) -> float:
     return components.log_scales[0] - tail * np.log1p(square / components.dof)
 
 
-# sums in any order, as in :mod:`.density`: in order each addition waits for the one before; and by
+# sums in any order, as in :mod:`.path`: in order each addition waits for the one before; and by
 # indices without a sign, since where one may be negative the compiler uses no vector instructions
 @compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
 def _log_of_many(

@@ -8,7 +8,7 @@ moves climb such noise without end.
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.density import call_density_at
+from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.types import FloatArray
 

@@ -22,7 +22,7 @@ class Density(Protocol):
 
     @property
     def address(self) -> int:
-        """Of the function, see :func:`pymc_tempering.engine.path.density.call_density`."""
+        """Of the function, see :func:`pymc_tempering.engine.path.path.call_density`."""
         ...
 
     @property

@@ -12,19 +12,17 @@ from scipy.special import expit
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
-from pymc_tempering.engine.ensembles.annealing_moves import (
-    TRANSITIONS,
-    annealing_transition,
-    kept_momentum,
-    persistent_move,
-    refresh_momentum,
-)
 from pymc_tempering.engine.ensembles.annealing_runs import (
+    TRANSITIONS,
     _draw_momentum,
     anneal_ensemble,
     anneal_forward,
     anneal_reverse,
     annealing_scans,
+    annealing_transition,
+    kept_momentum,
+    persistent_move,
+    refresh_momentum,
 )
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.move import ACCEPTED

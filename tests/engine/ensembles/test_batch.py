@@ -10,8 +10,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.engine.ensembles.ladder import ScanRecord
-from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
 from pymc_tempering.engine.ensembles.swap import DEO, swap_probability, swap_sweep, track_trips
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
@@ -22,7 +21,7 @@ from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.tuning import Tuner, TunerSettings
-from pymc_tempering.testing.path import base_log_density
+from pymc_tempering.testing.exact import base_log_density
 
 AIM = 0.3
 

@@ -11,13 +11,15 @@ from planted import with_planted
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.beta import draw_beta, exchange_probability, piece_masses
-from pymc_tempering.engine.ensembles.continuous_scans import (
+from pymc_tempering.engine.ensembles.pair_scans import (
+    Bias,
     continuous_scans,
     exchange_marginally,
+    move,
+    move_target,
     redraw_beta,
     try_reference,
 )
-from pymc_tempering.engine.ensembles.pair_moves import Bias, move, move_target
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import draw_from_reference

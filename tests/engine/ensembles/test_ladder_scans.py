@@ -19,8 +19,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
 from pymc_tempering.engine.ensembles.swap import DEO, SWAP_SCHEMES, swap_probability
-from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.explorers.integrator import _energy
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian, _energy
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.estimators.bar import bar_ladder

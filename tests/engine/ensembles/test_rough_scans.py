@@ -12,10 +12,13 @@ from planted import with_planted
 from rough import BAD_BELOW, JUMP_AT, Rough
 
 from pymc_tempering.engine.ensembles.annealing_runs import anneal_ensemble, annealing_scans
-from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
 from pymc_tempering.engine.ensembles.ladder_scans import ladder_scans
-from pymc_tempering.engine.ensembles.pair_moves import Bias
-from pymc_tempering.engine.ensembles.simulated_scans import LEVEL_UPDATES, simulated_scans
+from pymc_tempering.engine.ensembles.pair_scans import (
+    LEVEL_UPDATES,
+    Bias,
+    continuous_scans,
+    simulated_scans,
+)
 from pymc_tempering.engine.explorers.gist import Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.explorers.slice import Slice

@@ -8,9 +8,10 @@ from planted import with_planted
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.beta import exchange_probability
-from pymc_tempering.engine.ensembles.pair_moves import Bias, Pair
-from pymc_tempering.engine.ensembles.simulated_scans import (
+from pymc_tempering.engine.ensembles.pair_scans import (
     LEVEL_UPDATES,
+    Bias,
+    Pair,
     exchange_at_levels,
     redraw_level,
     simulated_scans,

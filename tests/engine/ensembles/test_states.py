@@ -10,7 +10,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairStart, SimulatedPair
-from pymc_tempering.engine.ensembles.pair_moves import Bias
+from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath

@@ -12,8 +12,11 @@ from pymc_tempering.engine.explorers.adaptation import (
     new_dual_averaging,
     update_dual_averaging,
 )
-from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.explorers.integrator import LOG_MAX_STEP_SIZE, MAX_STEP_SIZE
+from pymc_tempering.engine.explorers.hamiltonian import (
+    LOG_MAX_STEP_SIZE,
+    MAX_STEP_SIZE,
+    Hamiltonian,
+)
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 

@@ -20,8 +20,12 @@ from pymc_tempering.engine.explorers.gibbs import (
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.trial import evaluate_trial, log_tempered, take_trial
+from pymc_tempering.engine.path.replicas import (
+    evaluate_trial,
+    log_tempered,
+    new_replicas,
+    take_trial,
+)
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.testing import invariance_test
 

@@ -13,11 +13,10 @@ from loops import move_kernel
 from planted import with_planted
 
 from pymc_tempering import testing
-from pymc_tempering.engine.calls import move_address
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.explorers.gist import Gist, _log_density, _log_step, gist_move
-from pymc_tempering.engine.move import ACCEPTED
+from pymc_tempering.engine.move import ACCEPTED, move_address
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.estimators.mbar import mbar

@@ -14,10 +14,10 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.explore import explore
 from pymc_tempering.engine.explorers.hamiltonian import (
     LOG_SHORTEST_STEP,
+    MAX_ENERGY_ERROR,
     Hamiltonian,
     draw_trajectory,
 )
-from pymc_tempering.engine.explorers.integrator import MAX_ENERGY_ERROR
 from pymc_tempering.engine.move import ACCEPTED, DIVERGENT, REJECTED, ZERO_DENSITY
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas

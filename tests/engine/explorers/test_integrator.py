@@ -7,7 +7,7 @@ import pytest
 from laws import ExactPath, ExactReference, GaussianLaw
 
 from pymc_tempering import testing
-from pymc_tempering.engine.explorers.integrator import MAX_ENERGY_ERROR, accept, follow
+from pymc_tempering.engine.explorers.hamiltonian import MAX_ENERGY_ERROR, accept, follow
 from pymc_tempering.engine.move import DIVERGENT, REJECTED, ZERO_DENSITY
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas

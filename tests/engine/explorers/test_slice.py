@@ -14,13 +14,10 @@ from planted import with_planted
 from rough import JUMP_AT, Rough
 
 from pymc_tempering import testing
-from pymc_tempering.engine.ensembles.continuous_scans import continuous_scans
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.pair_moves import Bias
-from pymc_tempering.engine.ensembles.simulated_scans import simulated_scans
+from pymc_tempering.engine.ensembles.pair_scans import Bias, continuous_scans, simulated_scans
 from pymc_tempering.engine.explorers.explore import explore
-from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
-from pymc_tempering.engine.explorers.integrator import MAX_STEP_SIZE
+from pymc_tempering.engine.explorers.hamiltonian import MAX_STEP_SIZE, Hamiltonian
 from pymc_tempering.engine.explorers.slice import (
     Slice,
     _log_density,
@@ -30,9 +27,8 @@ from pymc_tempering.engine.explorers.slice import (
 )
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import evaluate, new_replicas
+from pymc_tempering.engine.path.replicas import evaluate, log_tempered, new_replicas, take_trial
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.path.trial import log_tempered, take_trial
 from pymc_tempering.testing import invariance_test
 
 N = 40_000

@@ -10,9 +10,8 @@ from laws import ExactReference
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.coordinates import Coordinates
-from pymc_tempering.engine.path.density import call_density
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import log_normal
+from pymc_tempering.engine.path.path import call_density, log_normal
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 

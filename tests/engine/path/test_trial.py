@@ -5,14 +5,14 @@ import pytest
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import new_replicas
-from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.engine.path.trial import (
+from pymc_tempering.engine.path.replicas import (
     evaluate_trial,
     log_tempered,
+    new_replicas,
     take_trial,
     trial_position,
 )
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.testing import TARGETS
 
 STARTS = np.array([[0.3, -1.1], [0.7, 0.2]])
