@@ -30,8 +30,6 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 MAX_PARETO_K = 0.7
 """Tail index beyond which neither the mean of importance weights nor its error can be trusted."""
 
-_MIN_WEIGHTS_FOR_PARETO_K = 25
-
 
 def log_t_constant(dof: ArrayLike, dim: int = 1) -> FloatArray:
     """Log density of a standard multivariate t in `dim` coordinates at its centre, in nats.
@@ -185,7 +183,7 @@ def pareto_k(log_weights: ArrayLike) -> float:
     """
     array = np.asarray(log_weights, dtype=float).ravel()
     top = array.max(initial=-np.inf)
-    if array.size < _MIN_WEIGHTS_FOR_PARETO_K or not np.isfinite(top):
+    if array.size < 25 or not np.isfinite(top):
         return math.nan
     # A weight below e^-700 of the largest is zero to the fit, and a finite number keeps it so.
     array = np.maximum(array - top, -700.0)

@@ -16,8 +16,6 @@ from pymc_tempering.errors import DensityError
 
 __all__ = ["density_guard", "has_failed", "keep_failure", "raise_failure"]
 
-_MOST_ENTRIES = 8  # of an array that a message shows in full
-
 
 class _Failures(threading.local):
     """The first exception of this thread that has not been raised yet, and where it happened."""
@@ -76,6 +74,4 @@ def density_guard() -> Iterator[None]:
 
 
 def _short(value: np.ndarray) -> str:
-    return np.array2string(
-        np.asarray(value), precision=6, separator=", ", threshold=_MOST_ENTRIES, edgeitems=3
-    )
+    return np.array2string(np.asarray(value), precision=6, separator=", ", threshold=8, edgeitems=3)

@@ -29,7 +29,6 @@ add_symbol(STOP_SYMBOL, ctypes.addressof(_stop))
 
 # a byte that is no signal: asks the thread to say how far it has read
 _SYNC = b"\0"
-_PATIENCE = 1.0  # seconds; the thread answers within milliseconds
 
 
 class _Watcher:
@@ -67,7 +66,8 @@ class _Watcher:
         self._synchronised.clear()
         with contextlib.suppress(OSError):
             self._writer.send(_SYNC)
-            self._synchronised.wait(_PATIENCE)
+            # seconds; the thread answers within milliseconds
+            self._synchronised.wait(1.0)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -18,8 +18,6 @@ __all__ = ["BarEstimate", "bar", "bar_ladder", "neighbour_overlap"]
 _LARGEST = 1e150
 """nats beyond which sums of values are not numbers."""
 
-_MOST_ITERATIONS = 2000
-
 
 class BarEstimate(NamedTuple):
     """Log ratio of two normalisers.
@@ -141,7 +139,7 @@ def _root(f: FloatArray, r: FloatArray, m: float, excess: float) -> float:
             outer,
             xtol=1e-13 * max(1.0, abs(outer)),
             rtol=1e-14,
-            maxiter=_MOST_ITERATIONS,
+            maxiter=2000,
         )
     )
 

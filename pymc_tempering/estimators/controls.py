@@ -26,15 +26,8 @@ LEFT = 0.01
 """Share of what controls explain that is left in. Where they explain all of it, nothing would be
 left to say how large the error is, or whether chains agree, but digits that were rounded."""
 
-_MOST_CORRECTION = 0.5
 LEAST_DRAWS = 50
 """Fewer say too little of an error, and scans one by one say more."""
-
-_LEAST_SQUARES = 10.0
-"""Sum of squares below which a control is of a component that ten draws at most were of."""
-
-_NEGLIGIBLE = 1e-8
-"""Share of the largest singular value below which controls are the others' sum."""
 
 
 class Controlled(NamedTuple):
@@ -128,13 +121,14 @@ def with_controls(
         return as_it_is
     # the influence has mean zero by definition, the controls only on average
     columns = np.column_stack([controls, n_scans])
-    coefficients = (1.0 - LEFT) * np.linalg.lstsq(columns, sums, rcond=_NEGLIGIBLE)[0]
+    # a share of the largest singular value below which controls are the sum of others
+    coefficients = (1.0 - LEFT) * np.linalg.lstsq(columns, sums, rcond=1e-8)[0]
     n_draws, total = len(n_scans), int(n_scans.sum())
     # what is left lacks as many degrees of freedom as there are coefficients, and their own errors
     # add as much again to that of log Z
     left = (sums - columns @ coefficients) * (n_draws / (n_draws - n_controls))
     correction = float(controls.sum(axis=0) @ coefficients[:-1]) / total
-    if correction >= _MOST_CORRECTION:
+    if correction >= 0.5:
         return as_it_is
     # a mean of weights is linear in them, its logarithm is not
     return Controlled(log_z + float(np.log1p(-correction)), left * n_draws / total, n_controls)
@@ -144,4 +138,5 @@ def _varying(controls: FloatArray, most: int) -> FloatArray:
     """Return those that vary most, in their order, without those that hardly do."""
     squares = np.square(controls).sum(axis=0)
     largest = np.sort(np.argsort(-squares, kind="stable")[:most])
-    return controls[:, largest[squares[largest] >= _LEAST_SQUARES]]
+    # below it, a control is of a component that ten draws at most were of
+    return controls[:, largest[squares[largest] >= 10.0]]

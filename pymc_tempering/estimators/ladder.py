@@ -11,10 +11,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["LadderEstimate", "check_ladder", "finite_floor"]
 
-# Stands for -inf where a product with beta = 0 must be 0: it is finite, and any other beta of a
-# ladder takes it below every exponent that matters.
-_FLOOR = -1e200
-
 
 class LadderEstimate(NamedTuple):
     """Estimate of one chain with the first-order contribution of every scan to its error.
@@ -62,4 +58,5 @@ def check_ladder(delta: ArrayLike, betas: ArrayLike) -> tuple[FloatArray, FloatA
 
 def finite_floor(delta: FloatArray) -> FloatArray:
     """Replace ``-inf`` by a finite number that 0 times gives 0 and no other beta brings back."""
-    return np.maximum(delta, _FLOOR) if np.isneginf(delta).any() else delta
+    # any beta of a ladder but 0 takes it below every exponent that matters
+    return np.maximum(delta, -1e200) if np.isneginf(delta).any() else delta

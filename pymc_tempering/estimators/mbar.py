@@ -15,14 +15,6 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["mbar", "mbar_samples"]
 
-# Samples per level that locate the solution before all of them are used.
-_START_SAMPLES = 2000
-_MAX_ITERATIONS = 100
-# A step that has to be a millionth of Newton's is one along a gap between levels.
-_MAX_HALVINGS = 20
-# Newton's error after a step is about the square of the step.
-_LAST_STEP = 1e-6
-
 
 def mbar(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
     r"""Estimate log z of every level from all replicas of one chain.
@@ -125,7 +117,8 @@ def _solve(delta: FloatArray, level: IntArray, betas: FloatArray) -> tuple[Float
     counts = np.bincount(level, minlength=betas.size)
     visited = np.flatnonzero(counts)
     n, b = counts[visited].astype(float), betas[visited]
-    thinned = [_thin(delta[level == k], _START_SAMPLES) for k in visited]
+    # so many of a level locate the solution before all are used
+    thinned = [_thin(delta[level == k], 2000) for k in visited]
     c = _bar_start(thinned, b)
     small = np.array([len(group) for group in thinned], dtype=float)
     if small.sum() < delta.size:
@@ -169,15 +162,17 @@ def _newton(
     """Return the minimum and the Cholesky factor of the curvature, None where that is singular."""
     c = start
     value, score, curvature = _objective(delta, betas, n, c)
-    for _ in range(_MAX_ITERATIONS):
+    for _ in range(100):
         factor = _factor(curvature)
         if factor is None:
             return c, None
         step = np.zeros(c.size)
         step[1:] = cho_solve(factor, score[1:])
-        if np.abs(step).max() < _LAST_STEP:
+        # Newton's error after a step is about the square of the step
+        if np.abs(step).max() < 1e-6:
             return c + step, factor
-        for _ in range(_MAX_HALVINGS):
+        # a step that has to be a millionth of Newton's is along a gap between levels
+        for _ in range(20):
             trial = _objective(delta, betas, n, c + step)
             if trial[0] <= value + 1e-12 * abs(value):
                 break

@@ -15,9 +15,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["LogZEstimate", "decimals_of_error", "format_nats", "with_error"]
 
-# no data set gives more; what does is an integral that does not exist
-_MAX_PLAIN = 1e12
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogZEstimate:
@@ -218,9 +215,7 @@ def format_nats(value: float, digits: int) -> str:
     ('-1081.0', '3.2e+195')
     """
     return (
-        f"{value:.{digits}f}"
-        if abs(value) < _MAX_PLAIN or not np.isfinite(value)
-        else (f"{value:.4g}")
+        f"{value:.{digits}f}" if abs(value) < 1e12 or not np.isfinite(value) else (f"{value:.4g}")
     )
 
 

@@ -18,8 +18,6 @@ from pymc_tempering.types import FloatArray
 __all__ = ["StandardError", "block_standard_error", "chain_standard_errors", "log_z_standard_error",
            "pooled_series"]  # fmt: skip
 
-_MIN_SCANS = 4
-
 
 class StandardError(NamedTuple):
     """Standard error of the mean over chains.
@@ -125,7 +123,7 @@ def log_z_standard_error(
 
 def _mean_error(series: FloatArray) -> StandardError:
     n_chains, n_scans = series.shape
-    if n_scans < _MIN_SCANS or not np.isfinite(series).all():
+    if n_scans < 4 or not np.isfinite(series).all():
         return StandardError(np.nan, np.nan, np.nan)
     # The spread is computed about the mean: log Z may be 1e5 nats and the influence 1e-3.
     centred = series - series.mean()

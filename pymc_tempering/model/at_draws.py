@@ -39,11 +39,8 @@ def constrained_model(model: pm.Model) -> pm.Model:
         return remove_value_transforms(frozen)
 
 
-def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
-    """Draws of a `constrained_model`'s free variables, each of shape (n_chains * n_draws, ...).
-
-    DataError if the group ``posterior`` or a variable is missing, or has another shape.
-    """
+def _posterior(idata: xr.DataTree, model: pm.Model, hint: str) -> xr.Dataset:
+    """Refuse a DataTree without draws of all free variables of a model; its posterior."""
     if "posterior" not in idata.children:
         raise DataError(
             f"The DataTree has the groups {sorted(map(str, idata.children))} but no `posterior`; "
@@ -54,8 +51,17 @@ def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
     if missing:
         raise DataError(
             f"The posterior lacks the free variables {missing} of the model; it has "
-            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model."
+            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model{hint}."
         )
+    return posterior
+
+
+def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
+    """Draws of a `constrained_model`'s free variables, each of shape (n_chains * n_draws, ...).
+
+    DataError if the group ``posterior`` or a variable is missing, or has another shape.
+    """
+    posterior = _posterior(idata, model, "")
     draws = {}
     point = model.initial_point(random_seed=0)
     for rv in model.free_RVs:
@@ -169,20 +175,9 @@ def unconstrained_draws(
     ``posterior`` or a free variable is missing, or has another shape.
     """
     model = density.model
-    if "posterior" not in idata.children:
-        raise DataError(
-            f"The DataTree has the groups {sorted(idata.children)} but no `posterior`; pass the "
-            "result of `pm.sample`."
-        )
-    posterior = idata["posterior"].dataset
+    hint = ", with all its free variables (bambi leaves some out: see `omit_offsets` of its `fit`)"
+    posterior = _posterior(idata, model, hint)
     names = [rv.name for rv in model.free_RVs]
-    missing = [name for name in names if name not in posterior]
-    if missing:
-        raise DataError(
-            f"The posterior lacks the free variables {missing} of the model; it has "
-            f"{sorted(map(str, posterior.data_vars))}. Pass draws of the same model, with all its "
-            "free variables (bambi leaves some out: see `omit_offsets` of its `fit`)."
-        )
     shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
     outputs = []
     inputs = []

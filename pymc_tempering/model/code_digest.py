@@ -21,8 +21,6 @@ from scipy import sparse
 
 __all__ = ["CodeDigest", "Unknown", "is_installed"]
 
-_DEEPEST = 12
-_SMALL = 1 << 16
 _BY_VERSION = {"numpy", "pymc", "pymc_tempering", "pytensor", "scipy"}
 _PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), range}
 _ARRAYS = (np.ndarray, np.generic)
@@ -101,7 +99,7 @@ class CodeDigest:
         if id(value) in self._within:
             # a function that calls itself
             return _hash("within", str(len(self._within) - self._within.index(id(value))))
-        if len(self._within) >= _DEEPEST:
+        if len(self._within) >= 12:
             return self._unknown("values within values")
         if not isinstance(value, types.FunctionType | type):
             return self._guarded(value)
@@ -147,7 +145,7 @@ class CodeDigest:
         digest = hashlib.blake2b(f"{value.dtype.str}{value.shape}".encode(), digest_size=16)
         # no copy where none is needed; dates have no buffer
         by_rows = np.ascontiguousarray(value)
-        digest.update(by_rows.tobytes() if by_rows.nbytes < _SMALL else by_rows.view(np.uint8).data)
+        digest.update(by_rows.tobytes() if by_rows.nbytes < 2**16 else by_rows.view(np.uint8).data)
         return digest.digest()
 
     def _compound(self, value: Any) -> bytes:  # noqa: C901 - one case after another

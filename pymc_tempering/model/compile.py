@@ -42,7 +42,6 @@ __all__ = ["CompiledDensity", "compile_density", "compile_frozen", "compile_prio
 
 _log = logging.getLogger(__name__)
 
-_N_PRIOR_STARTS = 512
 
 N_VERIFIED = 3
 """Starting points at which compiled code is compared with PyTensor's own evaluation; where there
@@ -268,7 +267,7 @@ def _compile(
     chosen = any(start is not None for start in frozen.rvs_to_initial_values.values())
 
     def drawn() -> FloatArray:
-        return prior_points(density, np.random.default_rng(random_seed), _N_PRIOR_STARTS)
+        return prior_points(density, np.random.default_rng(random_seed), 512)
 
     place = check_finite(density.value_and_grad, points, frozen, starts, None if chosen else drawn)
     return density if chosen or np.array_equal(place, starts[0]) else replace(density, start=place)

@@ -22,7 +22,6 @@ __all__ = ["Identity", "Kept", "digest_deterministics", "listed", "recipe"]
 
 FORMAT = 1
 _POTENTIAL = "the potential "
-_MOST_CHARACTERS = 48_000  # HDF5 takes attributes of up to 64 KiB
 _LISTED = 6
 
 
@@ -136,7 +135,8 @@ class Identity:
     def to_json(self) -> str:
         """Write the identity as a text, to be stored with a run."""
         text = json.dumps({"format": FORMAT} | asdict(self), sort_keys=True)
-        if len(text) <= _MOST_CHARACTERS:
+        # HDF5 takes attributes of up to 64 KiB
+        if len(text) <= 48_000:
             return text
         short = Identity(self.digest, {}, {}, {"part": ["operations"]} if self.undigested else {})
         return short.to_json()

@@ -230,8 +230,6 @@ def wrapper_key(graph_key: str | None, source: str) -> str | None:
     return f"tempering_{hashlib.sha256(repr(parts).encode()).hexdigest()}"
 
 
-_AFTER_ALL_OTHERS = 1000.0
-
 MAX_BYTES = 10**8
 """Beyond which a second copy in memory is worse than a second compilation."""
 
@@ -254,4 +252,5 @@ def numba_mode() -> Mode:
     The gradient of a product with a matrix is one with its transpose. By rows both are the same
     compiled product, of which the compilation takes longer than that of the rest of most models.
     """
-    return get_mode("NUMBA").register((_by_rows, _AFTER_ALL_OTHERS))
+    # after all other rewrites
+    return get_mode("NUMBA").register((_by_rows, 1000.0))

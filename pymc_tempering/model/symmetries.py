@@ -29,7 +29,6 @@ MOST_LABELS = 12
 MOST_TRIED = 64
 """Exchanges of labels, and as many turns of signs, that are tried."""
 
-_MOST_PAIRED = 6
 
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 
@@ -118,7 +117,7 @@ class _Parts:
         """Variables, pairs of them, what a label has, and single entries."""
         free = [name for name, rv in self._rvs.items() if self._is_on_the_line(name, rv)]
         groups: list[list[IntArray]] = [[self._entries[name]] for name in free]
-        if len(free) <= _MOST_PAIRED:
+        if len(free) <= 6:
             groups += [[*a, *b] for a, b in combinations(groups, 2)]
         groups.append([self._entries[name] for name in free])
         for n, axes in self._labelled():

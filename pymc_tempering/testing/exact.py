@@ -25,8 +25,6 @@ __all__ = ["ExactTarget", "GaussianLike", "TargetParts", "base_log_density", "dr
            "log_z_path", "path_gaussian", "quadrature"]  # fmt: skip
 
 _REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
-_QUADRATURE_ERROR = 1e-6  # nats, below what any sampler resolves
-_MAX_ROUNDS = 10_000  # of rejection: base and target that need more hardly overlap
 
 
 class GaussianLike(Protocol):
@@ -88,7 +86,8 @@ def draw_path(
         return mean + rng.standard_normal((n, target.dim)) @ np.linalg.cholesky(cov).T
     kept: list[FloatArray] = []
     missing = n
-    for _ in range(_MAX_ROUNDS):
+    # base and target that need more hardly overlap
+    for _ in range(10_000):
         size = max(2 * missing, 64)
         from_base = mean + rng.standard_normal((size, target.dim)) @ factor.T
         from_target = target.draw(rng, size)
@@ -179,7 +178,8 @@ def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> Flo
         abs(special.logsumexp(log_base + log_volume)),
         abs(special.logsumexp(log_target + log_volume) - target.log_z),
     )
-    if not error < _QUADRATURE_ERROR:
+    # nats, below what any sampler resolves
+    if not error < 1e-6:
         raise OptionError(
             f"quadrature misses the known log z at beta = 0 or 1 by {error:.2g} nats: the base is "
             f"too far from target '{target.name}', or too narrow. Take one of the target's scale."

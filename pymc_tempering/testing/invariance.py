@@ -18,8 +18,6 @@ __all__ = ["InvarianceResult", "Statistic", "default_statistics", "invariance_te
 type Statistic = Callable[[FloatArray], FloatArray]
 """Maps states ``(n, ...)`` to ``(n,)`` finite numbers."""
 
-_N_REFERENCE = 4096  # exact draws for centres and scales, of which few digits matter
-_SHOWN = 6  # rows in print
 _CLIP = 8.0  # in standard deviations of a normal: means exist whatever the tails
 _TAIL = 0.05  # share of the draws in each tail indicator
 _COLUMNS = ("statistic", "test", "before", "after", "shift", "se", "p_value")
@@ -109,7 +107,7 @@ class InvarianceResult:
 
     def __repr__(self) -> str:
         verdict = "REJECTED: the kernel changes the law" if self.rejected else "not rejected"
-        worst = self.table.head(_SHOWN).to_string(index=False, float_format="%.4g")
+        worst = self.table.head(6).to_string(index=False, float_format="%.4g")
         return (
             f"invariance test, {self.n} draws, {len(self.table)} tests: {verdict} "
             f"(p = {self.p_value:.3g} after correction, false-alarm rate {self.alpha:g})\n{worst}"
@@ -208,7 +206,8 @@ def invariance_test(
         )
     reference_rng, before_rng, fresh_rng, kernel_rng = rng.spawn(4)
     if statistics is None:
-        statistics = default_statistics(draw_exact(reference_rng, _N_REFERENCE))
+        # for centres and scales few digits matter
+        statistics = default_statistics(draw_exact(reference_rng, 4096))
     before, fresh = draw_exact(before_rng, n), draw_exact(fresh_rng, n)
     for draws in (before, fresh):
         if len(draws) != n or not np.all(np.isfinite(draws)):

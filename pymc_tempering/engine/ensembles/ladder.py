@@ -21,8 +21,6 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Ladder", "LadderLike", "ScanRecord"]
 
-_MAX_START_TRIES = 100  # draws from the reference; those that need more take a start that is given
-
 
 class ScanRecord(NamedTuple):
     """What a block of scans reports."""
@@ -118,7 +116,8 @@ class Ladder(Ensemble):
     ) -> None:
         """Put a replica at ``u``, or nearby draws, or ``fallback``: wherever density is finite."""
         self._put(replica, u)
-        for _ in range(_MAX_START_TRIES):
+        # draws from the reference; those that need more take the start that is given
+        for _ in range(100):
             if np.isfinite(self.replicas.log_target[replica]):
                 return
             self._put(replica, self._draw(rng))

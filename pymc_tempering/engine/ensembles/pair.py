@@ -9,7 +9,6 @@ from pymc_tempering.engine.ensembles.pair_scans import (
     EXCHANGE,
     MOVE,
     REFERENCE_DRAW,
-    TARGET_MOVE,
     Bias,
     Pair,
     PairLog,
@@ -41,7 +40,6 @@ class PairRecord(NamedTuple):
     level: IntArray  # (n_scans,); -1 in continuous tempering
     # (n_levels,) of the moves of z, nan without a move; or (1,), of all together
     acceptance_rate: FloatArray
-    target_acceptance_rate: float  # of the moves of y
     exchange_rate: float  # of the exchanges
     base_acceptance_rate: float  # of draws from the reference in continuous tempering, else nan
     counts: dict[str, int]  # see `tally.counts_by_name`
@@ -140,7 +138,7 @@ class TemperedPair(Ensemble):
         rates = log.sums / log.delta.size
         return PairRecord(
             log.delta, log.target_delta, log.beta, log.level, np.empty(0),
-            float(rates[TARGET_MOVE]), float(rates[EXCHANGE]), np.nan,
+            float(rates[EXCHANGE]), np.nan,
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),
         )  # fmt: skip

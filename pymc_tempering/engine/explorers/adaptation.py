@@ -12,8 +12,6 @@ __all__ = ["Adaptation", "adapt_scale", "averaged_step_sizes", "new_dual_averagi
            "update_dual_averaging"]  # fmt: skip
 
 _GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # as in the paper
-# fewer updates than this leave the average near where the search began
-_MIN_UPDATES = 30.0
 _MIN_LOG_STEP = np.log(1e-6)  # below it rounding moves a position as far as a step
 
 
@@ -80,7 +78,8 @@ def averaged_step_sizes(betas: FloatArray, state: FloatArray) -> FloatArray:
     >>> averaged_step_sizes(np.array([0.0, 0.5, 1.0]), state).round(6).tolist()
     [0.4, 0.2, 0.1]
     """
-    known = state[:, 0] >= _MIN_UPDATES
+    # fewer updates leave the average near where the search began
+    known = state[:, 0] >= 30.0
     if not known.any():
         return np.exp(state[:, 2])
     return np.exp(np.interp(betas, betas[known], state[known, 2]))

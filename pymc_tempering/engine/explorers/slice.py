@@ -27,9 +27,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Slice", "slice_move", "update_coordinate"]
 
-_MAX_SHRINKAGES = 100  # by then an interval has no length left
-_TYPICAL_EVALUATIONS = 6  # of the update of one coordinate, at the tuned width
-
 
 @dataclass(frozen=True)
 class Slice(ExplorerSettings):
@@ -60,7 +57,8 @@ class Slice(ExplorerSettings):
 
     def most_evaluations(self, dim: int) -> int:
         """Twice what updates take on average; there is no bound that they are not far from."""
-        return _TYPICAL_EVALUATIONS * 2 * (self.n_updates or dim)
+        # an update of one coordinate takes 6 evaluations at the tuned width
+        return 6 * 2 * (self.n_updates or dim)
 
 
 @compiled(borrows=True)
@@ -111,7 +109,8 @@ def update_coordinate(
         position[i] = right
         n_right -= 1
         counts[2] += 1.0
-    for _ in range(_MAX_SHRINKAGES):
+    # by then an interval has no length left
+    for _ in range(100):
         position[i] = left + (right - left) * rng.random()
         trial = _try(path, replicas, counts)
         if log_tempered(beta, trial.log_target, trial.log_reference) > level:

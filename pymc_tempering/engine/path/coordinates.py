@@ -14,10 +14,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["Coordinates"]
 
-_MIN_COMPRESSED_DIM = 40  # from here a dense product costs as much as many a gradient
-_MAX_RANK_SHARE = 0.2  # of D, up to which two low-rank products cost less than half the dense one
-_NEGLIGIBLE = 0.2  # of a log variance: moves are as good without
-
 
 @dataclass(frozen=True)
 class Coordinates:
@@ -42,12 +38,13 @@ class Coordinates:
         """
         if base.is_diagonal:
             return cls(base, np.ascontiguousarray(base.scale[None, :]))
-        if base.dim >= _MIN_COMPRESSED_DIM:
+        if base.dim >= 40:
             sd = base.standard_deviation
             correlations = base.covariance / np.outer(sd, sd)
             eigenvalues, vectors = np.linalg.eigh(correlations)
-            far = np.abs(np.log(eigenvalues)) > _NEGLIGIBLE
-            if 0 < far.sum() <= _MAX_RANK_SHARE * base.dim:
+            far = np.abs(np.log(eigenvalues)) > 0.2
+            # up to this rank two products cost less than half the dense one
+            if 0 < far.sum() <= 0.2 * base.dim:
                 v = vectors[:, far].T
                 # rounding would turn whole numbers into others
                 v[:, np.count_nonzero(correlations, axis=1) == 1] = 0.0

@@ -17,9 +17,6 @@ __all__ = ["GaussianBase", "base_id"]
 _LEAST_SHARE = float(np.finfo(float).eps)
 """Of a standard deviation, what rounding leaves of it when the other coordinates are known."""
 
-_LEAST_SCALE = 1e-300
-"""Of a coordinate without any deviation: its logarithm is finite."""
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianBase:
@@ -199,7 +196,8 @@ class GaussianBase:
         scale = np.linalg.qr(root.T, mode="r").T
         diagonal = np.diagonal(scale)
         scale = scale * np.where(diagonal < 0.0, -1.0, 1.0)
-        least = np.maximum(_LEAST_SHARE * np.abs(root).max(axis=1), _LEAST_SCALE)
+        # the logarithm of the least scale is finite
+        least = np.maximum(_LEAST_SHARE * np.abs(root).max(axis=1), 1e-300)
         np.fill_diagonal(scale, np.maximum(np.abs(diagonal), least))
         return cls(mean, scale)
 

@@ -24,8 +24,6 @@ _RELATIVE = (1e-12, 1e-14)
 _N_PAIRS = 6
 N_EVALUATIONS = 2 * _N_PAIRS + 1
 
-_UNITS = 64.0
-"""Of the last digit of the log density: a sum of small terms is as exact as it is, however low."""
 
 _NEAR, _CLOSER = 20.0, 0.85
 """Largest coordinate within which no way is looked at, and the ratio of places on it: numbers
@@ -67,7 +65,8 @@ def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
         return 0.0
     # the variance of a mean of two and that of the value
     deviation = float(np.sqrt(np.mean(off**2) / 1.5))
-    return max(0.0, deviation - _UNITS * float(np.spacing(abs(values[0]))))
+    # a sum of small terms is as exact as it is, however low
+    return max(0.0, deviation - 64.0 * float(np.spacing(abs(values[0]))))
 
 
 def is_noise(density: Density, z: FloatArray) -> bool:

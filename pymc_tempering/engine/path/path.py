@@ -147,10 +147,6 @@ MIXTURE = 1
 """``reference_address`` of a path whose reference is that of its ``components``."""
 
 
-_OUT_OF_REACH = -1e8
-"""nats at which no move ends."""
-
-
 class Path(NamedTuple):
     """A path: its two densities and the coordinates in which replicas move.
 
@@ -217,7 +213,8 @@ def evaluate_target(
         return -np.inf, False
     bad_gradient = _zero_bad_entries(grad_z)
     pull_back(path.scale, grad_z, grad)
-    return value + path.log_det_scale, bad_gradient and value > _OUT_OF_REACH
+    # no move ends at such a log density
+    return value + path.log_det_scale, bad_gradient and value > -1e8
 
 
 @compiled(borrows=True, apart=True, inside=True)

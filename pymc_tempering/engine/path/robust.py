@@ -8,11 +8,6 @@ from pymc_tempering.types import FloatArray
 __all__ = ["robust_moments", "scale_from_correlation"]
 
 TAIL = 0.005  # share of the draws that is clipped on each side
-# Standard deviation of a standard normal clipped at its 0.5 % and 99.5 % quantiles.
-WINSORISED_NORMAL_SD = 0.9909
-RELATIVE_FLOOR = 1e-8  # of a scale: the square root of rounding
-# A matrix doubles the cost of a cheap gradient; correlations worth less are not kept by default.
-MIN_GAIN = 0.1
 
 
 def robust_moments(
@@ -59,8 +54,10 @@ def robust_moments(
     x = np.clip(x, *np.quantile(x, [TAIL, 1.0 - TAIL], axis=0))
     mean = x.mean(axis=0)
     raw = x.std(axis=0, ddof=1)
-    floor = RELATIVE_FLOOR * np.maximum(1.0, np.abs(mean))
-    sd = np.maximum(raw / WINSORISED_NORMAL_SD, floor)
+    # the square root of rounding
+    floor = 1e-8 * np.maximum(1.0, np.abs(mean))
+    # of a standard normal clipped at its 0.5 % and 99.5 % quantiles
+    sd = np.maximum(raw / 0.9909, floor)
     if min_scale is not None:
         sd = np.maximum(sd, min_scale)
     if full is False or dim == 1 or (full is None and n_eff < 2 * dim):
@@ -90,7 +87,8 @@ def scale_from_correlation(sd: FloatArray, corr: FloatArray, *, keep: bool) -> F
         except np.linalg.LinAlgError:
             # Perfectly correlated coordinates, up to rounding.
             jitter = max(10.0 * jitter, 1e-10)
-    if not keep and -float(np.log(np.diagonal(factor)).sum()) < MIN_GAIN:
+    # a matrix doubles the cost of a cheap gradient
+    if not keep and -float(np.log(np.diagonal(factor)).sum()) < 0.1:
         return sd
     return sd[:, None] * factor
 
