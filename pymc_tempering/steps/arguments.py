@@ -163,8 +163,8 @@ def check_memory(step: Any, *, draws: int, tune: int | None, chains: int) -> Non
         most = int(there / (chains * of_draw))
         raise OptionError(
             f"{chains} chains of {kept:,} draws, tuning included, take {needed / 2**30:,.0f} GiB "
-            f"at {of_draw} bytes a draw or more, and this machine has {there / 2**30:,.0f} GiB. Ask "
-            f"for fewer draws, far below {most:,} in a chain, each of more scans "
+            f"at {of_draw} bytes a draw or more, and this machine has {there / 2**30:,.0f} GiB. "
+            f"Ask for fewer draws, far below {most:,} in a chain, each of more scans "
             "(`scans_per_draw=`): scans serve log Z without being stored as draws."
         )
 
