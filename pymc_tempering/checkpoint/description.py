@@ -19,7 +19,6 @@ __all__ = ["describe", "differences", "plain_seed"]
 
 _IDENTITY = "identity"
 _PACKAGES = ("pymc_tempering", "pymc", "pytensor", "numba", "numpy")
-_LONGEST = 70
 
 _NO_MATTER = {
     "blas_cores", "callback", "compute_convergence_checks", "discard_tuned_samples",
@@ -153,4 +152,4 @@ def _flat(tree: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
 
 def _short(value: Any) -> str:
     text = value if value == "not given" else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= 70 else f"{text[:70]}..."

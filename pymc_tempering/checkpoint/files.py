@@ -150,9 +150,6 @@ def _unpacked(value: Any, archive: zipfile.ZipFile) -> Any:
     return array if kind == "array" else array[()]
 
 
-_POLL = 0.05
-
-
 def end_with_parent() -> None:
     """Let a daemonic process end when the one that started it is killed.
 
@@ -191,7 +188,7 @@ def acquire(path: Path, patience: float = 0.0) -> IO[bytes] | None:
             if monotonic() >= until:
                 file.close()
                 return None
-            sleep(_POLL)
+            sleep(0.05)
         except OSError:
             # some network file systems have no locks
             return file

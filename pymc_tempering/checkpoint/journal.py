@@ -34,9 +34,6 @@ EVERY = 10.0
 
 _MOST_DRAWS = 1000
 _MOST_BYTES = 1 << 25
-_STATES_KEPT = 2
-# of a process that was killed, chains end with the draw under way
-_PATIENCE = 600.0
 
 _DRAWS = re.compile(r"draws-(\d+)-(\d+)\.npz")
 _STATE = re.compile(r"state-(\d+)\.npz")
@@ -68,7 +65,8 @@ class Journal:
         self._folder, self._total = folder, total
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = acquire(folder / "lock", _PATIENCE)
+            # of a process that was killed, chains end with the draw under way
+            self._lock = acquire(folder / "lock", patience=600.0)
             if self._lock is None:
                 raise OutputError(
                     f"Another process writes {folder}. End it, or wait until it has ended."
@@ -153,7 +151,7 @@ class Journal:
         try:
             _write(block, {"draws": draws, "statistics": statistics})
             _write(self._folder / f"state-{self._done:09d}.npz", state)
-            for old in sorted(self._folder.glob("state-*.npz"))[:-_STATES_KEPT]:
+            for old in sorted(self._folder.glob("state-*.npz"))[:-2]:
                 old.unlink()
         except OSError as error:
             raise _unwritable(self._folder, error) from error

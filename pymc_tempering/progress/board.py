@@ -167,11 +167,6 @@ class PhaseColumn(ProgressColumn):
         return Text(f"{phase} {task.fields.get('gradients', '')}".rstrip())
 
 
-DIVERGING_SHARE = 0.1
-"""Share of the trajectories at beta = 1 beyond which their divergences count for a draw. One of
-them is a rejected proposal among dozens of a draw, and the next swap brings another replica; a
-replica that cannot move at all has them one after the other."""
-
 _PADDING = 3
 _PYMC_WIDTH = 7 * (len("0:00:00") + _PADDING)
 """Of PyMC's own columns, which share it as 2:1:2:1:1: times are seen whole."""
@@ -227,11 +222,12 @@ def is_diverging(n_target_divergences: int, n_scans: int) -> bool:
     """Whether more than a tenth of a draw's trajectories at beta = 1 diverged.
 
     PyMC counts the draws for which it is true, and advises on their number as it does for NUTS,
-    which has one trajectory in a draw.
+    which has one trajectory in a draw. One is a rejected proposal among dozens of a draw, and the
+    next swap brings another replica; one that cannot move at all has them one after the other.
 
     Examples
     --------
     >>> is_diverging(5, 50), is_diverging(6, 50), is_diverging(1, 1)
     (False, True, True)
     """
-    return n_target_divergences > DIVERGING_SHARE * n_scans
+    return n_target_divergences > 0.1 * n_scans

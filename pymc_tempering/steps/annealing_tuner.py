@@ -25,15 +25,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingTuner", "TunerOptions"]
 
-TARGET_GAP = 1.5
-"""Nats between reverse and forward log weights at which particles are best used.
-
-For log weights of variance V the acceptance per level, V * 2 * Phi(-sqrt(V / 2)), is largest near
-V = 2.5, and the variance of the mean weight per level, (exp(V) - 1) / V, favours small ones."""
-
-PILOT_SHARE = 0.6
-"""Of the blocks of tuning."""
-
 PILOT_SCANS = 16
 """Scans of a pilot's block, about the work of one draw of annealing."""
 
@@ -77,7 +68,7 @@ class AnnealingTuner(Stateful):
         if widen:
             wide = overdisperse(start.path.base, len(start.modes))
             start = start._replace(path=start.path.moved(wide))
-        n_pilot = int(np.ceil(PILOT_SHARE * n_steps))
+        n_pilot = int(np.ceil(0.6 * n_steps))
         self.lengths = round_lengths(n_steps - n_pilot)[-4:]
         self.annealer: Annealer | None = None
         self.pilot_counts = counts_by_name(new_counts(1))
@@ -152,7 +143,10 @@ class AnnealingTuner(Stateful):
         is_free = self.options.betas is None and self.options.n_levels is None
         if is_free and self.round < len(self.lengths) - 1:
             gap = _gap(np.concatenate(self.gaps, axis=1))
-            n_levels = n_levels_for_gap(annealer.n_levels, gap, TARGET_GAP, least=16, most=2000)
+            # nats between reverse and forward log weights: where they have a variance V, acceptance
+            # per level, V * 2 * Phi(-sqrt(V / 2)), is largest near V = 2.5, and the variance of the
+            # mean weight per level, (exp(V) - 1) / V, favours small ones
+            n_levels = n_levels_for_gap(annealer.n_levels, gap, 1.5, least=16, most=2000)
             annealer.change_schedule(self._schedule(n_levels))
         annealer.redraw_weight(rng)
         self.round, self.gaps = self.round + 1, []

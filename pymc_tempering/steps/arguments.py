@@ -37,7 +37,6 @@ __all__ = [
 
 _BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
 _WITH_SHAPE = (np.ndarray, np.generic, list, tuple, int, float)
-_GIB = 2.0**30
 
 
 def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
@@ -163,9 +162,9 @@ def check_memory(step: Any, *, draws: int, tune: int | None, chains: int) -> Non
     if needed > there:
         most = int(there / (chains * of_draw))
         raise OptionError(
-            f"{chains} chains of {kept:,} draws, tuning included, take {needed / _GIB:,.0f} GiB at "
-            f"{of_draw} bytes a draw or more, and this machine has {there / _GIB:,.0f} GiB. Ask "
-            f"for fewer draws, far below {most:,} in a chain, each of more scans "
+            f"{chains} chains of {kept:,} draws, tuning included, take {needed / 2**30:,.0f} GiB "
+            f"at {of_draw} bytes a draw or more, and this machine has {there / 2**30:,.0f} GiB. "
+            f"Ask for fewer draws, far below {most:,} in a chain, each of more scans "
             "(`scans_per_draw=`): scans serve log Z without being stored as draws."
         )
 

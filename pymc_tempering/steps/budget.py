@@ -22,12 +22,6 @@ __all__ = [
     "MOST_SCANS", "Account", "Budget", "ScanPlan", "block_within",
 ]  # fmt: skip
 
-SEARCH_SHARE = 0.25
-"""Largest part of a run's gradients that the search for modes may take, its fits included."""
-
-TUNING_SHARE = 0.5
-"""Part of a chain's gradients after which its tuning ends; what tuning leaves is for draws."""
-
 LEAST_SCANS = 4
 """Scans, each of the most gradients that it may take, for which a chain has to have enough."""
 
@@ -63,12 +57,12 @@ class Budget:
 
     @property
     def of_search(self) -> int:
-        """What the search for modes may take."""
+        """What the search for modes may take, a quarter at most, its fits included."""
         return int(self._search_share * self.most)
 
     @property
     def _search_share(self) -> float:
-        return SEARCH_SHARE if self.searches else 0.0
+        return 0.25 if self.searches else 0.0
 
     def share(self, chains: int) -> int:
         """What each of so many further chains may take."""
@@ -143,8 +137,8 @@ class Account(Stateful):
 
     @property
     def to_tune(self) -> float:
-        """What tuning may take in all."""
-        return TUNING_SHARE * self.share
+        """What tuning may take in all; what it leaves is for draws."""
+        return 0.5 * self.share
 
     @property
     def left(self) -> float:

@@ -19,8 +19,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["CompoundTempering"]
 
-DEFAULT_SCANS_PER_DRAW = 10
-
 
 class CompoundTempering(ParallelTempering):
     r"""Parallel tempering of models with discrete variables, by PyMC's own step methods.
@@ -83,7 +81,7 @@ class CompoundTempering(ParallelTempering):
         *,
         n_levels: int | None = None,
         betas: Any = None,
-        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        scans_per_draw: int = 10,
         swap_scheme: str = "deo",
         model: pm.Model | None = None,
         rng: Any = None,

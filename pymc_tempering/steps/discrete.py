@@ -35,13 +35,8 @@ __all__ = ["DiscreteTempering", "discrete_step"]
 PYMC = "pymc"
 """``explorer=`` for moves by PyMC's own step methods."""
 
-MOST_SLICED = 10
-"""Continuous values up to which slices are the default. From a wide prior on, scales change by
-orders of magnitude with beta and with other variables: slices follow, one step size does not."""
-
 _EXPLORERS = ("hamiltonian", "slice")
 _MAX_START_DRAWS = 100
-_N_STARTS = 8
 
 _log = logging.getLogger("pymc")
 
@@ -151,10 +146,14 @@ class DiscreteTempering(ParallelTempering):
         self.adapt_base = len(whole) < self._density.dim
 
     def _with_sweeps(self, *, n_others: int) -> ExplorerSettings:
-        """Explorer of the step, with Gibbs sweeps before its moves of `n_others` coordinates."""
+        """Explorer of the step, with Gibbs sweeps before its moves of `n_others` coordinates.
+
+        Slices are the default for up to ten: from a wide prior on, scales change by orders of
+        magnitude with beta and with other variables, which slices follow and one step size not.
+        """
         settings: ExplorerSettings = self._settings
         follows = settings.needs_gradient and (
-            n_others > MOST_SLICED or (self._explorer_requested and n_others > 0)
+            n_others > 10 or (self._explorer_requested and n_others > 0)
         )
         if follows and self._density.no_gradient and self._explorer_requested:
             raise ModelError(
@@ -215,7 +214,7 @@ class DiscreteTempering(ParallelTempering):
         point: dict[str, np.ndarray],
     ) -> FloatArray:
         """Draws from the prior, and a start that the user gave, or the model's."""
-        starts, n_tried = self._starts(self.rng, _N_STARTS)
+        starts, n_tried = self._starts(self.rng, 8)
         self._account.n_spent += n_tried
         return super()._places(starts if len(starts) else self._density.start[None, :], point)
 

@@ -19,7 +19,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsCT"]
 
-DEFAULT_N_KNOTS = 16
 
 _STEP_GRID = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
 """Where step sizes are tuned, if the bias has too few knots to resolve them."""
@@ -117,7 +116,7 @@ class GibbsCT(CoupledStep):
     ) -> None:
         self._log_zeta = _check_log_zeta(log_zeta)
         if n_knots is None:
-            n_knots = DEFAULT_N_KNOTS if self._log_zeta is None else 1
+            n_knots = 16 if self._log_zeta is None else 1
         self.n_knots = int(check_positive("n_knots", n_knots, integer=True))
         if self._log_zeta is not None and self.n_knots != 1:
             raise OptionError(

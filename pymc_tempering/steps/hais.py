@@ -217,9 +217,7 @@ class HAIS(TemperedStep):
         """Everything that changes during a chain; None before its first step."""
         if self._tuner is None:
             return None
-        return self._tuner.state() | {
-            "account": self._account.state(),
-        }
+        return self._tuner.state() | {"account": self._account.state()}
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:

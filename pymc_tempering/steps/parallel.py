@@ -33,11 +33,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["ParallelTempering"]
 
-DEFAULT_N_LEVELS = 24
-
-_REACH = 5.0
-"""Standard deviations of a base that may not adapt, from which on it does not lead to a mode."""
-
 
 @dataclass(frozen=True)
 class LadderOptions:
@@ -173,7 +168,7 @@ class ParallelTempering(TemperedStep):
         **kwargs: Any,
     ) -> None:
         check_unknown(type(self), kwargs)
-        self.n_levels, fixed = check_levels(n_levels, betas, DEFAULT_N_LEVELS)
+        self.n_levels, fixed = check_levels(n_levels, betas, 24)
         self.scans_per_draw = check_positive(
             "scans_per_draw", MOST_SCANS if scans_per_draw is None else scans_per_draw, integer=True
         )
@@ -230,7 +225,8 @@ class ParallelTempering(TemperedStep):
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
         base, pooled, modes = self._first_base()
         distance = np.linalg.norm(base.to_base(modes), axis=1)
-        out_of_reach = int((distance > max(_REACH, np.sqrt(self.dim) + 2.0)).sum())
+        # a base that may not adapt does not lead to modes as many standard deviations away
+        out_of_reach = int((distance > max(5.0, np.sqrt(self.dim) + 2.0)).sum())
         n_levels = FIRST_LEVELS
         if self._given_base is None:
             base = overdisperse(base, len(modes))

@@ -21,8 +21,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["SimulatedTempering"]
 
-DEFAULT_N_LEVELS = 32
-
 
 class SimulatedTempering(CoupledStep):
     r"""Simulated tempering, with a coupled replica at the posterior.
@@ -118,7 +116,7 @@ class SimulatedTempering(CoupledStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        self.n_entries, self._pilot_betas = check_levels(n_levels, betas, DEFAULT_N_LEVELS)
+        self.n_entries, self._pilot_betas = check_levels(n_levels, betas, 32)
         self._fixed_bias = _check_weights(log_level_weights, self._pilot_betas)
         self._level_update = LEVEL_UPDATES.index(
             check_choice("level_update", level_update, LEVEL_UPDATES)
