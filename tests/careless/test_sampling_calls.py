@@ -131,6 +131,12 @@ CALLS = [
     ("HAIS(model=model, n_leapfrog=0)", OptionError, "`n_leapfrog` is 0"),
     ("HAIS(model=model, short_steps='yes')", OptionError, "`short_steps` is 'yes'"),
     ("HAIS(model=model, betas=[0, 1], n_levels=3)", ScheduleError, "Both"),
+    ("HAIS()", ModelError, "without a model"),
+    ("HAIS(model=model, n_particles=3)", OptionError, "n_particles"),
+    ("HAIS(model=model, scans_per_draw=1.5)", OptionError, "whole number"),
+    ("HAIS(model=model, betas=[0.1, 1.0])", ScheduleError, "from 0"),
+    ("GibbsCT(model=model, max_steps=1.5)", OptionError, "max_steps"),
+    ("SimulatedTempering(model=model, betas=[0.0, 1.5])", ScheduleError, "increase|from 0"),
     ("HAIS(model=model, target_accept=nan)", OptionError, "`target_accept` is nan"),
     # --- anneal and bidirectional_check
     ("anneal()", ModelError, "without a model"),

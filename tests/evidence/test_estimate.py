@@ -8,11 +8,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import (
-    BaseError,
-    DataError,
     ModelError,
-    OptionError,
-    ScheduleError,
     TemperingWarning,
 )
 from pymc_tempering.evidence.more_chains import round_seeds
@@ -40,63 +36,11 @@ def discrete_model():
     return model
 
 
-def wrong_dimension():
-    return pm_temper.GaussianBase(np.zeros(3), np.ones(3))
-
-
-@pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"method": "magic"}, OptionError, r"'magic'; the known ones are \[.*'pt'.*\]"),
-        ({"chains": 0}, OptionError, "`chains` is 0; expected a whole number of at least 1"),
-        ({"chains": 2.0}, OptionError, r"`chains` is 2\.0"),
-        ({"chains": True}, OptionError, "`chains` is True"),
-        ({"draws": 0}, OptionError, "`draws` is 0; expected a whole number of at least 1"),
-        ({"draws": "many"}, OptionError, "`draws` is 'many'"),
-        ({"tune": -1}, OptionError, "`tune` is -1; expected a whole number of at least 0"),
-        ({"cores": 0}, OptionError, "`cores` is 0"),
-        ({"n_levels": 1}, ScheduleError, "n_levels"),
-        ({"betas": [0.0, 0.7, 0.5, 1.0]}, ScheduleError, "increase strictly from 0"),
-        ({"base": wrong_dimension()}, BaseError, "3 dimensions.*fit_base"),
-        ({"nonsense": 1}, OptionError, r"\['nonsense'\].*'scans_per_draw'.*'initvals'"),
-        ({"step": None}, OptionError, r"\['step'\].*A step of your own goes to `pm.sample`"),
-        ({"return_inferencedata": False}, OptionError, r"\['return_inferencedata'\]"),
-    ],
-)
-def test_bad_input_is_refused_before_sampling(call, options, error, message, model, no_sampling):
-    with pytest.raises(error, match=message):
-        call(model, **options)
-
-
 @pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
 @pytest.mark.parametrize("method", ["gibbs_ct", "joint_ct", "st", "hais"])
 def test_discrete_variables_are_refused_before_sampling(call, method, no_sampling):
     with pytest.raises(ModelError, match="count"):
         call(discrete_model(), method=method)
-
-
-@pytest.mark.parametrize("call", [pm_temper.estimate_logz, pm_temper.sample])
-def test_no_model_outside_a_context(call, no_sampling):
-    with pytest.raises(ModelError, match="model"):
-        call()
-
-
-@pytest.mark.parametrize("target_se", [0, -0.1, np.nan])
-def test_target_se_must_be_positive(model, target_se, no_sampling):
-    with pytest.raises(OptionError, match=r"`target_se` is .*positive finite number"):
-        pm_temper.estimate_logz(model, target_se=target_se)
-
-
-@pytest.mark.parametrize("source", ["run.nc", {"posterior": 1}, 3])
-def test_other_types_are_refused(source, no_sampling):
-    with pytest.raises(DataError, match=f"was given a {type(source).__name__}; expected"):
-        pm_temper.estimate_logz(source)
-
-
-def test_options_mean_nothing_for_a_stored_run(labelled_run, no_sampling):
-    with pytest.raises(OptionError, match=r"options \['scans_per_draw'\] are for sampling"):
-        pm_temper.estimate_logz(labelled_run, scans_per_draw=8)
 
 
 def test_stored_run_is_not_sampled_again(labelled_run, no_sampling):

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_tempering as pm_temper
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, TemperingWarning
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.common import with_warnings
 from pymc_tempering.evidence.reading import stored_estimate
@@ -59,13 +59,6 @@ def test_sliced_draws_equal_an_estimate_from_these_arrays(run, selection, reques
     bare = xr.DataTree.from_dict({"/sample_stats": stats})
     assert_same(sliced, pm_temper.estimate_logz(bare))
     assert sliced.log_z != pm_temper.estimate_logz(run).log_z
-
-
-def test_one_chain_of_many(labelled_run):
-    whole = pm_temper.estimate_logz(labelled_run)
-    one = pm_temper.estimate_logz(labelled_run.isel(chain=[1]))
-    assert one.per_chain.size == 1
-    assert abs(one.log_z - whole.per_chain[1]) < 1e-12
 
 
 @pytest.mark.parametrize("run", ["raw_run", "labelled_run"])
@@ -124,13 +117,6 @@ def test_a_chain_is_known_without_its_unused_levels(raw_run):
     assert trimmed["sample_stats"].sizes["level"] < raw_run["sample_stats"].sizes["betas_dim_0"]
     with pytest.raises(DataError, match=r"chain 0 of run 1 repeats chain 0 of run 0"):
         concat_chains([raw_run, trimmed])
-
-
-def test_options_of_sampling_are_refused_for_a_stored_run(labelled_run):
-    with pytest.raises(OptionError, match=r"\['chains', 'draws', 'method', 'quiet'\] are for"):
-        pm_temper.estimate_logz(labelled_run, method="st", draws=50, chains=2, quiet=True)
-    with pytest.raises(OptionError, match=r"\['random_seed'\] are for sampling"):
-        pm_temper.estimate_logz(labelled_run, random_seed=1)
 
 
 def test_concat_chains_takes_numbered_and_labelled_runs(raw_run, labelled_run):
@@ -251,11 +237,6 @@ def test_statistics_of_another_version_are_refused_by_name(name, labelled_run):
 def test_damaged_runs_are_refused(change, message, labelled_run):
     with pytest.raises(DataError, match=message):
         pm_temper.estimate_logz(change(labelled_run))
-
-
-def test_concat_chains_refuses_unequal_runs(labelled_run):
-    with pytest.raises(DataError, match="expected the same in all"):
-        concat_chains([labelled_run, labelled_run.isel(draw=slice(30))])
 
 
 def stored_with(estimate, diagnostics):

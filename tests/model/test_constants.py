@@ -7,7 +7,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.basic import Constant
 
-from pymc_tempering.model import constants
+from pymc_tempering.model import machine_code
 
 X = np.array([[0.3, -1.2], [1.5, 0.4], [-0.7, 2.1]])
 
@@ -26,7 +26,7 @@ def matrices(function):
 
 
 def test_products_with_a_matrix_and_with_its_transpose_take_the_same_type():
-    transposed, plain = matrices(compiled(constants.numba_mode()))
+    transposed, plain = matrices(compiled(machine_code.numba_mode()))
     np.testing.assert_array_equal(transposed, X.T)
     np.testing.assert_array_equal(plain, X)
     assert transposed.flags.c_contiguous
@@ -36,6 +36,6 @@ def test_products_with_a_matrix_and_with_its_transpose_take_the_same_type():
 @pytest.mark.parametrize("limit", [None, X.nbytes - 1])
 def test_elsewhere_and_of_large_ones_nothing_is_copied(limit, monkeypatch):
     if limit is not None:
-        monkeypatch.setattr(constants, "MAX_BYTES", limit)
-    transposed, _ = matrices(compiled("NUMBA" if limit is None else constants.numba_mode()))
+        monkeypatch.setattr(machine_code, "MAX_BYTES", limit)
+    transposed, _ = matrices(compiled("NUMBA" if limit is None else machine_code.numba_mode()))
     assert not transposed.flags.c_contiguous

@@ -3,11 +3,10 @@
 import math
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
-SIGNATURE = "float64(CPointer(float64), CPointer(float64))"
 LOG_2PI = math.log(2 * math.pi)
 
 GAUSS_MEAN = np.array([1.5, -2.0, 30.0])
@@ -17,10 +16,8 @@ GAUSS_LOG_Z = 1.7
 GAUSS_CONSTANT = GAUSS_LOG_Z - 1.5 * LOG_2PI - 0.5 * np.linalg.slogdet(GAUSS_COV)[1]
 
 
-@numba.cfunc(SIGNATURE)
-def gaussian_density(z_pointer, grad_pointer):
-    z = numba.carray(z_pointer, 3)
-    grad = numba.carray(grad_pointer, 3)
+@toy(3)
+def gaussian_density(z, grad):
     quad = 0.0
     for i in range(3):
         grad[i] = 0.0
@@ -41,10 +38,8 @@ def two_gaussians(log_weights, means, sds):
     dim = means.shape[1]
     constants = np.asarray(log_weights) - 0.5 * dim * LOG_2PI - np.log(sds).sum(axis=1)
 
-    @numba.cfunc(SIGNATURE)
-    def density(z_pointer, grad_pointer):
-        z = numba.carray(z_pointer, dim)
-        grad = numba.carray(grad_pointer, dim)
+    @toy(dim)
+    def density(z, grad):
         a = constants[0]
         b = constants[1]
         for i in range(dim):
@@ -65,10 +60,8 @@ bimodal_density = two_gaussians(
 )
 
 
-@numba.cfunc(SIGNATURE)
-def cauchy_density(z_pointer, grad_pointer):
-    z = numba.carray(z_pointer, 2)
-    grad = numba.carray(grad_pointer, 2)
+@toy(2)
+def cauchy_density(z, grad):
     a = z[0] - 5.0
     b = z[1] / 3.0
     grad[0] = -2.0 * a / (1.0 + a * a)
@@ -76,11 +69,9 @@ def cauchy_density(z_pointer, grad_pointer):
     return -math.log1p(a * a) - math.log1p(b * b) - 2.0 * math.log(math.pi) - math.log(3.0)
 
 
-@numba.cfunc(SIGNATURE)
-def edge_density(z_pointer, grad_pointer):
+@toy(2)
+def edge_density(z, grad):
     """N(0, I) where z[0] > 0.5, not a number elsewhere."""
-    z = numba.carray(z_pointer, 2)
-    grad = numba.carray(grad_pointer, 2)
     if not z[0] > 0.5:
         grad[0] = math.nan
         grad[1] = math.nan
@@ -90,11 +81,9 @@ def edge_density(z_pointer, grad_pointer):
     return -0.5 * (z[0] ** 2 + z[1] ** 2) - math.log(2.0 * math.pi)
 
 
-@numba.cfunc(SIGNATURE)
-def far_density(z_pointer, grad_pointer):
+@toy(3)
+def far_density(z, grad):
     """Standard deviations 1, 1e-4 and 1e4, means 5000, 30000 and 100 of them from zero."""
-    z = numba.carray(z_pointer, 3)
-    grad = numba.carray(grad_pointer, 3)
     a = z[0] - 5000.0
     b = (z[1] + 3.0) / 1e-4
     c = (z[2] - 1e6) / 1e4

@@ -1,33 +1,29 @@
 """Ascents: they end at the maximum uphill of their start, whatever the units."""
 
 import math
-from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.starts import evaluated
-from tests.references.conftest import SIGNATURE
 
 
 def unit(dim):
     return Coordinates.of(GaussianBase(np.zeros(dim), np.ones(dim)))
 
 
-@numba.cfunc(SIGNATURE)
-def rising_density(z_pointer, grad_pointer):
-    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
+@toy(2)
+def rising_density(z, grad):
     grad[0], grad[1] = 0.7, -z[1]
     return 0.7 * z[0] - 0.5 * z[1] ** 2
 
 
-@numba.cfunc(SIGNATURE)
-def kinked_density(z_pointer, grad_pointer):
-    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
+@toy(2)
+def kinked_density(z, grad):
     grad[0], grad[1] = -np.sign(z[0] - 1.0), -3.0 * np.sign(z[1] + 2.0)
     return -abs(z[0] - 1.0) - 3.0 * abs(z[1] + 2.0)
 
@@ -69,13 +65,13 @@ def test_edges_and_kinks_end_an_ascent(edge):
     assert 0.0 <= found.ends[0, 1] < 1.0
     assert found.values[1] == -np.inf
     assert not found.converged[1]
-    kinked = SimpleNamespace(address=kinked_density.address, dim=2)
+    kinked = kinked_density
     found = ascend(kinked, np.array([[7.0, 5.0]]), unit(2))
     np.testing.assert_allclose(found.ends, [[1.0, -2.0]], atol=0.05)
 
 
 def test_what_rises_without_end_is_not_called_converged():
-    rising = SimpleNamespace(address=rising_density.address, dim=2)
+    rising = rising_density
     found = ascend(rising, np.array([[0.3, 4.0]]), unit(2))
     assert not found.converged[0]
     assert MOST_GRADIENTS <= found.n_gradients < MOST_GRADIENTS + 30
@@ -97,16 +93,14 @@ def test_path_leads_from_start_to_end_uphill(bimodal):
 
 
 def test_one_dimension_and_a_flat_density():
-    flat = numba.cfunc(SIGNATURE)(_flat)
-    target = SimpleNamespace(address=flat.address, dim=1)
-    found = ascend(target, np.array([[3.0]]), unit(1))
+    found = ascend(flat, np.array([[3.0]]), unit(1))
     assert found.ends.tolist() == [[3.0]]
     assert math.isclose(found.values[0], -1.5)
     assert found.n_gradients == 1
 
 
-def _flat(z_pointer, grad_pointer):
-    grad = numba.carray(grad_pointer, 1)
+@toy(1)
+def flat(z, grad):
     grad[0] = 0.0
     return -1.5
 
@@ -158,9 +152,8 @@ def test_an_end_is_judged_in_its_own_scale(gaussian):
     assert ascend(gaussian, gaussian.mean[None], narrow).n_gradients <= 2
 
 
-@numba.cfunc(SIGNATURE)
-def narrow_density(z_pointer, grad_pointer):
-    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
+@toy(1)
+def narrow_density(z, grad):
     # the first term leaves a slope at 0.7 itself
     grad[0] = -z[0] - (z[0] - 0.7) / 1e-9 / 1e-9
     return -0.5 * z[0] ** 2 - 0.5 * ((z[0] - 0.7) / 1e-9) ** 2
@@ -169,7 +162,7 @@ def narrow_density(z_pointer, grad_pointer):
 @pytest.mark.parametrize("size", [1.0, 100.0, 1e4])
 def test_ends_in_a_mode_whose_curvature_is_beyond_rounding(size):
     """A last digit of 0.7 is a slope of 100 there, which no step can lower."""
-    target = SimpleNamespace(address=narrow_density.address, dim=1)
+    target = narrow_density
     coordinates = Coordinates.of(GaussianBase(np.zeros(1), np.full(1, size)))
     found = ascend(target, np.array([[0.0], [-13.0], [250.0]]), coordinates)
     assert found.converged.all()

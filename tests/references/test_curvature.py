@@ -1,15 +1,13 @@
 """A Gaussian from curvature: exact for Gaussians of any scales, and at edges and saddles."""
 
 import math
-from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering.references.curvature import curvature_at
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
-from tests.references.conftest import SIGNATURE
 
 MANY = MAX_FULL_RANK_DIM + 20
 
@@ -18,9 +16,8 @@ def chain_of(correlation):
     """Density of a chain of many normals of unequal scale whose neighbours are correlated."""
     left = 1.0 - correlation**2
 
-    @numba.cfunc(SIGNATURE)
-    def density(z_pointer, grad_pointer):
-        z, grad = numba.carray(z_pointer, MANY), numba.carray(grad_pointer, MANY)
+    @toy(MANY)
+    def density(z, grad):
         total, before = 0.0, 0.0
         for i in range(MANY):
             grad[i] = 0.0
@@ -94,9 +91,7 @@ def test_gain_is_how_far_below_the_maximum_a_slope_is(gaussian):
 def test_in_many_dimensions_dense_where_much_is_gained(correlation):
     """A diagonal fit leaves (D - 1) log(1 + r^2) / 2 nats or so: 34, and a quarter of one."""
     density = chain_of(correlation)
-    base, is_maximum, *_ = curvature_at(
-        SimpleNamespace(address=density.address, dim=MANY), np.zeros(MANY), np.ones(MANY)
-    )
+    base, is_maximum, *_ = curvature_at(density, np.zeros(MANY), np.ones(MANY))
     i, sd = np.arange(MANY), 1.0 + 0.1 * np.arange(MANY)
     cov = np.outer(sd, sd) * correlation ** np.abs(i[:, None] - i)
     assert is_maximum

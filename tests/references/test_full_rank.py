@@ -1,25 +1,22 @@
 """Variational fits by regression: exact on Gaussians, near the best ELBO elsewhere."""
 
 import math
-from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM, fit_gaussian
-from tests.references.conftest import SIGNATURE
 
 WIDE_DIM = MAX_FULL_RANK_DIM + 50
 
 
-@numba.cfunc(SIGNATURE)
-def wide_density(z_pointer, grad_pointer):
+@toy(WIDE_DIM)
+def wide_density(z, grad):
     """Independent normals with means i / 10 and standard deviations 1 + i / 100."""
-    z, grad = numba.carray(z_pointer, WIDE_DIM), numba.carray(grad_pointer, WIDE_DIM)
     total = 0.0
     for i in range(WIDE_DIM):
         sd = 1.0 + 0.01 * i
@@ -29,10 +26,9 @@ def wide_density(z_pointer, grad_pointer):
     return total
 
 
-@numba.cfunc(SIGNATURE)
-def funnel_density(z_pointer, grad_pointer):
+@toy(6)
+def funnel_density(z, grad):
     """v ~ N(0, 3), five x ~ N(0, exp(v / 2)); the maximum is at v = -22.5."""
-    z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
     v = z[0]
     total = -0.5 * (v / 3.0) ** 2 - math.log(3.0) - 3.0 * math.log(2.0 * math.pi) - 2.5 * v
     grad[0] = -v / 9.0 - 2.5
@@ -45,7 +41,7 @@ def funnel_density(z_pointer, grad_pointer):
 
 @pytest.fixture
 def funnel():
-    return SimpleNamespace(address=funnel_density.address, dim=6)
+    return funnel_density
 
 
 def test_elbo_is_log_z_on_a_correlated_gaussian(rng):
@@ -84,7 +80,7 @@ def test_funnel_is_left_by_its_mass_and_not_its_maximum(funnel, rng):
 
 
 def test_diagonal_in_high_dimension(rng):
-    wide = SimpleNamespace(address=wide_density.address, dim=WIDE_DIM)
+    wide = wide_density
     base, _ = fit_gaussian(wide, GaussianBase(np.zeros(WIDE_DIM), np.full(WIDE_DIM, 0.5)), rng)
     assert base.is_diagonal
     np.testing.assert_allclose(base.mean, 0.1 * np.arange(WIDE_DIM), atol=0.5)
@@ -92,7 +88,7 @@ def test_diagonal_in_high_dimension(rng):
 
 
 def test_a_dense_start_in_high_dimension_is_taken_by_its_diagonal():
-    wide = SimpleNamespace(address=wide_density.address, dim=WIDE_DIM)
+    wide = wide_density
     dense = GaussianBase(np.zeros(WIDE_DIM), 0.5 * np.eye(WIDE_DIM))
     diagonal = GaussianBase(dense.mean, dense.standard_deviation)
     fits = [fit_gaussian(wide, start, np.random.default_rng(0)) for start in (dense, diagonal)]
@@ -127,16 +123,16 @@ def test_one_dimension_is_diagonal(rng):
     assert base.is_diagonal
 
 
-@numba.cfunc(SIGNATURE)
-def pole(z_pointer, grad_pointer):
-    numba.carray(grad_pointer, 2)[:] = -1e305
+@toy(2)
+def pole(z, grad):
+    grad[:] = -1e305
     return 0.0
 
 
 def test_a_fit_at_a_pole_stays_where_it_was(rng):
     """As of data that are all the same: gradients are finite, and no product of them is."""
     start = GaussianBase(np.zeros(2), np.full(2, 1e4))
-    target = SimpleNamespace(address=pole.address, dim=2)
+    target = pole
     with np.errstate(over="ignore"):
         base, n_gradients = fit_gaussian(target, start, rng)
     assert base is start

@@ -1,14 +1,11 @@
 """How much narrower the funnels of a target are than the rest, from its draws."""
 
-from types import SimpleNamespace
-
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering import testing
 from pymc_tempering.references.funnels import DEEP, depth_of_funnels
-from tests.references.conftest import SIGNATURE
 
 SPREAD = 3.0
 
@@ -16,9 +13,8 @@ SPREAD = 3.0
 def funnel_in(units):
     """Normals in 5 dimensions whose log variance is normal, of standard deviation 3, in units."""
 
-    @numba.cfunc(SIGNATURE)
-    def funnel(z_pointer, grad_pointer):
-        z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
+    @toy(6)
+    def funnel(z, grad):
         v = z[5] / units[5]
         total, slope = -0.5 * (v / SPREAD) ** 2, -v / SPREAD**2
         for i in range(5):
@@ -44,11 +40,10 @@ def draws_of_funnel(rng, n):
 @pytest.mark.statistical
 def test_a_funnel_is_deep_whatever_its_units(rng):
     """1.4 to 2.4 in a hundred sets of draws; half of the log variance's 5 % quantile is 2.5."""
-    targets = [SimpleNamespace(address=funnel.address, dim=6) for funnel in FUNNELS]
     z = draws_of_funnel(rng, 400)
     depth, in_units = (
         depth_of_funnels(target, units * z, np.random.default_rng(1))
-        for target, units in zip(targets, (ONE, MANY), strict=True)
+        for target, units in zip(FUNNELS, (ONE, MANY), strict=True)
     )
     assert depth > DEEP + 0.2
     assert in_units == pytest.approx(depth, abs=0.01)
@@ -62,12 +57,12 @@ def test_what_is_nearly_gaussian_is_not(name, rng):
     assert 0.0 < depth_of_funnels(target, target.draw(rng, 400), rng) < DEEP
 
 
-@numba.cfunc(SIGNATURE)
-def nowhere(z_pointer, grad_pointer):
-    numba.carray(grad_pointer, 2)[:] = np.nan
+@toy(2)
+def nowhere(z, grad):
+    grad[:] = np.nan
     return -np.inf
 
 
 def test_without_gradients_nothing_is_known(rng):
-    target = SimpleNamespace(address=nowhere.address, dim=2)
+    target = nowhere
     assert depth_of_funnels(target, rng.normal(size=(50, 2)), rng) == 0.0

@@ -3,9 +3,9 @@
 import math
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -17,7 +17,7 @@ from pymc_tempering.references.search import SEARCHES, Effort, find_modes
 from pymc_tempering.references.sources import SOURCES
 from pymc_tempering.references.survey import MOST_REFINED
 from pymc_tempering.testing import compiled, trimodal_1d
-from tests.references.conftest import LOG_2PI, SIGNATURE, two_gaussians
+from tests.references.conftest import LOG_2PI, two_gaussians
 from tests.references.test_full_rank import WIDE_DIM, funnel_density, wide_density
 
 DIM, FAR, NARROW, LIGHT_WEIGHT = 4, 6.0, 0.3, 0.4
@@ -38,10 +38,9 @@ TAILS_CONSTANT = (
 )  # fmt: skip
 
 
-@numba.cfunc(SIGNATURE)
-def three_scales(z_pointer, grad_pointer):
+@toy(3)
+def three_scales(z, grad):
     """.3 N(0, .002^2 I) + .2 N((2, -1, 1), I) + .5 N((-50, 0, 30), 20^2 I)."""
-    z, grad = numba.carray(z_pointer, 3), numba.carray(grad_pointer, 3)
     logs, top = np.empty(3), -np.inf
     for k in range(3):
         logs[k] = math.log(THREE_WEIGHTS[k]) - 3.0 * math.log(THREE_SDS[k]) - 2.756815599614018
@@ -59,10 +58,9 @@ def three_scales(z_pointer, grad_pointer):
     return top + math.log(total)
 
 
-@numba.cfunc(SIGNATURE)
-def narrow_beside_tails(z_pointer, grad_pointer):
+@toy(N_TAILED)
+def narrow_beside_tails(z, grad):
     """.6 of Student's t, round, and .4 of a narrow normal at (6.5, 0, 0, 0)."""
-    z, grad = numba.carray(z_pointer, N_TAILED), numba.carray(grad_pointer, N_TAILED)
     squares, away = 0.0, 0.0
     for i in range(N_TAILED):
         squares += z[i] ** 2
@@ -80,10 +78,9 @@ def narrow_beside_tails(z_pointer, grad_pointer):
     return total
 
 
-@numba.cfunc(SIGNATURE)
-def waves(z_pointer, grad_pointer):
+@toy(2)
+def waves(z, grad):
     """A hundred modes and more, 1.5 apart, of weights that fall slowly."""
-    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
     total = 0.0
     for i in range(2):
         phase = 2.0 * math.pi * z[i] / 1.5
@@ -95,11 +92,9 @@ def waves(z_pointer, grad_pointer):
 SMALL, LARGE, SPREAD, N_IN_GROUP = -5.0, 3.0, 0.7, 8
 
 
-@numba.cfunc(SIGNATURE)
-def two_scales(z_pointer, grad_pointer):
+@toy(1 + N_IN_GROUP)
+def two_scales(z, grad):
     """A group whose log variance is 0.4 N(-5, 0.7^2) + 0.6 N(3, 0.7^2); centred, log Z = 0."""
-    z = numba.carray(z_pointer, 1 + N_IN_GROUP)
-    grad = numba.carray(grad_pointer, 1 + N_IN_GROUP)
     small, large = (z[0] - SMALL) / SPREAD, (z[0] - LARGE) / SPREAD
     a, b = math.log(0.4) - 0.5 * small**2, math.log(0.6) - 0.5 * large**2
     top = max(a, b)
@@ -118,7 +113,7 @@ def two_scales(z_pointer, grad_pointer):
 @pytest.mark.statistical
 def test_two_scales_of_a_group_are_two_modes(rng):
     """From the large to the small one the density rises, and the mass falls in between."""
-    target = SimpleNamespace(address=two_scales.address, dim=1 + N_IN_GROUP)
+    target = two_scales
     log_variances = np.where(rng.random(100) < 0.4, SMALL, LARGE) + rng.normal(0, SPREAD, 100)
     group = rng.normal(size=(100, N_IN_GROUP)) * np.exp(0.5 * log_variances[:, None])
     prior_points = np.column_stack([log_variances, group])
@@ -132,7 +127,7 @@ def test_two_scales_of_a_group_are_two_modes(rng):
 @pytest.mark.statistical
 def test_a_narrow_mode_beside_a_wide_one(rng):
     """A hundred of 50,000 starts lead there on average."""
-    target = SimpleNamespace(address=wide_and_narrow.address, dim=DIM)
+    target = wide_and_narrow
     found = find_modes(target, np.zeros(DIM), rng)
     wide, narrow = sorted(found.fits, key=lambda fit: fit.mean[0])
     np.testing.assert_allclose(narrow.mean, [FAR, 0, 0, 0], atol=0.05)
@@ -153,7 +148,7 @@ def test_a_spike_at_the_start_hides_no_mode(seed):
 
     Of 30 searches of three such targets all found all three modes.
     """
-    target = SimpleNamespace(address=three_scales.address, dim=3)
+    target = three_scales
     found = find_modes(target, np.zeros(3), np.random.default_rng(seed))
     assert len(found.fits) == 3
     order = np.argsort([fit.standard_deviation[0] for fit in found.fits])
@@ -169,7 +164,7 @@ def test_a_narrow_mode_beside_heavy_tails(seed):
 
     All of 40 searches find it.
     """
-    target = SimpleNamespace(address=narrow_beside_tails.address, dim=N_TAILED)
+    target = narrow_beside_tails
     found, n_starts = 0, []
     for child in np.random.SeedSequence(seed).spawn(3):
         result = find_modes(target, np.zeros(N_TAILED), np.random.default_rng(child))
@@ -207,7 +202,7 @@ def test_a_narrow_mode_beside_one_that_is_not_the_first(seed):
     log_constants = np.log(weights) - DIM * np.log(sds) - 0.5 * DIM * math.log(2.0 * math.pi)
     precisions = tuple(tuple(map(tuple, np.eye(DIM) / sd**2)) for sd in sds)
     density = compiled.mixture(tuple(log_constants.tolist()), places, precisions)
-    target = SimpleNamespace(address=density.address, dim=DIM)
+    target = density
     n_found = 0
     for rng in np.random.default_rng(seed).spawn(10):
         found = find_modes(target, np.zeros(DIM), rng)
@@ -218,10 +213,9 @@ def test_a_narrow_mode_beside_one_that_is_not_the_first(seed):
     assert n_found >= 9
 
 
-@numba.cfunc(SIGNATURE)
-def round_and_flat(z_pointer, grad_pointer):
+@toy(DIM)
+def round_and_flat(z, grad):
     """A wide Gaussian, and beside it a mode of 4 dimensions that is flat at the top."""
-    z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
     wide = flat = 0.0
     for i in range(DIM):
         off = z[i] - 14.0 if i == 0 else z[i]
@@ -238,7 +232,7 @@ def round_and_flat(z_pointer, grad_pointer):
 
 def test_starts_around_modes_that_are_no_gaussians_take_a_fifth_at_most(rng, monkeypatch):
     """Each takes an ascent, where most of the others take one gradient."""
-    target = SimpleNamespace(address=round_and_flat.address, dim=DIM)
+    target = round_and_flat
     starts = []
     for one_in in (10**9, sources.ONE_IN_NEAR):
         monkeypatch.setattr(sources, "ONE_IN_NEAR", one_in)
@@ -250,7 +244,7 @@ def test_starts_around_modes_that_are_no_gaussians_take_a_fifth_at_most(rng, mon
 
 def test_a_search_goes_on_where_the_highest_modes_were_hardly_hit(rng, monkeypatch):
     """Or where more of the mass was found once than is allowed; else not."""
-    target = SimpleNamespace(address=waves.address, dim=2)
+    target = waves
     effort = Effort(50_000, 2000, n_for_seldom=20_000)
     starts = []
     for seldom, once in ((1, 0.0), (1000, 0.0), (1, 0.06)):
@@ -268,7 +262,7 @@ def test_a_search_goes_on_where_the_highest_modes_were_hardly_hit(rng, monkeypat
 
 def test_start_on_a_saddle_is_between_modes_and_no_mode(rng):
     """The only start; both modes of a symmetric density are uphill of it."""
-    target = SimpleNamespace(address=twins.address, dim=2)
+    target = twins
     found = find_modes(target, np.zeros(2), rng, effort=SEARCHES["none"])
     (fit,) = found.fits
     np.testing.assert_allclose(np.abs(fit.mean), [3.0, 0.0], atol=0.05)
@@ -279,10 +273,9 @@ def test_start_on_a_saddle_is_between_modes_and_no_mode(rng):
     assert min(both.search.start_count) > 1000
 
 
-@numba.cfunc(SIGNATURE)
-def twins(z_pointer, grad_pointer):
+@toy(2)
+def twins(z, grad):
     """Equal modes at (3, 0) and (-3, 0) with standard deviations 0.5 and 2."""
-    z, grad = numba.carray(z_pointer, 2), numba.carray(grad_pointer, 2)
     x = z[0] / 0.25
     away = abs(3.0 * x)
     grad[0] = -x + 12.0 * math.tanh(3.0 * x)
@@ -293,7 +286,7 @@ def twins(z_pointer, grad_pointer):
 
 def test_what_is_uphill_of_a_saddle_takes_its_place():
     """Otherwise ends of the other mode count for the saddle, from which nothing dips to them."""
-    target = SimpleNamespace(address=twins.address, dim=2)
+    target = twins
     basins, unit = Basins(target), Coordinates.of(GaussianBase(np.zeros(2), np.ones(2)))
     for x in (0.0, 3.0, -3.0, 3.0):
         found = ascend(target, np.array([[x, 0.0]]), unit)
@@ -304,15 +297,14 @@ def test_what_is_uphill_of_a_saddle_takes_its_place():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_saddle_at_the_start_hides_no_mode(seed):
-    target = SimpleNamespace(address=twins.address, dim=2)
+    target = twins
     found = find_modes(target, np.zeros(2), np.random.default_rng(seed))
     assert sorted(np.sign(found.modes[:, 0])) == [-1.0, 1.0]
 
 
-@numba.cfunc(SIGNATURE)
-def corner(z_pointer, grad_pointer):
+@toy(6)
+def corner(z, grad):
     """Rises ever faster up to an edge in each of six coordinates."""
-    z, grad = numba.carray(z_pointer, 6), numba.carray(grad_pointer, 6)
     total = 0.0
     for i in range(6):
         rate = 10.0 + 2.0 * i
@@ -328,7 +320,7 @@ def test_an_edge_with_nothing_on_either_side_is_no_saddle(seed):
     Its ELBO is of the few draws within the edge: of 12 searches one was 3 nats above log Z, the
     others 2 to 8 below. Of five searches the middle one counts: false alarms 0.6 %.
     """
-    target = SimpleNamespace(address=corner.address, dim=6)
+    target = corner
     searches = [
         find_modes(target, np.full(6, -0.3), np.random.default_rng(child))
         for child in np.random.SeedSequence(seed).spawn(5)
@@ -342,7 +334,7 @@ def test_an_edge_with_nothing_on_either_side_is_no_saddle(seed):
 
 def test_many_modes_are_counted_and_the_unseen_estimated(rng):
     """The share of starts whose mode is new, in a second search, is what the first one said."""
-    target = SimpleNamespace(address=waves.address, dim=2)
+    target = waves
     effort = Effort(400, 40_000)
     found = find_modes(target, np.zeros(2), rng, effort=effort)
     # a start in a mode's flank counts for the mode, and again for what it led to beyond
@@ -361,7 +353,7 @@ def test_many_modes_are_counted_and_the_unseen_estimated(rng):
 
 def test_a_maximum_without_mass_is_passed_by(rng):
     """Of the funnel: every ascent goes on to v = -22.5, where the density is highest."""
-    funnel = SimpleNamespace(address=funnel_density.address, dim=6)
+    funnel = funnel_density
     found = find_modes(funnel, np.zeros(6), rng)
     assert -2.0 < found.fits[0].log_zeta < -1.4
     assert -3.0 < found.pooled.mean[0] < 3.0
@@ -388,7 +380,7 @@ def test_bounded_support_and_a_start_beyond_it(edge, rng):
 
 
 def test_high_dimension(rng):
-    target = SimpleNamespace(address=wide_density.address, dim=WIDE_DIM)
+    target = wide_density
     found = find_modes(target, np.zeros(WIDE_DIM), rng, effort=Effort(20, 10_000))
     (fit,) = found.fits
     assert fit.is_diagonal
@@ -397,15 +389,14 @@ def test_high_dimension(rng):
 
 def test_nothing_to_climb(rng):
     """A constant density on the line is improper; what comes back is finite, and wide."""
-    target = SimpleNamespace(address=flat.address, dim=2)
+    target = flat
     found = find_modes(target, np.zeros(2), rng, effort=Effort(10, 1000))
     assert len(found.fits) == 1
     assert np.all(found.pooled.standard_deviation > 10.0)
 
 
-@numba.cfunc(SIGNATURE)
-def flat(z_pointer, grad_pointer):
-    grad = numba.carray(grad_pointer, 2)
+@toy(2)
+def flat(z, grad):
     grad[0] = grad[1] = 0.0
     return 0.3
 
@@ -439,7 +430,7 @@ lonely = two_gaussians(
 
 
 def test_a_mode_that_holds_nothing_does_not_prolong_a_search(rng):
-    target = SimpleNamespace(address=lonely.address, dim=2)
+    target = lonely
     found = find_modes(target, np.zeros(2), rng)
     assert found.search.n_left_out == 1
     assert found.search.start_count[1] > 5

@@ -1,11 +1,10 @@
 """Fits of third order: exact where the target has their form, better elsewhere, and no more."""
 
 import math
-from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -13,16 +12,14 @@ from pymc_tempering.engine.path.transport import MEAN, SCALE, SKEW, TransportMap
 from pymc_tempering.references import third_order
 from pymc_tempering.references.elbo import delta_at, evaluate_elbo, log_weights
 from pymc_tempering.references.third_order import THE_TARGET, third_order_fit
-from tests.references.conftest import SIGNATURE
 
 LOG_Z = 0.8
 CONSTANT = LOG_Z - math.lgamma(9.0) - 1.5 * math.log(2.0 * math.pi)
 
 
-@numba.cfunc(SIGNATURE)
-def regression_density(z_pointer, grad_pointer):
+@toy(4)
+def regression_density(z, grad):
     """The log of a gamma variable of shape 9, last, and three normals with it as precision."""
-    z, grad = numba.carray(z_pointer, 4), numba.carray(grad_pointer, 4)
     precision = math.exp(z[3])
     total = CONSTANT + (9.0 + 1.5) * z[3] - precision
     grad[3] = 9.0 + 1.5 - precision
@@ -34,18 +31,16 @@ def regression_density(z_pointer, grad_pointer):
     return total
 
 
-@numba.cfunc(SIGNATURE)
-def gamma_density(z_pointer, grad_pointer):
+@toy(1)
+def gamma_density(z, grad):
     """The logarithm of a gamma variable of shape 4."""
-    z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
     grad[0] = 4.0 - math.exp(z[0])
     return 4.0 * z[0] - math.exp(z[0]) - math.lgamma(4.0)
 
 
-@numba.cfunc(SIGNATURE)
-def valley_density(z_pointer, grad_pointer):
+@toy(3)
+def valley_density(z, grad):
     """The first changes the scale of the second, and its square bends the third."""
-    z, grad = numba.carray(z_pointer, 3), numba.carray(grad_pointer, 3)
     away, scaled = z[2] - 0.2 * z[0] * z[0], z[1] * math.exp(-0.3 * z[0])
     grad[0] = -z[0] - 0.3 + 0.3 * scaled * scaled + 0.4 * z[0] * away
     grad[1] = -scaled * math.exp(-0.3 * z[0])
@@ -53,8 +48,8 @@ def valley_density(z_pointer, grad_pointer):
     return -0.5 * (z[0] ** 2 + scaled**2 + away**2) - 0.3 * z[0] - 1.5 * math.log(2.0 * math.pi)
 
 
-VALLEY = SimpleNamespace(address=valley_density.address, dim=3)
-REGRESSION = SimpleNamespace(address=regression_density.address, dim=4)
+VALLEY = valley_density
+REGRESSION = regression_density
 # the curvature at the maximum, as a search has it
 AT_MAXIMUM = GaussianBase(
     np.array([0.0, 0.5, 1.0, math.log(10.5)]), np.array([10.5**-0.5] * 4), LOG_Z
@@ -133,7 +128,7 @@ def test_a_square_that_bends_a_mean(rng):
 
 
 def test_one_coordinate(rng):
-    target = SimpleNamespace(address=gamma_density.address, dim=1)
+    target = gamma_density
     found = third_order_fit(target, GaussianBase(np.log([4.0]), np.array([0.5])), rng)
     assert found.variance <= THE_TARGET
     log_z, error = log_z_of(target, found.shape, rng)

@@ -6,7 +6,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.gibbs_ct import collect
 from pymc_tempering.results.statistics import unpacked
@@ -25,30 +25,6 @@ def sample(target, seed, draws=400, tune=100, chains=2, **options):
 
 def statistics_of(idata):
     return unpacked({name: values.values for name, values in idata.sample_stats.items()})
-
-
-@pytest.mark.parametrize("name", ["asymmetric_bimodal", "hard_edge_gaussian"])
-def test_draws_and_log_z_are_right(name, seed):
-    """Within 4.5 reported errors (false alarm 1e-5 each); modes by their exact weights."""
-    target = testing.TARGETS[name]()
-    idata = sample(target, seed)
-    parts = collect(statistics_of(idata))
-    estimate = combine(parts, "gibbs_ct")
-    assert estimate.se < 0.05
-    assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
-    z = idata.posterior["x"].values
-    ess = z.shape[0] * z.shape[1] / 4
-    for threshold in (0.0, float(target.mean[0])):
-        exact = float(target.survival(0, threshold))
-        error = np.sqrt(max(exact * (1 - exact), 1e-3) / ess)
-        assert (z[..., 0] > threshold).mean() == pytest.approx(exact, abs=4.5 * error)
-    assert (parts.arrays["n_tempered_restarts"] > 100).all()
-    tempered_restart = idata.sample_stats["tempered_restart"].values
-    assert tempered_restart.mean() > 0.3
-    assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
-    if name == "hard_edge_gaussian":
-        assert "no_base_overlap" in [w.code for w in estimate.warnings]
-        assert (parts.arrays["support_mass"] < 0.99).all()
 
 
 def test_knots_share_the_time_after_tuning(seed):
@@ -84,23 +60,6 @@ def test_a_wrong_slope_is_warned_of(seed):
     idata = sample(target, seed, draws=50, log_zeta=target.log_z - 200.0, base=base)
     warnings = combine(collect(statistics_of(idata)), "gibbs_ct").warnings
     assert "levels_hardly_visited" in [w.code for w in warnings]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"log_zeta": "elbow"}, "log_zeta"),
-        ({"log_zeta": np.nan}, "finite"),
-        ({"log_zeta": True}, "finite"),
-        ({"log_zeta": 1.0, "n_knots": 4}, "one slope"),
-        ({"n_knots": 0}, "n_knots"),
-        ({"trajectory_length": -1.0}, "trajectory_length"),
-        ({"max_steps": 1.5}, "max_steps"),
-    ],
-)
-def test_wrong_options_are_refused(options, said):
-    with testing.trimodal_1d().model(), pytest.raises(OptionError, match=said):
-        GibbsCT(**options)
 
 
 def test_draws_of_tuning_are_refused_by_the_estimate(seed):

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_tempering import testing
-from pymc_tempering.errors import BaseError, DataError, ModelError, OptionError, ScheduleError
+from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.hais import collect
 from pymc_tempering.results.statistics import unpacked
@@ -125,32 +125,3 @@ def test_hard_edge(seed):
     [diagnostic] = [w for w in estimate.warnings if w.code == "no_base_overlap"]
     inside = np.isfinite(statistics(idata)["log_weight_forward"])
     assert diagnostic.measured == {"outside_target": {"support_mass": inside.mean()}}
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"n_levels": 1}, ScheduleError, "at least 2"),
-        ({"betas": [0.1, 1.0]}, ScheduleError, "from 0"),
-        ({"betas": [0.0, 1.0], "n_levels": 2}, ScheduleError, "leave `n_levels` away"),
-        ({"schedule": "cubic"}, OptionError, "barrier"),
-        ({"transitions": "nuts"}, OptionError, "random_walk"),
-        ({"n_leapfrog": 0}, OptionError, "whole number"),
-        ({"scans_per_draw": 1.5}, OptionError, "whole number"),
-        ({"target_accept": 1.0}, OptionError, "between 0 and 1"),
-        ({"base": "laplace"}, OptionError, "GaussianBase"),
-        ({"n_particles": 3}, OptionError, "n_particles"),
-    ],
-)
-def test_wrong_input_is_refused(model, options, error, match):
-    with model, pytest.raises(error, match=match):
-        HAIS(**options)
-
-
-def test_wrong_base_and_missing_model_are_refused(model):
-    from pymc_tempering.engine.path.gaussian import GaussianBase
-
-    with model, pytest.raises(BaseError, match="dimensions"):
-        HAIS(base=GaussianBase(np.zeros(7), np.ones(7)))
-    with pytest.raises(ModelError, match="without a model"):
-        HAIS()

@@ -7,7 +7,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
-from pymc_tempering.errors import BaseError, ModelError, OptionError, ScheduleError
+from pymc_tempering.errors import ModelError
 from pymc_tempering.steps.parallel import ParallelTempering
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
@@ -225,52 +225,6 @@ def test_mode_weights_and_moments(model, target, seed):
     tempered_restart = idata.sample_stats["tempered_restart"].values
     assert tempered_restart.mean() > 0.3
     assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
-
-
-BAD_OPTIONS = {
-    "n_levels of 1": ({"n_levels": 1}, ScheduleError, "at least 2"),
-    "n_levels of 2.5": ({"n_levels": 2.5}, ScheduleError, "2.5"),
-    "decreasing betas": ({"betas": [0, 0.6, 0.5, 1]}, ScheduleError, "increase strictly"),
-    "betas not from 0": ({"betas": [0.1, 1]}, ScheduleError, "increase strictly"),
-    "betas not to 1": ({"betas": [0, 0.9]}, ScheduleError, "increase strictly"),
-    "more betas than levels": (
-        {"betas": [0, 0.5, 1], "n_levels": 2}, ScheduleError, "3 levels.*n_levels=2",
-    ),
-    "base of another dimension": (
-        {"base": GaussianBase(np.zeros(3), np.ones(3))}, BaseError, "3 dimensions.*2 unconstrained",
-    ),
-    "unknown base": ({"base": "laplace"}, OptionError, "'laplace'.*'gaussian'"),
-    "unknown scheme": (
-        {"swap_scheme": "random"}, OptionError, "'random'.*alternating_sweep.*deo.*seo.*sweep",
-    ),
-    "unknown argument": ({"n_level": 4}, OptionError, r"\['n_level'\] \(did you mean n_levels"),
-    "no scans": ({"scans_per_draw": 0}, OptionError, "scans_per_draw"),
-    "half a scan": ({"scans_per_draw": 2.5}, OptionError, "whole number"),
-    "no steps": ({"max_steps": 0}, OptionError, "max_steps"),
-    "no length": ({"trajectory_length": -1.0}, OptionError, "trajectory_length"),
-    "acceptance of 1": ({"target_accept": 1.0}, OptionError, "target_accept"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", list(BAD_OPTIONS))
-def test_bad_options_are_refused(case, model):
-    options, error, message = BAD_OPTIONS[case]
-    with pytest.raises(error, match=message):
-        build(model, **options)
-
-
-def test_bad_models_are_refused():
-    with pytest.raises(ModelError, match=r"outside a model context.*model="):
-        ParallelTempering()
-    with pm.Model() as discrete:
-        pm.Normal("x")
-        pm.Bernoulli("k", 0.5)
-    with pytest.raises(ModelError, match=r"'k'.*discrete"):
-        build(discrete)
-    with pm.Model() as fixed:
-        pm.Normal("y", observed=1.0)
-    with pytest.raises((ModelError, ValueError), match=r"[Nn]o free"):
-        build(fixed)
 
 
 def test_a_part_of_the_variables_is_refused():

@@ -6,7 +6,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.errors import DataError, OptionError, ScheduleError
+from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.common import combine
 from pymc_tempering.evidence.st import collect
 from pymc_tempering.results.statistics import unpacked
@@ -25,30 +25,6 @@ def sample(target, seed, draws=400, tune=100, chains=2, **options):
 
 def statistics_of(idata):
     return unpacked({name: values.values for name, values in idata.sample_stats.items()})
-
-
-@pytest.mark.parametrize("name", ["asymmetric_bimodal", "hard_edge_gaussian"])
-def test_draws_and_log_z_are_right(name, seed):
-    """Within 4.5 reported errors (false alarm 1e-5 each); modes by their exact weights."""
-    target = testing.TARGETS[name]()
-    idata = sample(target, seed)
-    parts = collect(statistics_of(idata))
-    estimate = combine(parts, "st")
-    assert estimate.se < 0.05
-    assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
-    z = idata.posterior["x"].values
-    ess = z.shape[0] * z.shape[1] / 4
-    for threshold in (0.0, float(target.mean[0])):
-        exact = float(target.survival(0, threshold))
-        error = np.sqrt(max(exact * (1 - exact), 1e-3) / ess)
-        assert (z[..., 0] > threshold).mean() == pytest.approx(exact, abs=4.5 * error)
-    assert (parts.arrays["n_tempered_restarts"] > 100).all()
-    tempered_restart = idata.sample_stats["tempered_restart"].values
-    assert tempered_restart.mean() > 0.3
-    assert not tempered_restart[idata.sample_stats["n_tempered_restarts"].values == 0].any()
-    if name == "hard_edge_gaussian":
-        assert "no_base_overlap" in [w.code for w in estimate.warnings]
-        assert (parts.arrays["support_mass"] < 0.99).all()
 
 
 def test_levels_share_the_time_after_tuning(seed):
@@ -110,30 +86,6 @@ def test_fixed_weights_stay(seed):
         target, seed, draws=20, betas=[0.0, 0.3, 1.0], log_level_weights=weights, scans_per_draw=4
     )
     assert (statistics_of(idata)["log_level_weights"] == np.array(weights)).all()
-
-
-@pytest.mark.parametrize(
-    "options", [{"betas": [0.0, 1.5]}, {"n_levels": 1}, {"n_levels": 2, "betas": [0, 0.5, 1]}]
-)
-def test_wrong_schedules_are_refused(options):
-    with testing.trimodal_1d().model(), pytest.raises(ScheduleError):
-        SimulatedTempering(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"level_update": "global"}, "level_update"),
-        ({"log_level_weights": [0.0, 1.0]}, "together with `betas`"),
-        ({"log_level_weights": [0.0, 1.0], "betas": [0.0, 0.5, 1.0]}, "3 finite"),
-        ({"log_level_weights": "flat"}, "log_level_weights"),
-        ({"trajectory_length": -1.0}, "trajectory_length"),
-        ({"max_steps": 1.5}, "max_steps"),
-    ],
-)
-def test_wrong_options_are_refused(options, said):
-    with testing.trimodal_1d().model(), pytest.raises(OptionError, match=said):
-        SimulatedTempering(**options)
 
 
 def test_draws_of_tuning_are_refused_by_the_estimate(seed):

@@ -1,16 +1,15 @@
 """Tuning rounds and what they do to replicas."""
 
 import exact_barrier
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.steps.tuning import (
     Tuner,
     TunerSettings,
@@ -208,9 +207,8 @@ class SpikedNormal:
     def __init__(self, dim, sd=0.005, weight=1e-20):
         log_height = np.log(weight) - dim * np.log(sd)
 
-        @numba.cfunc(DENSITY_SIGNATURE)
-        def density(z_pointer, grad_pointer):
-            z, grad = numba.carray(z_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
+        @toy(dim)
+        def density(z, grad):
             wide = (z * z).sum()
             narrow = (wide - 6.0 * z[0] + 9.0) / sd**2
             wide, narrow = -0.5 * wide, log_height - 0.5 * narrow

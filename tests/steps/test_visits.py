@@ -1,10 +1,8 @@
 """A mode that the search found, and that no draw comes from, is named."""
 
-from types import SimpleNamespace
-
-import numba
 import numpy as np
 import pytest
+from densities import toy
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.curvature import curvature_at
@@ -12,7 +10,6 @@ from pymc_tempering.references.local import LocalFit, poorly_fitted_modes
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.visits import MOST_GRADIENTS, N_LOOKED_AT, Visits, not_visited
-from tests.references.conftest import SIGNATURE
 
 PAIRS = 6
 DIM = 2 * PAIRS
@@ -20,10 +17,9 @@ TOP = np.repeat([3.0, -2.0], PAIRS)
 LIGHT = np.full(DIM, -3.0)
 
 
-@numba.cfunc(SIGNATURE)
-def map_and_round(z_pointer, grad_pointer):
+@toy(DIM)
+def map_and_round(z, grad):
     """0.9 of six curved pairs with their top at (3, -2), 0.1 of N(-3, I)."""
-    z, grad = numba.carray(z_pointer, DIM), numba.carray(grad_pointer, DIM)
     mapped, light = np.log(0.9) - PAIRS * np.log(0.3), np.log(0.1)
     for i in range(DIM):
         light -= 0.5 * (z[i] + 3.0) ** 2
@@ -41,7 +37,7 @@ def map_and_round(z_pointer, grad_pointer):
     return total
 
 
-TARGET = SimpleNamespace(address=map_and_round.address, dim=DIM)
+TARGET = map_and_round
 
 
 def draws(rng, n_mapped, n_light):

@@ -2,10 +2,10 @@
 
 import math
 
-import numba
 import numpy as np
 import pymc as pm
 import pytest
+from densities import toy
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -27,9 +27,8 @@ class Half:
         self.edge = edge
         constant = math.log(2.0) - math.log(SD) - 0.5 * math.log(2.0 * math.pi)
 
-        @numba.cfunc("float64(CPointer(float64), CPointer(float64))")
-        def density(z_pointer, grad_pointer):
-            z, grad = numba.carray(z_pointer, 1), numba.carray(grad_pointer, 1)
+        @toy(1)
+        def density(z, grad):
             x = (z[0] - edge) / SD
             grad[0] = -x / SD
             return -math.inf if x < 0.0 else constant - 0.5 * x * x

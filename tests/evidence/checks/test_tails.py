@@ -1,13 +1,12 @@
 """Draws with tails like a power, and posteriors whose mass rises without end."""
 
 import warnings
-from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from densities import toy
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
@@ -22,7 +21,6 @@ from pymc_tempering.evidence.checks.tails import (
 from pymc_tempering.evidence.run import Run, Unconstrained
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.results.datatree import read_statistics
@@ -95,9 +93,8 @@ class Neck:
     """
 
     def __init__(self, excess):
-        @numba.cfunc(DENSITY_SIGNATURE)
-        def density(z_pointer, grad_pointer):
-            z, grad = numba.carray(z_pointer, (7,)), numba.carray(grad_pointer, (7,))
+        @toy(7)
+        def density(z, grad):
             v, precision, total = z[0], np.exp(-z[0]), 0.0
             for i in range(1, 7):
                 grad[i] = -precision * z[i]
@@ -154,10 +151,9 @@ def test_modes_are_ends(rng, name):
     assert plateau(target, z, NAMES) == []
 
 
-@numba.cfunc(DENSITY_SIGNATURE)
-def multivariate(z_pointer, grad_pointer):
+@toy(7)
+def multivariate(z, grad):
     """A multivariate Cauchy density around 1, 2, ..., 7, ten times as wide along the diagonal."""
-    z, grad = numba.carray(z_pointer, (7,)), numba.carray(grad_pointer, (7,))
     mean = 0.0
     for i in range(7):
         mean += (z[i] - i - 1.0) / 7.0
@@ -171,7 +167,7 @@ def multivariate(z_pointer, grad_pointer):
 
 def test_tails_of_all_coordinates_together_are_named(rng):
     """The density falls by 8 log 10 where the others are fitted, and all have the room of 7."""
-    target = SimpleNamespace(address=multivariate.address, dim=7)
+    target = multivariate
     z = rng.normal(size=(1000, 7))
     mean = z.mean(axis=1, keepdims=True)
     z = (mean + 0.1 * (z - mean)) / np.sqrt(rng.chisquare(1.0, size=(1000, 1)))
@@ -221,10 +217,9 @@ def test_tails_outside_the_base_are_named(run_with_tails):
     assert look(model, {}).code == "heavy_tails"
 
 
-@numba.cfunc(DENSITY_SIGNATURE)
-def step(z_pointer, grad_pointer):
+@toy(2)
+def step(z, grad):
     """Normal in the first coordinate; from -5 on as high as at 0 in the second, in units of 0.1."""
-    z, grad = numba.carray(z_pointer, (2,)), numba.carray(grad_pointer, (2,))
     t = 10.0 * z[1]
     grad[0], grad[1] = -z[0], 10.0 / (1.0 + np.exp(t + 5.0))
     # a logarithm of a scale overflows
@@ -232,17 +227,16 @@ def step(z_pointer, grad_pointer):
 
 
 def test_a_density_that_lasts_is_named(rng):
-    target = SimpleNamespace(address=step.address, dim=2)
+    target = step
     z = np.column_stack([rng.normal(size=400), rng.uniform(0.0, 8.0, size=400)])
     [diagnostic] = plateau(target, z, ["mu", "sigma_log__"])
     # 2.3 times 16; twice as far numbers overflow
     assert diagnostic.measured == {"distance along sigma_log__": 16.0}
 
 
-@numba.cfunc(DENSITY_SIGNATURE)
-def neck_of_a_funnel(z_pointer, grad_pointer):
+@toy(1)
+def neck_of_a_funnel(z, grad):
     """Normal; and 40 nats below another of width 1e9, as of the mouth of a funnel far above."""
-    z, grad = numba.carray(z_pointer, (1,)), numba.carray(grad_pointer, (1,))
     far = -40.0 - 0.5 * (z[0] / 1e9) ** 2
     near = -0.5 * (z[0] - 3.0) ** 2
     top = max(near, far)
@@ -252,20 +246,19 @@ def neck_of_a_funnel(z_pointer, grad_pointer):
 
 
 def test_a_funnel_that_is_wide_elsewhere_has_an_end(rng):
-    target = SimpleNamespace(address=neck_of_a_funnel.address, dim=1)
+    target = neck_of_a_funnel
     assert plateau(target, 3.0 + rng.normal(size=(400, 1)), ["x"]) == []
 
 
-@numba.cfunc(DENSITY_SIGNATURE)
-def slow(z_pointer, grad_pointer):
+@toy(1)
+def slow(z, grad):
     """Student's t with a hundredth of a degree of freedom."""
-    z, grad = numba.carray(z_pointer, (1,)), numba.carray(grad_pointer, (1,))
     grad[0] = -1.01 * z[0] / (1.0 + z[0] ** 2)
     return -0.505 * np.log1p(z[0] ** 2)
 
 
 def test_slow_tails_have_an_end():
-    target = SimpleNamespace(address=slow.address, dim=1)
+    target = slow
     assert plateau(target, np.linspace(-5.0, 5.0, 400)[:, None], ["x"]) == []
 
 
