@@ -16,8 +16,7 @@ from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
 from pymc_tempering.steps.hais import HAIS
-from pymc_tempering.steps.pilot import PilotStart, read_pilot, start_pilot
-from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 
 __all__ = [

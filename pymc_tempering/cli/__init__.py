@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from pymc_tempering.cli.model_file import CommandError, load_model
+from pymc_tempering.cli.commands import CommandError, load_model
 from pymc_tempering.errors import OutputError, TemperingError
 
 __all__ = ["CommandError", "load_model", "main"]

@@ -14,8 +14,14 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.schedule.annealing import annealing_schedule, n_levels_for_gap
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.pilot import PilotStart, read_pilot, resumed_pilot, start_pilot
-from pymc_tempering.steps.tuning import overdisperse, round_lengths
+from pymc_tempering.steps.tuning import (
+    PilotStart,
+    overdisperse,
+    read_pilot,
+    resumed_pilot,
+    round_lengths,
+    start_pilot,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingTuner", "TunerOptions"]

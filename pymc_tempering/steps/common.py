@@ -32,16 +32,14 @@ from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
-from pymc_tempering.progress.board import Board
+from pymc_tempering.progress.board import Board, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.arguments import all_value_vars, given_base
+from pymc_tempering.steps.arguments import all_value_vars, given_base, suited_explorer
 from pymc_tempering.steps.budget import Account
-from pymc_tempering.steps.explorer import suited_explorer
-from pymc_tempering.steps.progress import progress_columns, progress_update
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import MOST_TO_LOOK, Visits
 from pymc_tempering.types import FloatArray, IntArray

@@ -13,9 +13,8 @@ from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
+from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath, PyMCMoves
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.pymc_moves import PyMCMoves
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CompoundTempering"]

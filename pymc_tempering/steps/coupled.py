@@ -17,6 +17,7 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_flag, check_positive
+from pymc_tempering.progress.board import is_diverging
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import (
@@ -25,23 +26,22 @@ from pymc_tempering.schedule.weights import (
     level_log_occupancy,
     wanted_occupancy,
 )
-from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS
+from pymc_tempering.steps.arguments import explorer_settings
+from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS, block_within
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
-from pymc_tempering.steps.explorer import explorer_settings
-from pymc_tempering.steps.pilot import (
+from pymc_tempering.steps.tuning import (
     MAX_LEVELS,
     PilotResult,
     PilotStart,
+    Tuner,
+    overdisperse,
     read_pilot,
     resumed_pilot,
     start_pilot,
 )
-from pymc_tempering.steps.progress import is_diverging
-from pymc_tempering.steps.scans import block_within
-from pymc_tempering.steps.tuning import Tuner, overdisperse
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep", "CoupledStepState"]
+__all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep"]
 
 DEFAULT_SCANS_PER_DRAW = 32
 

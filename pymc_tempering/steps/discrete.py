@@ -31,7 +31,7 @@ from pymc_tempering.steps.compound import CompoundTempering
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PYMC", "DiscreteTempering", "discrete_step"]
+__all__ = ["DiscreteTempering", "discrete_step"]
 
 PYMC = "pymc"
 """``explorer=`` for moves by PyMC's own step methods."""

@@ -14,7 +14,7 @@ from pymc_tempering.options import check_choice, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import bias_for_equal_pieces
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
-from pymc_tempering.steps.pilot import PilotResult
+from pymc_tempering.steps.tuning import PilotResult
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsCT"]

@@ -22,16 +22,16 @@ from pymc_tempering.options import (
     check_probability,
     check_unknown,
 )
+from pymc_tempering.progress.board import is_diverging
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, knot_sums, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
-from pymc_tempering.steps.pilot import PilotStart
-from pymc_tempering.steps.progress import is_diverging
+from pymc_tempering.steps.tuning import PilotStart
 from pymc_tempering.types import FloatArray
 
-__all__ = ["HAIS", "N_KNOTS"]
+__all__ = ["HAIS"]
 
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""

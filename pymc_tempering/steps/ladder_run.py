@@ -7,9 +7,9 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.progress.board import is_diverging
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.results.statistics import N_COMPONENTS
-from pymc_tempering.steps.progress import is_diverging
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import Tuner
 from pymc_tempering.types import FloatArray, IntArray

@@ -39,11 +39,11 @@ from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.quality import COARSE, FAIR, LADDER
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
 from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
-from pymc_tempering.steps.scans import CHAIN_ERROR, LEAST_OF_CHAIN
+from pymc_tempering.steps.budget import CHAIN_ERROR, LEAST_OF_CHAIN
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_RESTARTS", "ReferenceChoice", "Round", "predicted_moves"]
+__all__ = ["LEAST_RESTARTS", "ReferenceChoice", "Round", "log_reference"]
 
 MAX_UNCOVERED = 0.1
 """Share of the draws outside of all components from which on a mode has none: few levels would

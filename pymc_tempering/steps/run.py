@@ -2,20 +2,23 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import xarray as xr
+from pymc.backends import NDArray
 
 from pymc_tempering.checkpoint.description import describe, plain_seed
 from pymc_tempering.checkpoint.store import Store
 from pymc_tempering.errors import OptionError
 from pymc_tempering.methods import METHODS, Method, load
 from pymc_tempering.model.freeze import discrete_names
+from pymc_tempering.model.identity import Kept, digest_deterministics, recipe
 from pymc_tempering.model.jax_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
 from pymc_tempering.progress.phases import compiling, phases, plan, say
@@ -24,17 +27,12 @@ from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
 from pymc_tempering.steps.arguments import check_memory, check_passed_on
 from pymc_tempering.steps.budget import Budget
-from pymc_tempering.steps.trace import reused_trace
 from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
 __all__ = [
-    "Sampler",
-    "build_step",
-    "check_budget",
-    "check_run",
-    "prepare_step",
+    "DEFAULT_CHAINS", "Sampler", "build_step", "check_budget", "check_run", "prepare_step",
     "run_chains",
-]
+]  # fmt: skip
 
 Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
@@ -256,3 +254,35 @@ def run_chains(
             "`scans_per_draw`."
         )
     return with_identity(compact(labelled), step.identity)
+
+
+class _Copied(NDArray):
+    """What ``pm.sample`` copies for every chain of a run."""
+
+    def __copy__(self) -> NDArray:
+        return NDArray(
+            model=self.model,
+            vars=self.vars,
+            fn=self.fn,
+            var_shapes=self.var_shapes,
+            var_dtypes=self.var_dtypes,
+        )
+
+
+_functions = Kept[Any]()
+
+
+def reused_trace(model: pm.Model, point: Mapping[str, np.ndarray]) -> NDArray:
+    """Record of all variables of a model, to be given to ``pm.sample`` as ``trace``.
+
+    By itself PyMC compiles, for every chain of every run, the function from a point to what is
+    stored of it. The shapes of draws follow from ``point``, values of the value variables.
+    """
+    typed = {v.name: np.asarray(point[v.name], dtype=v.dtype) for v in model.value_vars}
+    flags = pytensor.config
+    content = [
+        *recipe(model),
+        (*digest_deterministics(model), flags.mode, flags.linker),
+    ]
+    function = _functions.get(model, content, lambda: NDArray(model=model, test_point=typed).fn)
+    return _Copied(model=model, vars=model.unobserved_value_vars, fn=function, test_point=typed)

@@ -16,8 +16,7 @@ from pymc_tempering.options import as_numbers, check_choice, check_unknown
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
-from pymc_tempering.steps.pilot import PilotResult
-from pymc_tempering.steps.tuning import FIRST_LEVELS
+from pymc_tempering.steps.tuning import FIRST_LEVELS, PilotResult
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SimulatedTempering"]

@@ -3,18 +3,21 @@
 After each round the swap rejection rates give the barrier, and the barrier the next schedule (Syed
 et al. 2021, algorithm 4). Early rounds also refine the Gaussian from the draws at beta = 1 (the
 "bootstrap" at the end of section 6 of Graham & Storkey 2017), and choose the reference. Parallel
-tempering goes on with the ladder; other methods read what they need off the last round
-(:mod:`pymc_tempering.steps.pilot`).
+tempering goes on with the ladder. Methods with one tempered replica start from a short run, the
+pilot, whose last round gives base, step sizes, barrier and log z(beta) at once.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
 from pymc_tempering.engine.ensembles.ladder import Ladder, ScanRecord
 from pymc_tempering.engine.ensembles.ladder_like import LadderLike
+from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.threads import one_blas_thread
 from pymc_tempering.estimators.bar import bar_ladder
@@ -22,13 +25,14 @@ from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.moments import expand_to_draws, match_moments
 from pymc_tempering.references.own import not_covered
-from pymc_tempering.schedule.adapt import equal_barrier_schedule, n_levels_for
+from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.reference import LEAST_RESTARTS, ReferenceChoice, Round, log_reference
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
-    "FIRST_LEVELS", "MIXTURE_LEVELS", "Tuner", "TunerSettings", "overdisperse", "round_lengths",
+    "FIRST_LEVELS", "MAX_LEVELS", "MIXTURE_LEVELS", "PilotResult", "PilotStart", "Tuner",
+    "TunerSettings", "overdisperse", "read_pilot", "resumed_pilot", "round_lengths", "start_pilot",
 ]  # fmt: skip
 
 FIRST_LEVELS, MIXTURE_LEVELS = 12, 4
@@ -79,18 +83,8 @@ class Tuner(Stateful):
 
     ``pooled`` are the combined local fits of ``n_modes`` modes: what is known before any tempering,
     if anything. With a choice of the reference tuning stops when it is good enough; without it the
-    chain keeps its Gaussian, and tuning takes all its steps.
-
-    Attributes
-    ----------
-    lengths, round : ndarray of int, int
-        Blocks of each round, and which one is under way.
-    blocks : list of dict
-        What was recorded in the round under way; in the last one, once all are over.
-    n_arrivals, n_scans : int
-        Arrivals at beta = 1 in rounds that ended, and scans so far.
-    last : list of three floats
-        Barrier, `scan_variance` and `scan_cost` of the round that ended last, nan before any did.
+    chain keeps its Gaussian, and tuning takes all its steps. ``blocks`` are of the round under way;
+    of the last one, once all are over. ``last`` has its barrier, `scan_variance` and `scan_cost`.
     """
 
     _changing = (
@@ -156,8 +150,8 @@ class Tuner(Stateful):
     @property
     def rejection_rates(self) -> FloatArray:
         """Of swaps in the round under way, shape (n_levels - 1,)."""
-        lengths = [len(block["delta"]) for block in self.blocks]
-        return 1.0 - np.average([block["swaps"] for block in self.blocks], axis=0, weights=lengths)
+        swaps, lengths = zip(*((b["swaps"], len(b["delta"])) for b in self.blocks), strict=True)
+        return 1.0 - np.average(swaps, axis=0, weights=lengths)
 
     def _total(self, name: str) -> int:
         return sum(block[name] for block in self.blocks)
@@ -171,8 +165,8 @@ class Tuner(Stateful):
     def update(self, record: ScanRecord, rng: np.random.Generator, *, left: float = np.inf) -> None:
         """Take note of a block of scans, and adapt at the end of a round.
 
-        ``left`` are the gradients that tuning may still take: without any the round ends here, as
-        the last one. Raises BaseError if a replica went where the reference has no density.
+        Without gradients ``left`` to tuning the round ends here, as the last one. Raises BaseError
+        if a replica went where the reference has no density.
         """
         if np.isposinf(record.delta).any():
             raise not_covered("at positions that were found while tuning")
@@ -234,12 +228,10 @@ class Tuner(Stateful):
 
     def _least_levels(self) -> int:
         """Levels below which an early round could miss what is in between."""
-        is_last = self.round >= len(self.lengths) - 2
+        early = self.round < len(self.lengths) - 2
         if self.ladder.mixture is not None:
-            return 2 if is_last else 3
-        if is_last:
-            return 3
-        return 6 if self.n_modes > 1 else 4
+            return 3 if early else 2
+        return 3 if not early else 6 if self.n_modes > 1 else 4
 
     def _good_enough(self, barrier: float, n_restarts: int) -> bool:
         """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
@@ -285,12 +277,9 @@ class Tuner(Stateful):
         """Another path wants few levels and short rounds first, as at the start."""
         done, left = np.split(self.lengths, [self.round + 1])
         self.lengths = np.concatenate([done, round_lengths(int(left.sum()))])
-        most = self.settings.max_levels
-        if self.ladder.mixture is not None:
-            betas = np.linspace(0.0, 1.0, min(MIXTURE_LEVELS, most))
-        else:
-            betas = make_schedule("geometric", min(FIRST_LEVELS, most))
-        self.ladder.change_schedule(betas)
+        of_mixture = self.ladder.mixture is not None
+        kind, n = ("linear", MIXTURE_LEVELS) if of_mixture else ("geometric", FIRST_LEVELS)
+        self.ladder.change_schedule(make_schedule(kind, min(n, self.settings.max_levels)))
 
     def _next_base(self, positions: FloatArray, n_restarts: int) -> GaussianBase | None:
         """Gaussian of the draws of this round, weighed against the local fits; None of too few.
@@ -310,5 +299,101 @@ class Tuner(Stateful):
             return overdisperse(expand_to_draws(self.pooled, positions, n_effective), 1)
         known = min(_RESTARTS_PER_MODE * self.n_modes, 100) if self.n_modes > 1 else 2
         weights = np.array([known, n_restarts]) / (known + n_restarts)
-        matched = match_moments([self.pooled, observed], np.log(weights))
-        return overdisperse(matched, self.n_modes)
+        return overdisperse(match_moments([self.pooled, observed], np.log(weights)), self.n_modes)
+
+
+MAX_LEVELS = 32
+"""Levels that a pilot comes to at most: room for a barrier of 15."""
+
+
+class PilotStart(NamedTuple):
+    """The combined local fits, their means (n, D), and places (m, D) where replicas start."""
+
+    path: TemperedPath
+    pooled: GaussianBase
+    modes: FloatArray
+    places: FloatArray
+
+
+class PilotResult(NamedTuple):
+    """What the last round says.
+
+    The path in its coordinates; at its levels ``betas`` and ``log_z`` (n_levels,), in nats relative
+    to the base, with swap ``rejection_rates`` between; tuned ``step_sizes`` at ``step_betas``,
+    without the base, which needs none; ``positions`` ``z`` (n_levels, D) on the final schedule.
+    """
+
+    path: TemperedPath
+    betas: FloatArray
+    rejection_rates: FloatArray
+    log_z: FloatArray
+    step_betas: FloatArray
+    step_sizes: FloatArray
+    positions: FloatArray
+
+    def equal_barrier(self, n_levels: int) -> tuple[FloatArray, FloatArray]:
+        """Inverse temperatures at equal barrier, and log z there, both of shape (n_levels,)."""
+        rates = np.maximum(self.rejection_rates, 1e-3)  # or neighbours would coincide
+        barrier = cumulative_barrier(rates)
+        betas = equal_barrier_schedule(self.betas, rates, n_levels)
+        # log z is steep in beta near a wide base, but not in units of barrier
+        log_z = PchipInterpolator(barrier, self.log_z)(np.linspace(0.0, barrier[-1], n_levels))
+        return betas, np.asarray(log_z)
+
+    def step_sizes_at(self, betas: FloatArray) -> FloatArray:
+        """Step sizes at other inverse temperatures, of their shape."""
+        return np.exp(np.interp(betas, self.step_betas, np.log(self.step_sizes)))
+
+
+def start_pilot(
+    start: PilotStart,
+    *,
+    betas: FloatArray | None,
+    adapt_base: bool,
+    n_steps: int,
+    settings: ExplorerSettings,
+    rng: np.random.Generator,
+) -> Tuner:
+    """Ladder of a pilot and its tuner, for so many blocks of scans; `betas`, if given, are kept."""
+    first = make_schedule("geometric", FIRST_LEVELS) if betas is None else betas
+    ladder = Ladder(start.path, first, start.places, rng, settings=settings)
+    limits = TunerSettings(max(MAX_LEVELS, first.size), betas is None, adapt_base)
+    return Tuner(ladder, limits, n_steps, start.pooled, len(start.modes))
+
+
+def resumed_pilot(
+    state: dict[str, Any],
+    path: TemperedPath,
+    *,
+    adapt_schedule: bool,
+    adapt_base: bool,
+    settings: ExplorerSettings,
+) -> Tuner:
+    """Rebuild a pilot from its state; ``path`` may be in any coordinates."""
+    ladder = Ladder.restored(state["ladder"], path=path, settings=settings, swap_scheme=0)
+    limits = TunerSettings(max(MAX_LEVELS, ladder.n_levels), adapt_schedule, adapt_base)
+    return Tuner.resumed(state, ladder, limits)
+
+
+def read_pilot(pilot: Tuner) -> PilotResult:
+    """What the round under way says, or the last one."""
+    ladder, betas = pilot.ladder, pilot.blocks[0]["betas"]
+    assert isinstance(ladder, Ladder)
+    ladder.stop_adaptation()
+    return PilotResult(
+        ladder.path, betas, pilot.rejection_rates, _ladder_log_z(pilot.delta, betas),
+        ladder.betas[1:].copy(), ladder.scales[1:].copy(), ladder.positions,
+    )  # fmt: skip
+
+
+def _ladder_log_z(delta: FloatArray, betas: FloatArray) -> FloatArray:
+    """Log z at every level by BAR; between levels that share no draws from their medians.
+
+    ``delta`` has the shape (n_scans, n_levels). A bias needs to know which way to go, no more.
+    """
+    increments = np.diff(bar_ladder(delta, betas).log_z)
+    with np.errstate(invalid="ignore"):
+        middle = np.median(np.where(np.isfinite(delta), delta, np.nan), axis=0)
+    middle = np.nan_to_num(middle, nan=0.0)
+    rough = 0.5 * np.diff(betas) * (middle[1:] + middle[:-1])
+    return np.concatenate([[0.0], np.cumsum(np.where(np.isfinite(increments), increments, rough))])

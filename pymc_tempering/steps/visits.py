@@ -15,7 +15,7 @@ from pymc_tempering.references.same_mode import joined, owner
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "MOST_TO_LOOK", "N_LOOKED_AT", "Visits", "not_visited"]
+__all__ = ["MOST_GRADIENTS", "MOST_TO_LOOK", "Visits", "not_visited"]
 
 N_LOOKED_AT = 32
 """Draws, evenly spaced: eight of them are of a mode with a quarter of the mass."""

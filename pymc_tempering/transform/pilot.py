@@ -17,8 +17,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.progress.phases import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.schedule.adapt import cumulative_barrier
-from pymc_tempering.steps.pilot import PilotStart, read_pilot, start_pilot
-from pymc_tempering.steps.tuning import overdisperse
+from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.types import FloatArray
 

@@ -23,7 +23,7 @@ from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.own import check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.results.datatree import BETA, DELTA, OBSERVED, POSITION, PREFIX, RECORDS
-from pymc_tempering.steps.explorer import need_gradient
+from pymc_tempering.steps.arguments import need_gradient
 from pymc_tempering.steps.tuning import overdisperse
 from pymc_tempering.transform.bias import Bias
 from pymc_tempering.transform.pilot import run_pilot

@@ -15,8 +15,7 @@ from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.progress.phases import plan
 from pymc_tempering.references.prior import PriorDraws
-from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath
-from pymc_tempering.steps.pymc_moves import PyMCMoves
+from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath, PyMCMoves
 from tests.steps.ising import DELTA, LOG_PRIOR, LOG_Z, RUN, STATES, ising, probabilities
 
 BETAS = np.array([0.0, 0.3, 1.0])

@@ -25,11 +25,11 @@ from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.references.quality import COARSE, variance_of_barrier, variance_of_rejection
 from pymc_tempering.results.datatree import label_dimensions, read_statistics
+from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_SCANS
 from pymc_tempering.steps.ladder_run import components
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.reference import ReferenceChoice, Round, predicted_moves
 from pymc_tempering.steps.run import prepare_step
-from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_SCANS
 from pymc_tempering.steps.simulated import SimulatedTempering
 from pymc_tempering.steps.tuning import Tuner, TunerSettings
 from tests.steps.test_parallel import by_hand

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pymc_tempering.steps.budget import Account
-from pymc_tempering.steps.scans import (
+from pymc_tempering.steps.budget import (
     CHAIN_ERROR,
     LEAST_SCANS,
     MOST_CHAIN_ERROR,
     MOST_SCANS,
+    Account,
     ScanPlan,
     error_for_its_price,
     scans_for_error,

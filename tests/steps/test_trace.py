@@ -9,8 +9,8 @@ import pymc as pm
 import pytest
 
 import pymc_tempering as pm_temper
-from pymc_tempering.steps import trace as module
-from pymc_tempering.steps.trace import reused_trace
+from pymc_tempering.steps import run as module
+from pymc_tempering.steps.run import reused_trace
 from pymc_tempering.testing import asymmetric_bimodal
 from tests.checkpoint.killed import different, sample
 

@@ -10,8 +10,13 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.steps.pilot import read_pilot
-from pymc_tempering.steps.tuning import Tuner, TunerSettings, overdisperse, round_lengths
+from pymc_tempering.steps.tuning import (
+    Tuner,
+    TunerSettings,
+    overdisperse,
+    read_pilot,
+    round_lengths,
+)
 
 SETTINGS = Hamiltonian(max_steps=16)
 

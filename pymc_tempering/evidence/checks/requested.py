@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
-from pymc_tempering.steps.scans import CHAIN_ERROR, MOST_CHAIN_ERROR
+from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_CHAIN_ERROR
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "interrupted"]
