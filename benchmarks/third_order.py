@@ -20,15 +20,17 @@ import warnings
 from unittest.mock import patch
 
 import numpy as np
+from bench import load_cases, model_and_log_z
 from corpus_models import CORPUS
+from corpus_models.entries import QUADRATURE
+from corpus_second import quadrature
 from figures import QUIET, rmse, table
-from straight import problem
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import pareto_k, weight_ess
-from pymc_tempering.references import bending
+from pymc_tempering.references import transport_maps
 from pymc_tempering.references.elbo import evaluate_elbo, log_weights, trimmed_variance
 from pymc_tempering.references.prepare import prepare
 from pymc_tempering.references.quality import EXACT, GAIN, GOOD
@@ -50,6 +52,14 @@ MODELS = (
 )  # fmt: skip
 
 RUNS = ("sites_centred", "sites_non_centred", "weibull_survival", "skewed_gamma", "banana")
+
+
+def problem(name):
+    """Model and its log Z: exact, or from a grid."""
+    if name not in CORPUS:
+        return model_and_log_z(name, load_cases())
+    model, second = CORPUS[name].build()
+    return model, quadrature(model)[0] if second == QUADRATURE else float(np.ravel(second)[0])
 
 
 def share_effective(of_shape):
@@ -108,8 +118,8 @@ def default_runs(name, n_seeds):
         ("without", 0, MAX_TAIL_INDEX),
     ):
         with (
-            patch.object(bending, "MAX_TAIL_INDEX", bound),
-            patch.object(bending, "MOST_DIM_OF_THIRD_ORDER", most_dim),
+            patch.object(transport_maps, "MAX_TAIL_INDEX", bound),
+            patch.object(transport_maps, "MOST_DIM_OF_THIRD_ORDER", most_dim),
         ):
             found = [
                 pm_temper.estimate_logz(model, random_seed=seed, **QUIET)

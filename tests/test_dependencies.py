@@ -16,7 +16,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 # extensions
 NEIGHBOURS = {"tests"} | {
     path.parent.name if path.stem == "__init__" else path.stem
-    for folder in ("tests", "benchmarks", "docs/_ext", ".ci")
+    for folder in ("tests", "benchmarks", "notebooks", "docs/_ext", ".ci")
     for path in (ROOT / folder).rglob("*.py")
 }
 # imported by name at run time, so that no `import` statement shows them

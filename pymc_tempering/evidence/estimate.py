@@ -18,7 +18,7 @@ from pymc_tempering.evidence.more_chains import estimate_draws, reach_target_se,
 from pymc_tempering.evidence.run import Request
 from pymc_tempering.evidence.stored import at_hand, checked, read_run
 from pymc_tempering.methods import load, resolve_method
-from pymc_tempering.options import check_positive, resolve_model
+from pymc_tempering.options import check_positive, check_whole, resolve_model
 from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
@@ -110,6 +110,7 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     -1.4
     """
     model = resolve_model(model, "sample")
+    check_whole("draws", draws, 1)
     estimate = _sample_and_estimate(
         model, method, draws, kwargs, tune=tune, chains=chains, cores=cores,
         random_seed=random_seed, max_gradients=max_gradients, resume=resume,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -42,12 +42,22 @@ class Annealed(NamedTuple):
     """Share of new particles that replaced the current one, of each chain."""
 
 
-class Unconstrained(NamedTuple):
-    """The density of the model, its draws (n, D) on the unconstrained scale, and their names."""
+@dataclass(frozen=True, eq=False)
+class Unconstrained:
+    """The density of the model, draws of it (n, D) on the unconstrained scale, and their names.
+
+    ``found`` keeps what several checks ask for, so that the density is asked once.
+    """
 
     density: CompiledDensity
     z: FloatArray
     names: list[str]
+    found: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[CompiledDensity, FloatArray, list[str]]:
+        """Density, draws and names."""
+        return self.density, self.z, self.names
 
     @classmethod
     def of(cls, model: pm.Model, idata: xr.DataTree) -> "Unconstrained | None":

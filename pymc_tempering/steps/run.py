@@ -247,13 +247,21 @@ def run_chains(
             "to return."
         ) from error
     labelled = label_dimensions(idata)
-    if labelled["sample_stats"].sizes.get("level") == 0:
+    if _has_no_draw(labelled):
         raise OptionError(
             "`max_gradients` was used up before the first draw: after tuning no draw of "
             f"{step.scans_per_draw} scans fits into what is left. Pass more, or a smaller "
             "`scans_per_draw`."
         )
     return with_identity(compact(labelled), step.identity)
+
+
+def _has_no_draw(idata: xr.DataTree) -> bool:
+    """Whether some chain made not even its first draw, its gradients spent."""
+    if "delta" not in idata["sample_stats"].dataset:
+        return False
+    first = idata["sample_stats"]["delta"].isel(draw=0)
+    return bool(first.isnull().all([d for d in first.dims if d != "chain"]).any())
 
 
 class _Copied(NDArray):

@@ -1,5 +1,7 @@
 """Controls of real chains from a mixture: smaller errors of log Z, and true ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -13,8 +15,9 @@ from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence import parallel
+from pymc_tempering.evidence.checks import diagnose
+from pymc_tempering.evidence.common import run_of
 from pymc_tempering.evidence.parallel import collect, collect_bar
-from pymc_tempering.evidence.stored import _lost_controls
 
 TARGET = testing.asymmetric_bimodal()
 N_CHAINS, N_DRAWS, N_SCANS = 80, 160, 4
@@ -92,17 +95,21 @@ def test_an_error_rests_on_as_many_draws_as_it_needs(statistics, estimate):
     assert lengths == [[160], [80] * 2, [100] * 2, [90 * N_SCANS]]
 
 
-def test_part_of_a_run_says_that_it_has_lost_controls():
-    before = xr.Dataset({"n_controls": ("chain", [2.0, 2.0]), "log_marginal_likelihood_se": 7e-5})
-    [diagnostic] = _lost_controls(before, {"n_controls": np.zeros(2)})
-    assert "too few draws for all control variates" in str(diagnostic)
-    assert "was 7e-05. Keep 50 draws of a chain, and 200 of all." in str(diagnostic)
-    # one of the chains is enough
-    assert len([*_lost_controls(before, {"n_controls": np.array([2.0, 1.0])})]) == 1
-    for had, has in ((1.0, 2.0), (0.0, 0.0)):
-        run = before.assign(n_controls=("chain", [0.0, had]))
-        assert list(_lost_controls(run, {"n_controls": np.array([0.0, has])})) == []
-    assert list(_lost_controls(before.drop_vars("n_controls"), {})) == []
+def test_part_of_a_run_says_that_it_has_lost_controls(statistics):
+    """One chain without them is enough, where all had some before."""
+    run = run_of(collect({name: array[:2] for name, array in statistics.items()}), "pt")
+
+    def lost(had, has):
+        before = xr.Dataset({"n_controls": ("chain", had), "log_marginal_likelihood_se": 7e-5})
+        parts = replace(run.parts, arrays=run.arrays | {"n_controls": np.array(has)})
+        now = replace(run, before=before, parts=parts)
+        found = [d for d in diagnose(now) if d.code == "too_few_effective_draws"]
+        return found and found[0].measured.get("controls")
+
+    assert lost([2.0, 2.0], [0.0, 0.0]) == {"n_controls": [0.0, 0.0]}
+    assert lost([2.0, 2.0], [2.0, 1.0]) == {"n_controls": [2.0, 1.0]}
+    assert not lost([0.0, 1.0], [0.0, 2.0])
+    assert not lost([0.0, 0.0], [0.0, 0.0])
 
 
 def test_chains_of_another_base_have_none(statistics):

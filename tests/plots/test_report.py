@@ -149,7 +149,7 @@ def test_keeps_warnings_that_only_the_file_has(run, tmp_path):
     tree.to_netcdf(tmp_path / "run.nc")
     stored = xr.open_datatree(tmp_path / "run.nc")
     text = report(stored, tmp_path / "stored.html").read_text(encoding="utf-8")
-    assert text.count("interrupted: after 2 of 4 chains Run it again.") == 1
+    assert text.count("ended early: after 2 of 4 chains Run it again.") == 1
 
 
 def test_zero_density_by_level_where_there_was_some(run, text):

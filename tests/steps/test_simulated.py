@@ -63,8 +63,9 @@ def test_both_level_updates_are_right(level_update, seed):
     estimate = combine(collect(statistics_of(idata)), "st")
     assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
     recorded = statistics_of(idata)
-    level = np.searchsorted(recorded["betas"][0, 0], recorded["beta"])
-    steps = np.abs(np.diff(level.reshape(2, -1)))
+    chains = zip(recorded["betas"][:, 0], recorded["beta"], strict=True)
+    level = np.stack([np.searchsorted(betas, beta).ravel() for betas, beta in chains])
+    steps = np.abs(np.diff(level))
     assert (steps.max() == 1) == (level_update == "neighbour") or level.max() == 1
 
 

@@ -84,7 +84,11 @@ def _in_words(name: str, value: float) -> str:
 
 
 def _noise(run: AtHand) -> list[Finding]:
-    return noise(*run.unconstrained)
+    at = run.unconstrained
+    if "noise" not in at.found:
+        at.found["noise"] = noise(*at.parts)
+    found: list[Finding] = at.found["noise"]
+    return found
 
 
 def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
@@ -246,15 +250,15 @@ def _lasting(name: str, reach: float) -> Finding:
 
 
 def _heavy(run: AtHand) -> list[Finding]:
-    if noise(*run.unconstrained) or base_reaches(run.statistics):
+    if _noise(run) or base_reaches(run.statistics):
         return []
-    return heavy_tails(*run.unconstrained)
+    return heavy_tails(*run.unconstrained.parts)
 
 
 def _divergent(run: AtHand) -> list[Finding]:
-    if run.unconstrained is None or noise(*run.unconstrained):
+    if run.unconstrained is None or _noise(run):
         return []
-    density, z, names = run.unconstrained
+    density, z, names = run.unconstrained.parts
     return (
         rise_of_search(run.arrays, names)
         or rising_mass(density, z, names)
