@@ -86,15 +86,16 @@ def at_the_boundary():
     return stats.betabinom(20, 0.5, 0.5).logpmf(20)
 
 
+OVERLAP = "base and posterior overlap in part"
 CASES = {
     scales_and_offsets: (),
     shapes: (),
     constant_likelihood: (),
-    posterior_is_the_prior: ("Pareto k",),
-    overflow: ("Pareto k", "divergences"),
-    nan_and_minus_infinity: ("target is zero", "Pareto k"),
-    infinite: ("density is infinite", "target is zero", "Pareto k"),
-    at_the_boundary: ("Pareto k",),
+    posterior_is_the_prior: ("heavy-tailed weights",),
+    overflow: ("heavy-tailed weights", "divergences"),
+    nan_and_minus_infinity: (OVERLAP, "heavy-tailed weights"),
+    infinite: ("density or gradient not finite", OVERLAP, "heavy-tailed weights"),
+    at_the_boundary: ("heavy-tailed weights",),
 }
 
 

@@ -95,10 +95,10 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
 
 def fit_base(
     model: "pm.Model | None" = None,
-    *,
+    *unknown: object,
     search: str = "default",
     random_seed: int | np.random.Generator | None = None,
-    **removed: object,
+    **options: object,
 ) -> GaussianBase:
     """Fit a Gaussian base to a model, as the steps do.
 
@@ -150,9 +150,9 @@ def fit_base(
     >>> bool(abs(base.mean[0] - 3.0) < 0.3), bool(abs(base.scale[0] - 2.0) < 0.3)
     (True, True)
     """
-    if removed:
+    if unknown or options:
         raise OptionError(
-            f"`fit_base` was given {sorted(removed)}; expected `search` and `random_seed` alone. "
+            f"`fit_base` was given {[*unknown, *sorted(options)]}; expected a model, and `search` and `random_seed` alone. "
             "There is one way to fit, Laplace approximations and variational fits by regression: "
             "leave `method` away."
         )

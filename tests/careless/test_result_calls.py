@@ -131,7 +131,7 @@ CALLS = [
     ("fit_base()", ModelError, "without a model"),
     ("fit_base('model')", OptionError, "fit_base was given a str"),
     ("fit_base(run)", OptionError, "fit_base was given a DataTree"),
-    ("fit_base(model, 'laplace')", OptionError, "Unknown method 'laplace'"),
+    ("fit_base(model, 'laplace')", OptionError, "`fit_base` was given \\['laplace'\\]; expected"),
     ("fit_base(model, search='wide')", OptionError, "Unknown search"),
     ("fit_base(model, search=1)", OptionError, "Unknown search"),
     ("fit_base(model, random_seed='x')", OptionError, "`random_seed` is 'x'"),

@@ -175,7 +175,7 @@ def test_targets_pickle(target):
 
 def test_no_module_of_testing_imports_pymc_at_import():
     files = list(Path(testing.__file__).parent.glob("*.py"))
-    assert len(files) > 5
+    assert files
     for file in files:
         # indented imports, inside functions or under TYPE_CHECKING, are as intended
         for line in file.read_text().splitlines():
