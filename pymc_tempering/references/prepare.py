@@ -152,9 +152,9 @@ def fit_base(
     """
     if unknown or options:
         raise OptionError(
-            f"`fit_base` was given {[*unknown, *sorted(options)]}; expected a model, and `search` and `random_seed` alone. "
-            "There is one way to fit, Laplace approximations and variational fits by regression: "
-            "leave `method` away."
+            f"`fit_base` was given {[*unknown, *sorted(options)]}; expected a model, and `search` "
+            "and `random_seed` alone. There is one way to fit, Laplace approximations and "
+            "variational fits by regression: leave `method` away."
         )
     model = resolve_model(model, "fit_base")
     check_choice("search", search, SEARCHES)
