@@ -82,7 +82,7 @@ class TrajectorySettings(ExplorerSettings):
         return replace(self, trajectory_length=reach * self.trajectory_length)
 
 
-@compiled(borrows=True, inside=True)
+@compiled(inline="always")
 def _kick(
     momentum: FloatArray,
     strength: float,
@@ -99,7 +99,7 @@ def _kick(
         momentum[i] += towards_reference * residual[i]
 
 
-@compiled(borrows=True, inside=True)
+@compiled(inline="always")
 def _energy(
     beta: float,
     u: FloatArray,
