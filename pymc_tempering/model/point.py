@@ -85,6 +85,8 @@ class Angles:
 
     def log_jacobian(self, z: FloatArray) -> FloatArray:
         """Log of the product of d theta / dz at ``z`` of shape (..., D), in nats."""
+        if not self.index.size:
+            return np.zeros(z.shape[:-1])
         line = z[..., self.index]
         slopes = np.log(_PERIOD) - np.logaddexp(0.0, line) - np.logaddexp(0.0, -line)
         return np.asarray(slopes.sum(axis=-1))

@@ -38,15 +38,22 @@ class Recorder:
         sizes = {"well_fitted_mode": N_WELL_FITTED, "component": N_COMPONENTS, **named, **sizes}
         declared = statistics_of(method)
         # a vector is given by its entries
-        self._vectors = {name: entry for name, entry in declared.items() if entry.entries}
+        self._vectors: dict[str, tuple[Statistic, list[tuple[int, str]]]] = {}
         self._given: dict[str, Statistic] = {}
         for name, entry in declared.items():
             held = {n: e for n, e in entry.entries.items() if method in e.methods}
             self._given |= held if entry.entries else {name: entry}
+            if entry.entries:
+                places = [(i, name) for i, name in enumerate(entry.entries) if name in held]
+                self._vectors[name] = entry, places
         self._shapes = {
             name: tuple(sizes[dim] for dim in entry.methods[method])
             for name, entry in (declared | self._given).items()
         }
+        direct = [name for name in declared if name in self._given and name != METHOD_CODE]
+        # of a number there is no shape to look at, and most statistics are numbers
+        self._numbers = [name for name in direct if not self._shapes[name]]
+        self._arrays = [name for name in direct if self._shapes[name]]
         self.dtypes_shapes: dict[str, tuple[Any, list[int]]] = {}
         for name, entry in declared.items():
             shape = self._shapes[name]
@@ -78,14 +85,16 @@ class Recorder:
         different = (values.keys() | {METHOD_CODE}) ^ self._given.keys()
         if different:
             raise RuntimeError(f"Declared or given, not both: {sorted(different)}.")
-        filled = {name: self._filled(name, value) for name, value in values.items()}
-        for name, vector in self._vectors.items():
+        recorded = {name: values[name] for name in self._numbers}
+        for name in self._arrays:
+            recorded[name] = self._filled(name, values[name])
+        for name, (vector, entries) in self._vectors.items():
             packed: np.ndarray = np.full(self._shapes[name], vector.fill, vector.dtype)
-            for i, entry in enumerate(vector.entries):
-                if entry in filled:
-                    packed[i] = filled.pop(entry)
-            filled[name] = packed
-        return filled | {METHOD_CODE: self._code}
+            for i, entry in entries:
+                packed[i] = self._filled(entry, values[entry])
+            recorded[name] = packed
+        recorded[METHOD_CODE] = self._code
+        return recorded
 
     def _filled(self, name: str, value: Any) -> Any:
         shape = self._shapes[name]
