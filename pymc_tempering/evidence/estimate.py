@@ -17,6 +17,7 @@ from pymc_tempering.evidence.checks.requested import interrupted
 from pymc_tempering.evidence.more_chains import estimate_draws, reach_target_se, round_seeds
 from pymc_tempering.evidence.run import Request
 from pymc_tempering.evidence.stored import at_hand, checked, read_run
+from pymc_tempering.executors import check_executor
 from pymc_tempering.methods import load, resolve_method
 from pymc_tempering.options import check_positive, check_whole, resolve_model
 from pymc_tempering.results.datatree import open_hint
@@ -36,6 +37,7 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     random_seed: Any = None,
     max_gradients: int | None = None,
     resume: str | os.PathLike[str] | None = None,
+    executor: Any = None,
     progressbar: bool = True,
     **kwargs: Any,
 ) -> xr.DataTree:
@@ -63,6 +65,11 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
         not, to the last bit; of one that had ended, without sampling. With more `draws` than the
         folder has its chains are made longer. Without a seed that of the folder is taken. Not for
         "joint_ct".
+    executor : int or executor, optional
+        Where chains are sampled in place of PyMC's own processes: so many processes, any
+        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. Draws and log Z
+        are the same whatever it is. A chain whose worker is lost is sampled once more, then left
+        out with a warning. Not for "joint_ct".
     **kwargs
         Options of the step, for instance ``scans_per_draw``, or of ``pm.sample``. Of the latter,
         ``backend="numba"``, ``"c"`` or ``"jax"`` says what computes the density; by default it is
@@ -114,7 +121,7 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     estimate = _sample_and_estimate(
         model, method, draws, kwargs, tune=tune, chains=chains, cores=cores,
         random_seed=random_seed, max_gradients=max_gradients, resume=resume,
-        progressbar=progressbar,
+        executor=executor, progressbar=progressbar,
     )  # fmt: skip
     warn_of(estimate.warnings)
     return estimate.idata
@@ -255,6 +262,7 @@ def estimate_logz(
 
 _DEFAULTS: dict[str, Any] = {
     "cores": None,
+    "executor": None,
     "max_chains": 64,
     "max_gradients": None,
     "progressbar": True,
@@ -275,6 +283,7 @@ def _sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
     random_seed: Any,
     max_gradients: int | None,
     resume: str | os.PathLike[str] | None,
+    executor: Any,
     progressbar: bool,
     target_se: float | None = None,
     max_chains: int = 64,
@@ -288,9 +297,15 @@ def _sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
     )  # fmt: skip
     check_positive("max_chains", max_chains, integer=True)
     budget = check_budget(row, max_gradients)
+    check_executor(executor)
+    if executor is not None and row.step is None:
+        raise OptionError(
+            f"`executor` is not available for {row.name}, whose chains belong to one tempered "
+            "model; use another method, or `cores`."
+        )
     settings = {
         "draws": draws, "tune": tune, "chains": chains, "cores": cores, "progressbar": progressbar,
-        "budget": budget,
+        "budget": budget, "executor": executor,
     }  # fmt: skip
     with resumed(resume, row, random_seed) as (store, seed):
         if target_se is not None and row.step is None:

@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -27,6 +28,7 @@ from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
 from pymc_tempering.steps.arguments import check_memory, check_passed_on
 from pymc_tempering.steps.budget import Budget
+from pymc_tempering.steps.spread import spread_chains
 from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
 __all__ = [
@@ -115,12 +117,16 @@ def prepare_step(
 ) -> Sampler:
     """Build the step of a method, and say what the run will do unless it is to be quiet.
 
-    ``run`` has ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar``; ``target_se`` where
-    an error of log Z is requested, ``store`` where the run is kept, and ``budget`` where its
-    gradients have a bound. The first call of the sampler fits the modes for the chains of all.
+    ``run`` has ``draws``, ``tune``, ``chains``, ``cores``, ``executor`` and ``progressbar``;
+    ``target_se`` where an error of log Z is requested, ``store`` where the run is kept, and
+    ``budget`` where its gradients have a bound. The first call of the sampler fits the modes for
+    the chains of all.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
-    check_workers(options.get("mp_ctx"), chains=run["chains"], cores=run["cores"])
+    executor = run["executor"]
+    # processes that somebody else started run no program again
+    cores = run["cores"] if executor is None else executor if isinstance(executor, int) else 1
+    check_workers(options.get("mp_ctx"), chains=run["chains"], cores=cores)
     started = perf_counter()
     given = dict(options)
     with compiling(show), _muted(bool(options.get("quiet", False))):
@@ -131,7 +137,7 @@ def prepare_step(
     check_memory(step, draws=run["draws"], tune=run["tune"], chains=run["chains"])
     if step.density.uses_jax:
         options["mp_ctx"] = check_workers(
-            options.get("mp_ctx"), chains=run["chains"], cores=run["cores"], no_fork=NO_FORK
+            options.get("mp_ctx"), chains=run["chains"], cores=cores, no_fork=NO_FORK
         )
     if "target_se" in run and hasattr(step, "chain_error"):
         step.chain_error = run["target_se"] * run["chains"] ** 0.5
@@ -148,7 +154,7 @@ def prepare_step(
         settings = {name: run[name] for name in ("draws", "tune", "chains")}
         most = np.inf if budget is None else budget.most
         say(plan(step, **settings, compiled=perf_counter() - started, most=most))
-    settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
+    settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar", "executor")}
     prepared = False
 
     def sample_chains(*, chains: int, random_seed: Any) -> xr.DataTree:
@@ -205,7 +211,7 @@ def _muted(quiet: bool) -> Iterator[None]:
 
 
 @errors_of_workers()
-def run_chains(
+def run_chains(  # noqa: PLR0913 - what pm.sample takes
     step: Any,
     model: pm.Model,
     *,
@@ -215,11 +221,11 @@ def run_chains(
     cores: int | None,
     random_seed: Any,
     progressbar: bool,
+    executor: Any = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     """``pm.sample`` with a tempered step; statistics labelled, without levels that are not used."""
-    if kwargs.get("trace") is None and kwargs.get("var_names") is None:
-        kwargs["trace"] = reused_trace(model, step.density.points.initial)
+    sample = _sample if executor is None else partial(spread_chains, executor, _sample)
     # its thresholds are for chains of NUTS, and its divergences of any trajectory of a draw: what
     # speaks against a tempered run is said with the estimate
     kwargs.setdefault("compute_convergence_checks", False)
@@ -228,13 +234,13 @@ def run_chains(
         # the model's own has no density, and PyMC would refuse it
         kwargs["initvals"] = points.unravel(start)
     try:
-        idata = pm.sample(
-            draws,
+        idata = sample(
+            step,
+            model,
+            draws=draws,
             tune=tune,
             chains=chains,
             cores=cores,
-            step=step,
-            model=model,
             random_seed=random_seed,
             progressbar=progressbar,
             **kwargs,
@@ -254,6 +260,14 @@ def run_chains(
             "`scans_per_draw`."
         )
     return with_identity(compact(labelled), step.identity)
+
+
+def _sample(step: Any, model: pm.Model, **options: Any) -> xr.DataTree:
+    """``pm.sample``, without compiling anew for every chain what is stored of its draws."""
+    if options.get("trace") is None and options.get("var_names") is None:
+        options["trace"] = reused_trace(model, step.density.points.initial)
+    idata: xr.DataTree = pm.sample(step=step, model=model, **options)
+    return idata
 
 
 def _has_no_draw(idata: xr.DataTree) -> bool:

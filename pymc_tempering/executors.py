@@ -1,0 +1,198 @@
+"""Tasks for the processes of a pool, a cluster or a machine: submitted, gathered, repeated once.
+
+Nothing here starts machines or schedules work: an executor of the standard library's kind does, or
+a pool with ``map``. What a task returns must not depend on where it runs, nor on what ran before.
+"""
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from threading import Lock
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from pymc_tempering.errors import OptionError, TemperingError, WorkerError
+from pymc_tempering.private import start_method
+
+__all__ = ["Lost", "check_executor", "run_tasks"]
+
+_log = logging.getLogger("pymc")
+
+
+class Lost(NamedTuple):
+    """In place of a result: the worker of a task ended twice, and how the second time."""
+
+    why: str
+
+
+class _Raised(NamedTuple):
+    """What a task raised, with its traceback as text: a traceback itself cannot be sent."""
+
+    error: Exception
+    traceback: str
+
+
+def check_executor(executor: Any) -> None:
+    """Refuse what is neither a number of processes nor takes tasks.
+
+    Raises
+    ------
+    OptionError
+    """
+    whole = isinstance(executor, int) and not isinstance(executor, bool)
+    if executor is None or (whole and executor >= 1):
+        return
+    if whole or not any(callable(getattr(executor, name, None)) for name in ("submit", "map")):
+        raise OptionError(
+            f"`executor` is {executor!r}; expected a number of processes of at least 1, a "
+            "`concurrent.futures.Executor` (as `Client.get_executor()` of dask or "
+            "`mpi4py.futures.MPIPoolExecutor`), or a pool with `map` (as `multiprocessing.Pool`)."
+        )
+
+
+def run_tasks(
+    executor: Any,
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    *,
+    done: Callable[[], None] = lambda: None,
+) -> list[Any]:
+    """Call a function with the arguments of each task, on the workers of an executor.
+
+    Parameters
+    ----------
+    executor : int, concurrent.futures.Executor or pool with ``map``
+        A number of processes is a pool that ends with the call.
+    function : callable
+        Sent with its arguments by cloudpickle, so that it may be of a script or a notebook.
+    tasks : sequence of tuple
+    done : callable
+        Called here after each task.
+
+    Returns
+    -------
+    list
+        In the order of the tasks; :class:`Lost` where the worker ended, and ended again when the
+        task was repeated. After Ctrl-C, ``None`` for tasks that had not ended.
+
+    Raises
+    ------
+    Exception
+        What a task raised, of the first that did. Those that have not begun are given up.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(2) as executor:
+    ...     run_tasks(executor, pow, [(2, 3), (3, 2)])
+    [8, 9]
+    """
+    calls = [cloudpickle.dumps((function, arguments)) for arguments in tasks]
+    if not isinstance(executor, int) and not callable(getattr(executor, "submit", None)):
+        return _by_map(executor, calls, done)
+    results: list[Any] = [None] * len(calls)
+    try:
+        lost = _submitted(executor, calls, dict.fromkeys(range(len(calls))), results, done)
+        if lost:
+            _log.warning("The workers of tasks %s were lost; these are done again.", sorted(lost))
+            lost = _submitted(executor, calls, lost, results, done)
+    except KeyboardInterrupt:
+        if all(result is None for result in results):
+            raise
+        return results
+    for i, why in lost.items():
+        results[i] = Lost(why)
+    return results
+
+
+def _submitted(
+    executor: Any,
+    calls: list[bytes],
+    which: dict[int, Any],
+    results: list[Any],
+    done: Callable[[], None],
+) -> dict[int, str]:
+    """Fill in results of some calls; return those whose worker was lost, and how."""
+    lost: dict[int, str] = {}
+    with _pool(executor) as pool:
+        try:
+            futures = {pool.submit(_work, calls[i]): i for i in which}
+        except RuntimeError as error:  # a pool that lost a worker takes no more
+            return dict.fromkeys(which, str(error))
+        try:
+            for future in _completed(futures):
+                i, broken = futures[future], future.exception()
+                if broken is None:
+                    results[i] = _result(future.result())
+                    done()
+                else:
+                    lost[i] = f"{type(broken).__name__}: {broken}"
+        finally:
+            for future in futures:
+                future.cancel()
+    return lost
+
+
+def _completed(futures: dict[Any, int]) -> Iterator[Any]:
+    """Futures as they end; in order, where they are not of the standard library's kind."""
+    if all(isinstance(future, Future) for future in futures):
+        yield from as_completed(futures)
+    else:
+        yield from futures
+
+
+@contextmanager
+def _pool(executor: Any) -> Iterator[Any]:
+    """Give the executor, or a pool of so many processes for as long as it is needed."""
+    if not isinstance(executor, int):
+        yield executor
+        return
+    pool: Executor = ProcessPoolExecutor(executor, mp_context=get_context(start_method(None)))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _by_map(pool: Any, calls: list[bytes], done: Callable[[], None]) -> list[Any]:
+    # pools that hand on results as they come name it so
+    results = []
+    for outcome in getattr(pool, "imap", pool.map)(_work, calls):
+        results.append(_result(outcome))
+        done()
+    return results
+
+
+_one_at_a_time = Lock()
+"""Of the threads of a worker, as dask has: PyTensor compiles, and its functions run, in one."""
+
+
+def _work(call: bytes) -> Any:
+    """Make one call, in a worker; what it raises is returned, so that a lost worker is another."""
+    function, arguments = pickle.loads(call)
+    try:
+        with _one_at_a_time:
+            return function(*arguments)
+    except Exception as error:  # noqa: BLE001 - raised again where the call came from
+        text = traceback.format_exc()
+        return _Raised(_sendable(error), text)
+
+
+def _sendable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever its class does when it is built again
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _result(outcome: Any) -> Any:
+    if not isinstance(outcome, _Raised):
+        return outcome
+    cause = None if isinstance(outcome.error, TemperingError) else WorkerError(outcome.traceback)
+    raise outcome.error from cause
