@@ -18,10 +18,26 @@ __all__ = ["as_numbers", "check_betas", "check_choice", "check_flag", "check_nam
            "check_whole", "did_you_mean", "resolve_model"]  # fmt: skip
 
 
-def resolve_model(model: "pm.Model | None", caller: str) -> "pm.Model":
-    """Return the model, or that of the context."""
+def unwrapped(model: Any) -> Any:
+    """Give the PyMC model of an object that keeps one at ``backend.model``, as bambi's.
+
+    It is built, where it was not. Anything else is returned as it is.
+    """
     import pymc as pm
 
+    if isinstance(model, pm.Model) or not hasattr(model, "backend"):
+        return model
+    if model.backend is None and callable(getattr(model, "build", None)):
+        model.build()
+    inner = getattr(model.backend, "model", None)
+    return inner if isinstance(inner, pm.Model) else model
+
+
+def resolve_model(model: Any, caller: str) -> "pm.Model":
+    """Return the model, or that inside of an object of another package, or of the context."""
+    import pymc as pm
+
+    model = unwrapped(model)
     if model is not None and not isinstance(model, pm.Model):
         raise OptionError(
             f"{caller} was given a {type(model).__name__} as its model; expected a pymc.Model, or "

@@ -16,6 +16,7 @@ from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
 from pymc_tempering.model.identity import Identity
+from pymc_tempering.options import unwrapped
 from pymc_tempering.results.files import as_run
 from pymc_tempering.results.identity import describe_observed, observed_digest, recorded_identity
 
@@ -42,13 +43,12 @@ def resolve_estimates(
     DataError
         If they were fitted to different data, or a file holds no run.
     """
-    models = {name: as_run(_unwrapped(model)) for name, model in models.items()}
+    models = {name: as_run(unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
         if not isinstance(model, pm.Model | xr.DataTree | LogZEstimate):
-            build = " Call its `build()` first." if callable(getattr(model, "build", None)) else ""
             raise OptionError(
                 f"{name!r} is a {type(model).__name__}; expected a pymc.Model, a DataTree, a "
-                f"LogZEstimate or the path of a stored run.{build}"
+                "LogZEstimate or the path of a stored run."
             )
     check_same_data(models)
     warn_of(data_diagnostics(models), outwards=1)
@@ -76,13 +76,11 @@ def resolve_estimates(
     return estimates
 
 
-def _unwrapped(model: Any) -> Any:
-    """Give the PyMC model inside the object of a package that builds one, as bambi's."""
-    inner = getattr(getattr(model, "backend", None), "model", None)
-    return inner if isinstance(inner, pm.Model) else model
-
-
 def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
+    statistics = idata["sample_stats"].dataset if "sample_stats" in idata.children else xr.Dataset()
+    # of `pm.sample_smc`, which has stages
+    if "log_marginal_likelihood" in statistics and "draw" not in statistics.sizes:
+        return LogZEstimate.from_smc(idata)
     try:
         # a run may have been cut down to its result
         return estimate_logz(idata) if has_statistics(idata) else stored_estimate(idata)

@@ -1,14 +1,14 @@
 """The estimate of log Z that users see: value, error, interval, and what is doubtful about it."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.stats import t as student_t
 
-from pymc_tempering.errors import OptionError
+from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.options import check_probability
 from pymc_tempering.types import FloatArray
@@ -92,6 +92,70 @@ class LogZEstimate:
         diagnostics = dict.fromkeys((*self.warnings, *self.of_comparison))
         for name, kept in (("warnings", False), ("of_comparison", True)):
             object.__setattr__(self, name, tuple(d for d in diagnostics if d.of_comparison is kept))
+
+    @classmethod
+    def from_dynesty(cls, results: Any) -> Self:
+        """Take the evidence of ``sampler.results`` of dynesty, with the error that it states.
+
+        As those of the other programs it enters :func:`pymc_tempering.compare` beside ours. Whether
+        the likelihood and the priors there are those of the model here, nobody checks.
+        """
+        return cls._from_elsewhere("dynesty", lambda: (results.logz[-1], results.logzerr[-1]))
+
+    @classmethod
+    def from_ultranest(cls, result: Mapping[str, Any]) -> Self:
+        """Take the evidence of what ``ReactiveNestedSampler.run()`` of ultranest returns."""
+        return cls._from_elsewhere("ultranest", lambda: (result["logz"], result["logzerr"]))
+
+    @classmethod
+    def from_nautilus(cls, sampler: Any) -> Self:
+        """Take the evidence of a ``Sampler`` of nautilus, which has run.
+
+        Its weights are those of importance sampling, so that the error is ``n_eff ** -0.5``.
+        """
+        return cls._from_elsewhere("nautilus", lambda: (sampler.log_z, sampler.n_eff**-0.5))
+
+    @classmethod
+    def from_smc(cls, idata: Any) -> Self:
+        """Take the evidence of what ``pm.sample_smc`` returns, with an error from its chains.
+
+        Each chain is a run of its own, whose last stage has its log Z; a single one has no error.
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> chains = [[np.nan, -2.25], [np.nan, -2.35]]
+        >>> statistics = xr.Dataset({"log_marginal_likelihood": (("chain", "stage"), chains)})
+        >>> estimate = LogZEstimate.from_smc(xr.DataTree.from_dict({"sample_stats": statistics}))
+        >>> round(estimate.log_z, 2), round(estimate.se, 2)
+        (-2.3, 0.05)
+        """
+
+        def read() -> FloatArray:
+            stages = idata["sample_stats"]["log_marginal_likelihood"].values
+            rows = [np.asarray(row, dtype=np.float64) for row in stages]
+            return np.array([row[~np.isnan(row)][-1] for row in rows])
+
+        per_chain = cls._read_elsewhere("pm.sample_smc", read)
+        n = per_chain.size
+        se = float(per_chain.std(ddof=1)) / n**0.5 if n > 1 else np.nan
+        df = n - 1.0 if n > 1 else np.inf
+        return cls(float(per_chain.mean()), se, "sample_smc", per_chain, df=df)
+
+    @classmethod
+    def _from_elsewhere(cls, program: str, read: Callable[[], tuple[Any, Any]]) -> Self:
+        log_z, se = cls._read_elsewhere(program, lambda: [float(number) for number in read()])
+        return cls(log_z, se, program, np.array([log_z]))
+
+    @staticmethod
+    def _read_elsewhere(program: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except (AttributeError, LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise DataError(
+                f"The result holds no evidence where {program} has it ({type(error).__name__}: "
+                f"{error}); expected what a finished run of it returns."
+            ) from error
 
     @property
     def mass_missing(self) -> bool:

@@ -19,7 +19,7 @@ from pymc_tempering.evidence.run import Request
 from pymc_tempering.evidence.stored import at_hand, checked, read_run
 from pymc_tempering.executors import check_executor
 from pymc_tempering.methods import load, resolve_method
-from pymc_tempering.options import check_positive, check_whole, resolve_model
+from pymc_tempering.options import check_positive, check_whole, resolve_model, unwrapped
 from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
@@ -220,6 +220,7 @@ def estimate_logz(
     >>> bool(abs(estimate.log_z - exact) < 5 * estimate.se)
     True
     """
+    model_or_idata = unwrapped(model_or_idata)
     stored = isinstance(model_or_idata, xr.DataTree)
     if model is not None and not stored:
         raise OptionError(

@@ -251,12 +251,46 @@ def test_objects_that_hold_a_pymc_model(monkeypatch):
 
     monkeypatch.setattr("pymc_tempering.comparison.estimates.estimate_logz", remember)
     plain, inside = normal_mean(1.0), normal_mean(2.0)
-    builder = Builder(inside)
-    with pytest.raises(OptionError, match=r"'b' is a Builder.*Call its `build\(\)` first"):
-        compare({"a": plain, "b": builder}, random_seed=5)
-    builder.build()
-    assert compare({"a": plain, "b": builder}, random_seed=5).index.tolist() == ["a", "b"]
-    assert sampled == [plain, inside]
+    for builder in (Builder(inside), Builder(inside)):
+        assert compare({"a": plain, "b": builder}, random_seed=5).index.tolist() == ["a", "b"]
+    assert sampled == [plain, inside] * 2
+    with pytest.raises(OptionError, match=r"'b' is a Builder; expected a pymc\.Model"):
+        compare({"a": plain, "b": Builder("no model")}, random_seed=5)
+
+
+def test_evidence_of_other_programs():
+    smc = xr.Dataset(
+        {"log_marginal_likelihood": (("chain", "stage"), [[np.nan, -8.9], [-9.1, np.nan]])}
+    )
+    models = {
+        "ours": estimate(-9.0),
+        "dynesty": LogZEstimate.from_dynesty(
+            SimpleNamespace(logz=[-20.0, -8.0], logzerr=[1.0, 0.2])
+        ),
+        "ultranest": LogZEstimate.from_ultranest({"logz": -8.5, "logzerr": 0.3}),
+        "nautilus": LogZEstimate.from_nautilus(SimpleNamespace(log_z=-8.2, n_eff=400.0)),
+        "smc": xr.DataTree.from_dict({"sample_stats": smc}),
+    }
+    table = compare(models)
+    assert table["log_marginal_likelihood"].to_dict() == pytest.approx(
+        {"dynesty": -8.0, "nautilus": -8.2, "ultranest": -8.5, "ours": -9.0, "smc": -9.0}
+    )
+    errors = table["se"][["dynesty", "ultranest", "nautilus", "smc"]]
+    assert errors.tolist() == pytest.approx([0.2, 0.3, 0.05, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("read", "result"),
+    [
+        (LogZEstimate.from_dynesty, SimpleNamespace()),
+        (LogZEstimate.from_ultranest, {}),
+        (LogZEstimate.from_nautilus, SimpleNamespace(log_z=None, n_eff=0)),
+        (LogZEstimate.from_smc, xr.DataTree()),
+    ],
+)
+def test_results_without_evidence(read, result):
+    with pytest.raises(DataError, match="The result holds no evidence where"):
+        read(result)
 
 
 def test_print_fits_80_columns_and_has_errors_beside_numbers():
