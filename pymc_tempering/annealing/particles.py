@@ -205,7 +205,7 @@ def anneal(
     }
     with compiling(progressbar):
         step = HAIS(n_levels=n if betas is None else None, model=model, **of_step)
-    starts = check_draws(draws, step._density)
+    starts = check_draws(draws, step.density)
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0

@@ -39,16 +39,16 @@ def set_up(
     step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:
     """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
-    options, rng = step._tuner_options, step.rng
+    options, rng, base = step._requested, step.rng, step._source.base
     betas = options.betas
-    if tune == 0 and step._given_base is not None:
+    if tune == 0 and base is not None:
         betas = make_schedule(options.schedule, n_levels) if betas is None else betas
         sizes = check_step_size(step_size, betas.size)
         assert sizes is not None
-        path = step._path(step._given_base)
-        return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
-    base, pooled, modes = step._first_base(work.report)
-    wide = base if step._given_base is not None else overdisperse(base, len(modes))
+        path = step._path(base)
+        return Annealer(path, betas, sizes, options.annealing), np.empty((0, step.dim))
+    first, pooled, modes = step._first_base(work.report)
+    wide = first if base is not None else overdisperse(first, len(modes))
     pilot = start_pilot(
         PilotStart(step._path(wide), pooled, modes, modes), betas=None,
         adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
@@ -72,7 +72,7 @@ def set_up(
     is_tuned = sizes is None
     if sizes is None:
         sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
-    annealer = Annealer(ladder.path, betas, sizes, options.moves, ladder.scales[-1])
+    annealer = Annealer(ladder.path, betas, sizes, options.annealing, ladder.scales[-1])
     if is_tuned:
         annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
         annealer.stop_adaptation()

@@ -13,6 +13,7 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.schedule.annealing import annealing_schedule, n_levels_for_gap
 from pymc_tempering.schedule.grid import make_schedule
+from pymc_tempering.steps.common import Requested
 from pymc_tempering.steps.tuning import (
     PilotStart,
     overdisperse,
@@ -23,7 +24,7 @@ from pymc_tempering.steps.tuning import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingTuner", "TunerOptions"]
+__all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingRequested", "AnnealingTuner"]
 
 PILOT_SCANS = 16
 """Scans of a pilot's block, about the work of one draw of annealing."""
@@ -31,9 +32,9 @@ PILOT_SCANS = 16
 PILOT_SETTINGS = Hamiltonian()
 
 
-@dataclass(frozen=True)
-class TunerOptions:
-    """What the user fixed.
+@dataclass(frozen=True, kw_only=True)
+class AnnealingRequested(Requested):
+    """What the user asked of annealing.
 
     ``n_levels`` is None where it adapts, ``betas`` is a schedule that is kept; ``schedule`` is as
     for :func:`pymc_tempering.schedule.annealing.annealing_schedule`.
@@ -42,8 +43,7 @@ class TunerOptions:
     n_levels: int | None
     betas: FloatArray | None
     schedule: str
-    adapt_base: bool
-    moves: AnnealingSettings
+    annealing: AnnealingSettings
 
 
 class AnnealingTuner(Stateful):
@@ -58,7 +58,7 @@ class AnnealingTuner(Stateful):
     def __init__(
         self,
         start: PilotStart,
-        options: TunerOptions,
+        options: AnnealingRequested,
         *,
         n_steps: int,
         widen: bool,
@@ -111,7 +111,7 @@ class AnnealingTuner(Stateful):
         self.knots = result.betas, result.rejection_rates, self.pilot.delta
         betas = self._schedule(self.options.n_levels or 64)
         self.annealer = Annealer(
-            result.path, betas, result.step_sizes_at(betas), self.options.moves,
+            result.path, betas, result.step_sizes_at(betas), self.options.annealing,
             result.step_sizes[-1],
         )  # fmt: skip
         self.annealer.place(result.positions[-1], rng)
@@ -129,7 +129,7 @@ class AnnealingTuner(Stateful):
             betas = make_schedule(kind, self.options.n_levels or 128)
         assert isinstance(ladder, Ladder)
         sizes = np.full(betas.size, 0.2)
-        self.annealer = Annealer(ladder.path, betas, sizes, self.options.moves)
+        self.annealer = Annealer(ladder.path, betas, sizes, self.options.annealing)
         self.annealer.place(ladder.target_position, rng)
 
     def _update(self, record: AnnealingRecord, rng: np.random.Generator) -> None:
@@ -172,12 +172,14 @@ class AnnealingTuner(Stateful):
 
     @classmethod
     def from_state(
-        cls, state: dict[str, Any], path: TemperedPath, options: TunerOptions
+        cls, state: dict[str, Any], path: TemperedPath, options: AnnealingRequested
     ) -> "AnnealingTuner":
         """Rebuild from :meth:`state`; ``path`` may be in any coordinates."""
         self = cls.restored(state, options=options, annealer=None)
         if state["annealer"] is not None:
-            self.annealer = Annealer.restored(state["annealer"], path=path, settings=options.moves)
+            self.annealer = Annealer.restored(
+                state["annealer"], path=path, settings=options.annealing
+            )
         else:
             self.pilot = resumed_pilot(
                 state["pilot"], path, adapt_schedule=True, adapt_base=options.adapt_base,

@@ -175,7 +175,6 @@ _log = logging.getLogger("pymc")
 
 def explorer_settings(
     explorer: str | ExplorerSettings | None,
-    *,
     target_accept: float,
     trajectory_length: float,
     max_steps: int,

@@ -8,11 +8,13 @@ import pymc as pm
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.powered import PoweredModel
 from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
+from pymc_tempering.steps.common import Source
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath, PyMCMoves
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.types import FloatArray
@@ -92,18 +94,17 @@ class CompoundTempering(ParallelTempering):
             swap_scheme=swap_scheme, model=model, rng=rng, **kwargs,
         )  # fmt: skip
 
-    def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
+    def _compile(self, model: pm.Model, base: Any) -> Source:  # noqa: ARG002  it is the prior
         if self.backend is not None:
             raise OptionError(
                 f"`backend` is {self.backend!r}, and the step methods of PyMC compile for "
                 "themselves. Leave `backend` away, or take `DiscreteTempering`."
             )
         powered = PoweredModel.of(model)
-        # it stands for a compiled density in all that steps have in common
-        self._density = cast(Any, powered)
-        self._given_base = self._reference = None
         self._prior_path = PriorPath(powered, PriorDraws(powered.model, powered.points))
         self._moves = PyMCMoves(powered)
+        # it stands for a compiled density in all that steps have in common
+        return Source(model, Identity.of(model), cast(Any, powered), self._requested.explorer)
 
     def _log_density(self, z: FloatArray) -> float:
         return float(np.sum(self._prior_path.target.log_densities(z)))
@@ -128,15 +129,15 @@ class CompoundTempering(ParallelTempering):
     ) -> tuple[GaussianBase, GaussianBase, FloatArray]:
         """Coordinates are the values themselves, and the one place known is the starting point."""
         self.searched = {"search": pack_search(NO_SEARCH.statistics())}
-        unit = GaussianBase(np.zeros(self.dim), np.ones(self.dim))
-        return unit, unit, self._density.start[None, :]
+        unit = self._prior_path.base
+        return unit, unit, self.density.start[None, :]
 
     def _places(
         self,
         modes: FloatArray,  # noqa: ARG002  none are known
         point: dict[str, np.ndarray],
     ) -> FloatArray:
-        return self._density.points.ravel(point)[None, :]
+        return self.density.points.ravel(point)[None, :]
 
     def _new_ladder(
         self,
@@ -146,7 +147,7 @@ class CompoundTempering(ParallelTempering):
     ) -> CompoundLadder:
         return CompoundLadder(
             self._prior_path, self._moves, betas, places, self.rng,
-            swap_scheme=self._options.swap_scheme,
+            swap_scheme=self._requested.swap_scheme,
         )  # fmt: skip
 
     def _restored_ladder(self, state: dict[str, Any]) -> CompoundLadder:
@@ -154,5 +155,5 @@ class CompoundTempering(ParallelTempering):
             state,
             path=self._prior_path,
             moves=self._moves,
-            swap_scheme=self._options.swap_scheme,
+            swap_scheme=self._requested.swap_scheme,
         )

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import ModelError, OptionError
-from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import discrete_names, finite_supports, freeze
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.powered import check_likelihood
 from pymc_tempering.options import check_choice
@@ -26,6 +27,7 @@ from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorReference
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
+from pymc_tempering.steps.common import Source
 from pymc_tempering.steps.compound import CompoundTempering
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.types import FloatArray
@@ -130,37 +132,35 @@ class DiscreteTempering(ParallelTempering):
             max_steps=max_steps, swap_scheme=swap_scheme, model=model, rng=rng, **kwargs,
         )  # fmt: skip
 
-    def _compile(self, model: pm.Model, base: Any) -> None:  # noqa: ARG002  it is the prior
+    def _compile(self, model: pm.Model, base: Any) -> Source:  # noqa: ARG002  it is the prior
         check_likelihood(model)
-        self._density = compile_density(model, discrete=True, backend=self.backend)
-        self._supports = finite_supports(self._density.model, self._density.points)
+        density = compile_density(model, discrete=True, backend=self.backend)
+        self._supports = finite_supports(density.model, density.points)
         if not self._supports:
             raise ModelError(
                 "The model has no discrete free variables, and no use for DiscreteTempering: "
                 '`ParallelTempering(base="prior")` is the same path without sweeps.'
             )
-        whole = tuple(place for place, _, _ in self._supports)
-        self._settings = self._with_sweeps(n_others=self._density.dim - len(whole))
-        self._prior = PriorReference(self._density)
-        self._given_base, self._reference = None, self._prior
-        self.adapt_base = len(whole) < self._density.dim
+        n_others = density.dim - len(self._supports)
+        self._requested = replace(self._requested, adapt_base=n_others > 0)
+        explorer = self._with_sweeps(density, n_others)
+        self._prior = PriorReference(density)
+        return Source(model, Identity.of(model), density, explorer, reference=self._prior)
 
-    def _with_sweeps(self, *, n_others: int) -> ExplorerSettings:
+    def _with_sweeps(self, density: CompiledDensity, n_others: int) -> ExplorerSettings:
         """Explorer of the step, with Gibbs sweeps before its moves of `n_others` coordinates.
 
         Slices are the default for up to ten: from a wide prior on, scales change by orders of
         magnitude with beta and with other variables, which slices follow and one step size not.
         """
-        settings: ExplorerSettings = self._settings
-        follows = settings.needs_gradient and (
-            n_others > 10 or (self._explorer_requested and n_others > 0)
-        )
-        if follows and self._density.no_gradient and self._explorer_requested:
+        settings, is_fixed = self._requested.explorer, self._requested.is_fixed
+        follows = settings.needs_gradient and (n_others > 10 or (is_fixed and n_others > 0))
+        if follows and density.no_gradient and is_fixed:
             raise ModelError(
-                f"The log density of this model has no gradient ({self._density.no_gradient}), "
+                f"The log density of this model has no gradient ({density.no_gradient}), "
                 'which Hamiltonian moves follow: take explorer="slice", or leave it away.'
             )
-        if settings.needs_gradient and (not follows or self._density.no_gradient):
+        if settings.needs_gradient and (not follows or density.no_gradient):
             settings = Slice()
         kinds = {Hamiltonian: GibbsHamiltonian, Slice: GibbsSlice}
         if type(settings) not in kinds:
@@ -175,7 +175,7 @@ class DiscreteTempering(ParallelTempering):
     @property
     def moves(self) -> str:
         """What moves which variables, in words."""
-        model, n_values = self._density.model, [n for _, _, n in self._supports]
+        model, n_values = self.density.model, [n for _, _, n in self._supports]
         names = discrete_names(model)
         swept = (
             f"Gibbs sweeps ({', '.join(names)}: {sum(n_values)} values of {len(n_values)} entries)"
@@ -183,7 +183,7 @@ class DiscreteTempering(ParallelTempering):
         others = [rv.name for rv in model.free_RVs if rv.name not in names]
         if not others:
             return swept
-        kind = "Hamiltonian moves" if self._settings.needs_gradient else "slices"
+        kind = "Hamiltonian moves" if self._source.explorer.needs_gradient else "slices"
         return f"{swept} and {kind} ({', '.join(others)})"
 
     def _starts(self, rng: np.random.Generator, n: int) -> tuple[FloatArray, int]:
@@ -192,7 +192,7 @@ class DiscreteTempering(ParallelTempering):
         with density_guard():
             for z in self._prior.draw(_MAX_START_DRAWS, rng):
                 n_tried += 1
-                if np.isfinite(z).all() and np.isfinite(self._density.value_and_grad(z)[0]):
+                if np.isfinite(z).all() and np.isfinite(self.density.value_and_grad(z)[0]):
                     found.append(z)
                 if len(found) == n:
                     break
@@ -206,7 +206,7 @@ class DiscreteTempering(ParallelTempering):
         self.searched = {"search": pack_search(NO_SEARCH.statistics())}
         draws = self._prior.draw(_MAX_START_DRAWS, np.random.default_rng(0))
         base = GaussianBase.from_draws(draws, full=False)
-        return base, base, self._density.start[None, :]
+        return base, base, self.density.start[None, :]
 
     def _places(
         self,
@@ -215,12 +215,12 @@ class DiscreteTempering(ParallelTempering):
     ) -> FloatArray:
         """Draws from the prior, and a start that the user gave, or the model's."""
         starts, n_tried = self._starts(self.rng, 8)
-        self._account.n_spent += n_tried
-        return super()._places(starts if len(starts) else self._density.start[None, :], point)
+        self._current.account.n_spent += n_tried
+        return super()._places(starts if len(starts) else self.density.start[None, :], point)
 
     def _path(self, base: GaussianBase) -> TemperedPath:
         whole = tuple(place for place, _, _ in self._supports)
-        path = TemperedPath(self._density, Coordinates.of(base), self._reference, whole)
+        path = TemperedPath(self.density, Coordinates.of(base), self._source.reference, whole)
         return path.moved(path.as_whole(base))
 
 

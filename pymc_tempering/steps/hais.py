@@ -1,18 +1,16 @@
 """Hamiltonian annealed importance sampling as a PyMC step method."""
 
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.annealer import AnnealingRecord, AnnealingSettings
 from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.options import (
     check_betas,
@@ -23,11 +21,10 @@ from pymc_tempering.options import (
     check_unknown,
 )
 from pymc_tempering.progress.board import is_diverging
-from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, knot_sums, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
-from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
+from pymc_tempering.steps.annealing_tuner import AnnealingRequested, AnnealingTuner
+from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.steps.tuning import PilotStart
 from pymc_tempering.types import FloatArray
 
@@ -35,13 +32,6 @@ __all__ = ["HAIS"]
 
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""
-
-
-@dataclass_state
-class HAISState(TemperedStepState):
-    """State of :class:`HAIS`."""
-
-    scans_per_draw: int = field(metadata={"frozen": True})
 
 
 class HAIS(TemperedStep):
@@ -121,8 +111,7 @@ class HAIS(TemperedStep):
     """
 
     name = method = "hais"
-    default_tune_steps = 200
-    _state_class = HAISState
+    _requested: AnnealingRequested
     _trips = "restarts"
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
@@ -147,19 +136,16 @@ class HAIS(TemperedStep):
         check_unknown(type(self), kwargs)
         if betas is not None and n_levels is not None:
             raise ScheduleError("Both `betas` and `n_levels` were given; leave `n_levels` away.")
-        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self._tuner_options = TunerOptions(
+        requested = AnnealingRequested.checked(
+            scans_per_draw=scans_per_draw,
+            adapt_base=adapt_base,
+            search=search,
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
-            adapt_base=check_flag("adapt_base", adapt_base),
-            moves=annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
+            annealing=annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
         )
-        self._search = check_choice("search", search, SEARCHES)
-        self._prepare(vars, model, base, rng)
-        self._reset_chain()
-        self._n_tune = self.default_tune_steps
-        self._declare(scan=self.scans_per_draw, level=N_KNOTS)
+        self._prepare(requested, vars, model, base, rng, level=N_KNOTS)
 
     def _reset_chain(self) -> None:
         self._tuner: AnnealingTuner | None = None
@@ -168,9 +154,9 @@ class HAIS(TemperedStep):
         base, pooled, modes = self._first_base()
         self._tuner = AnnealingTuner(
             PilotStart(self._path(base), pooled, modes, self._places(modes, point)),
-            self._tuner_options,
-            n_steps=self._n_tune if self.tune else 0,
-            widen=self._given_base is None,
+            self._requested,
+            n_steps=self._current.n_tune if self.tune else 0,
+            widen=self._source.base is None,
             rng=self.rng,
         )
 
@@ -212,30 +198,17 @@ class HAIS(TemperedStep):
             "model_logp": tuner.ensemble.target_log_density,
         }
 
-    @property
-    def chain(self) -> dict[str, Any] | None:
-        """Everything that changes during a chain; None before its first step."""
-        if self._tuner is None:
-            return None
-        return self._tuner.state() | {"account": self._account.state()}
+    def _state(self) -> dict[str, Any] | None:
+        return None if self._tuner is None else self._tuner.state()
 
-    @chain.setter
-    def chain(self, state: dict[str, Any] | None) -> None:
-        self._reset_chain()
-        if state is not None:
-            self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
-            self._account.set_state(state["account"])
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._requested)
 
 
 def annealing_settings(
     transitions: str, n_leapfrog: int, short_steps: bool, target_accept: float | None
 ) -> AnnealingSettings:
-    """Check the options of the transitions.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Check the options of the transitions."""
     kind = TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS))
     if target_accept is None:
         target_accept = 0.3 if transitions == "random_walk" else 0.8

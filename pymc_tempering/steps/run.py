@@ -139,7 +139,7 @@ def prepare_step(
     if budget is not None:
         budget.searches = step.searches
         budget.check(run["chains"], step.least_share)
-        step.search_most = budget.of_search
+        step.limits.of_search = budget.of_search
     store = run.get("store")
     there = "" if store is None else _attach(store, step, model, given, run)
     if show and there:
@@ -161,7 +161,7 @@ def prepare_step(
                 budget.n_spent = step.n_searched
                 budget.check(chains, step.least_share)
         if budget is not None:
-            step.share = budget.share(chains)
+            step.limits.of_chain = budget.share(chains)
         idata = run_chains(
             step, model, chains=chains, random_seed=random_seed, **settled, **options
         )

@@ -135,7 +135,7 @@ def test_stored_states_continue_with_identical_draws(model, stop, seed):
     def build():
         with model:
             step = ParallelTempering(n_levels=10, search="none", scans_per_draw=6)
-        step.share = 4_000
+        step.limits.of_chain = 4_000
         return step
 
     whole, _ = by_hand(build(), model, seed, 24, 16)

@@ -166,7 +166,7 @@ def test_a_mixture_with_allocations_against_the_sum():
     assert "CategoricalGibbsMetropolis (component)" in said
     # a worker gets the step by pickling
     step = cloudpickle.loads(cloudpickle.dumps(step))
-    idata = pm.sample(40, tune=15, step=step, model=step._source_model, **RUN)
+    idata = pm.sample(40, tune=15, step=step, model=step._source.model, **RUN)
     tunes = [state.tune for level in step._moves.states for state in level.methods
              if hasattr(state, "tune")]  # fmt: skip
     assert len(tunes) == len(step._moves.states)
