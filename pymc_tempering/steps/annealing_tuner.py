@@ -13,7 +13,7 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.schedule.annealing import annealing_schedule, n_levels_for_gap
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.common import Requested
+from pymc_tempering.steps.arguments import Requested
 from pymc_tempering.steps.tuning import (
     PilotStart,
     overdisperse,

@@ -3,7 +3,8 @@
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pymc as pm
@@ -20,7 +21,13 @@ from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.options import check_choice, check_positive, check_probability, did_you_mean
+from pymc_tempering.options import (
+    check_choice,
+    check_flag,
+    check_positive,
+    check_probability,
+    did_you_mean,
+)
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.own import (
@@ -29,10 +36,11 @@ from pymc_tempering.references.own import (
     check_gaussian,
     is_reference,
 )
+from pymc_tempering.references.search import SEARCHES
 
 __all__ = [
-    "all_value_vars", "check_memory", "check_passed_on", "explorer_settings", "given_base",
-    "need_gradient", "suited_explorer", "suited_to_funnels",
+    "Requested", "all_value_vars", "check_memory", "check_passed_on", "explorer_settings",
+    "given_base", "need_gradient", "suited_explorer", "suited_to_funnels",
 ]  # fmt: skip
 
 _BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
@@ -199,6 +207,42 @@ def explorer_settings(
     if isinstance(explorer, ExplorerSettings):
         return explorer, True
     return EXPLORERS[check_choice("explorer", explorer, EXPLORERS)](), True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requested:
+    """What the user asked of a step, checked.
+
+    ``explorer`` moves the replicas where there is a gradient, and nothing else may if it
+    ``is_fixed``. With ``uses_fits`` chains may start from a mixture of the local fits.
+    """
+
+    scans_per_draw: int
+    adapt_base: bool
+    search: str
+    explorer: ExplorerSettings
+    is_fixed: bool
+    uses_fits: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        scans_per_draw: Any,
+        adapt_base: Any,
+        search: Any = "default",
+        moves: tuple[ExplorerSettings, bool] = (Hamiltonian(), True),
+        **own: Any,
+    ) -> Self:
+        """Check what all steps take; ``moves`` are an explorer and whether it is fixed."""
+        return cls(
+            scans_per_draw=check_positive("scans_per_draw", scans_per_draw, integer=True),
+            adapt_base=check_flag("adapt_base", adapt_base),
+            search=check_choice("search", search, SEARCHES),
+            explorer=moves[0],
+            is_fixed=moves[1],
+            **own,
+        )
 
 
 def suited_explorer(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -17,12 +17,12 @@ from pymc_tempering.checkpoint.journal import Journal
 from pymc_tempering.checkpoint.store import Kept
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.ensembles.ladder import LadderLike
-from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Reference, TemperedPath
+from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.at_draws import term_sizes
@@ -30,58 +30,21 @@ from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
-from pymc_tempering.options import check_choice, check_flag, check_positive, resolve_model
+from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress.board import Board, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
-from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.arguments import all_value_vars, given_base, suited_explorer
+from pymc_tempering.steps.arguments import Requested, all_value_vars, given_base, suited_explorer
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import MOST_TO_LOOK, Visits
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Requested", "Source", "TemperedStep", "TemperedStepState"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Requested:
-    """What the user asked of a step, checked.
-
-    ``explorer`` moves the replicas where there is a gradient, and nothing else may if it
-    ``is_fixed``. With ``uses_fits`` chains may start from a mixture of the local fits.
-    """
-
-    scans_per_draw: int
-    adapt_base: bool
-    search: str
-    explorer: ExplorerSettings
-    is_fixed: bool
-    uses_fits: bool = False
-
-    @classmethod
-    def checked(
-        cls,
-        *,
-        scans_per_draw: Any,
-        adapt_base: Any,
-        search: Any = "default",
-        moves: tuple[ExplorerSettings, bool] = (Hamiltonian(), True),
-        **own: Any,
-    ) -> Self:
-        """Check what all steps take; ``moves`` are an explorer and whether it is fixed."""
-        return cls(
-            scans_per_draw=check_positive("scans_per_draw", scans_per_draw, integer=True),
-            adapt_base=check_flag("adapt_base", adapt_base),
-            search=check_choice("search", search, SEARCHES),
-            explorer=moves[0],
-            is_fixed=moves[1],
-            **own,
-        )
+__all__ = ["Source", "TemperedStep", "TemperedStepState"]
 
 
 @dataclass(frozen=True)
@@ -140,8 +103,6 @@ class TemperedStepState(StepMethodState):
     dim: int = field(metadata={"frozen": True})
     scans_per_draw: int = field(metadata={"frozen": True})
     tune: bool
-    searched: dict[str, Any]
-    visits: dict[str, Any]
     chain: dict[str, Any] | None
 
 
@@ -299,33 +260,20 @@ class TemperedStep(ProgressHooks, BlockedStep):
             "n_tune": current.n_tune,
             "n_draws": current.n_draws,
             "account": current.account.state(),
+            "searched": to_plain(current.searched),
+            "visits": current.visits.state(),
         }
 
     @chain.setter
     def chain(self, state: dict[str, Any] | None) -> None:
         self._reset_chain()
         if state is not None:
-            self._current.n_tune, self._current.n_draws = state["n_tune"], state["n_draws"]
-            self._current.account.set_state(state["account"])
+            current = self._current
+            current.n_tune, current.n_draws = state["n_tune"], state["n_draws"]
+            current.account.set_state(state["account"])
+            current.searched = from_plain(state["searched"])
+            current.visits.set_state(state["visits"])
             self._restore(state)
-
-    @property
-    def searched(self) -> dict[str, Any]:
-        """How far the modes were searched for, as statistics; empty before the first draw."""
-        return self._current.searched
-
-    @searched.setter
-    def searched(self, values: dict[str, Any]) -> None:
-        self._current.searched = values
-
-    @property
-    def visits(self) -> dict[str, Any]:
-        """Which of the known modes the chain had a draw in, as plain arrays."""
-        return self._current.visits.state()
-
-    @visits.setter
-    def visits(self, state: dict[str, Any]) -> None:
-        self._current.visits.set_state(state)
 
     # A draw
 

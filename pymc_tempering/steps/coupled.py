@@ -20,8 +20,9 @@ from pymc_tempering.schedule.weights import (
     level_log_occupancy,
     wanted_occupancy,
 )
+from pymc_tempering.steps.arguments import Requested
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS, block_within
-from pymc_tempering.steps.common import Requested, TemperedStep, TemperedStepState
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.tuning import (
     MAX_LEVELS,
     PilotResult,

@@ -16,9 +16,9 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_unknown
 from pymc_tempering.references.moments import match_moments
 from pymc_tempering.schedule.grid import check_levels, make_schedule
-from pymc_tempering.steps.arguments import explorer_settings, suited_to_funnels
+from pymc_tempering.steps.arguments import Requested, explorer_settings, suited_to_funnels
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
-from pymc_tempering.steps.common import Requested, TemperedStep, TemperedStepState
+from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.ladder_run import LadderRun
 from pymc_tempering.steps.reference import ReferenceChoice
 from pymc_tempering.steps.tuning import (

@@ -187,7 +187,8 @@ def test_how_continuous_variables_move():
 
     def settings(n, **options):
         model = model_of(lambda: pm.Bernoulli("k", 0.4), lambda: pm.Normal("x", shape=n))
-        return replace(pm_temper.DiscreteTempering(model=model, **options)._settings, supports=())
+        step = pm_temper.DiscreteTempering(model=model, **options)
+        return replace(step._source.explorer, supports=())
 
     assert settings(10) == GibbsSlice()
     assert settings(11) == GibbsHamiltonian()
