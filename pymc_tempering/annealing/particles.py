@@ -37,18 +37,12 @@ from pymc_tempering.options import (
     check_whole,
     resolve_model,
 )
-from pymc_tempering.progress.phases import compiling, phases
+from pymc_tempering.progress import compiling, phases
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
-
-# fixed, so that the generators of the particles do not depend on the number of workers
-_N_PORTIONS = 16
-
-# transitions between copies of a draw, which stay draws of the target and part from one another
-_MOVES_BETWEEN_DRAWS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +211,8 @@ def anneal(
         if direction != "forward":
             starts = pilot_draws if starts is None else starts
             origins = _origins(starts, n_particles)
-            starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
+            # copies of a draw stay draws of the target, and part from one another in ten moves
+            starts = annealer.continue_draws(starts, n_particles, 10, setup_rng)
         if direction != "reverse":
             forward, ends, rate, n = _run_particles(
                 annealer, n_particles, None, executor, forward_rng,
@@ -290,7 +285,8 @@ def _run_particles(
     acceptance_rate : ndarray of shape (n_levels,)
     n_gradients : int
     """
-    portions = [p for p in np.array_split(np.arange(n_particles), _N_PORTIONS) if p.size]
+    # 16 whatever the number of workers, on which generators of particles may not depend
+    portions = [p for p in np.array_split(np.arange(n_particles), 16) if p.size]
     rngs = rng.spawn(len(portions))
     tasks = [
         (len(portion), None if starts is None else starts[portion], child)

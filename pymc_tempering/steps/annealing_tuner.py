@@ -24,12 +24,10 @@ from pymc_tempering.steps.tuning import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["PILOT_SCANS", "PILOT_SETTINGS", "AnnealingRequested", "AnnealingTuner"]
+__all__ = ["PILOT_SCANS", "AnnealingRequested", "AnnealingTuner"]
 
 PILOT_SCANS = 16
 """Scans of a pilot's block, about the work of one draw of annealing."""
-
-PILOT_SETTINGS = Hamiltonian()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +72,7 @@ class AnnealingTuner(Stateful):
         self.pilot_counts = counts_by_name(new_counts(1))
         self.pilot = start_pilot(
             start, betas=None, adapt_base=options.adapt_base, n_steps=n_pilot,
-            settings=PILOT_SETTINGS, rng=rng,
+            settings=Hamiltonian(), rng=rng,
         )  # fmt: skip
         self.round = 0
         self.gaps: list[FloatArray] = []
@@ -183,7 +181,7 @@ class AnnealingTuner(Stateful):
         else:
             self.pilot = resumed_pilot(
                 state["pilot"], path, adapt_schedule=True, adapt_base=options.adapt_base,
-                settings=PILOT_SETTINGS,
+                settings=Hamiltonian(),
             )  # fmt: skip
         return self
 

@@ -32,7 +32,7 @@ from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
-from pymc_tempering.progress.board import Board, progress_columns, progress_update
+from pymc_tempering.progress import Board, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
@@ -41,7 +41,7 @@ from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import Requested, all_value_vars, given_base, suited_explorer
 from pymc_tempering.steps.budget import Account
 from pymc_tempering.steps.recorder import Recorder
-from pymc_tempering.steps.visits import MOST_TO_LOOK, Visits
+from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Source", "TemperedStep", "TemperedStepState"]
@@ -290,8 +290,9 @@ class TemperedStep(ProgressHooks, BlockedStep):
             visits = current.visits
             if not self.tune:
                 visits.note(target)
-                left = current.account.left - values["n_gradients"]
-                values["n_gradients"] += visits.look(self.density, MOST_TO_LOOK * left)
+                # a tenth of what is left, so that draws have the rest
+                left = 0.1 * (current.account.left - values["n_gradients"])
+                values["n_gradients"] += visits.look(self.density, left)
         points = self.density.points
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates

@@ -12,7 +12,7 @@ from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.progress.board import is_diverging
+from pymc_tempering.progress import is_diverging
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import (
     BiasAdapter,

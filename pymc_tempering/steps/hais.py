@@ -20,7 +20,7 @@ from pymc_tempering.options import (
     check_probability,
     check_unknown,
 )
-from pymc_tempering.progress.board import is_diverging
+from pymc_tempering.progress import is_diverging
 from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, knot_sums, schedule_knots
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.annealing_tuner import AnnealingRequested, AnnealingTuner

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
-from pymc_tempering.progress.board import is_diverging
+from pymc_tempering.progress import is_diverging
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.reference import ReferenceChoice

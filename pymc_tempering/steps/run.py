@@ -21,7 +21,7 @@ from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.identity import Kept, digest_deterministics, recipe
 from pymc_tempering.model.python_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
-from pymc_tempering.progress.phases import compiling, phases, plan, say
+from pymc_tempering.progress import compiling, phases, plan, say
 from pymc_tempering.results.compact import compact, without_idle_draws
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
@@ -38,6 +38,7 @@ Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
 
 DEFAULT_CHAINS = 4
+"""As of ``pm.sample``: enough for R-hat, and for an error of log Z from between chains."""
 
 _log = logging.getLogger("pymc")
 

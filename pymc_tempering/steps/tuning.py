@@ -26,7 +26,13 @@ from pymc_tempering.references.moments import expand_to_draws, match_moments
 from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.reference import LEAST_RESTARTS, ReferenceChoice, Round, log_reference
+from pymc_tempering.steps.reference import (
+    LEAST_RESTARTS,
+    RESTARTS_PER_MODE,
+    ReferenceChoice,
+    Round,
+    log_reference,
+)
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -36,9 +42,6 @@ __all__ = [
 
 FIRST_LEVELS, MIXTURE_LEVELS = 12, 4
 """Levels with which a path begins, from a wide Gaussian and from a mixture."""
-
-_RESTARTS_PER_MODE = 10
-"""Observations of the target that the pooled base counts for, for each mode that it is made of."""
 
 
 def round_lengths(n_steps: int) -> IntArray:
@@ -236,7 +239,7 @@ class Tuner(Stateful):
         """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
         enough, n_arrivals = 30, self.n_arrivals
         if self.ladder.mixture is not None:
-            enough, n_arrivals = max(enough, _RESTARTS_PER_MODE * self.n_modes), n_restarts
+            enough, n_arrivals = max(enough, RESTARTS_PER_MODE * self.n_modes), n_restarts
         return (
             self.choice is not None
             and self.choice.settled
@@ -296,7 +299,7 @@ class Tuner(Stateful):
             # a full-rank fit of the only mode knows its narrow directions better than draws do
             n_effective = min(len(positions), 4 * n_restarts)
             return overdisperse(expand_to_draws(self.pooled, positions, n_effective), 1)
-        known = min(_RESTARTS_PER_MODE * self.n_modes, 100) if self.n_modes > 1 else 2
+        known = min(RESTARTS_PER_MODE * self.n_modes, 100) if self.n_modes > 1 else 2
         weights = np.array([known, n_restarts]) / (known + n_restarts)
         return overdisperse(match_moments([self.pooled, observed], np.log(weights)), self.n_modes)
 

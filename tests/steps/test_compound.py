@@ -13,7 +13,7 @@ from pymc_tempering.engine.tally import new_counts
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.model.powered import PoweredModel
-from pymc_tempering.progress.phases import plan
+from pymc_tempering.progress import plan
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath, PyMCMoves
 from tests.steps.ising import DELTA, LOG_PRIOR, LOG_Z, RUN, STATES, ising, probabilities

@@ -19,7 +19,7 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.freeze import finite_supports, starting_points
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.progress.phases import plan
+from pymc_tempering.progress import plan
 from pymc_tempering.steps.discrete import discrete_step
 from tests.steps.ising import LOG_Z, RUN, STATES, ising, probabilities
 
