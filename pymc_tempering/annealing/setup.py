@@ -15,8 +15,7 @@ from pymc_tempering.options import as_numbers
 from pymc_tempering.progress import Phases
 from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS
-from pymc_tempering.steps.hais import HAIS
+from pymc_tempering.steps.hais import HAIS, PILOT_SCANS
 from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 

@@ -256,7 +256,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
         state, current = self._state(), self._current
         if state is None:
             return None
-        return state | {
+        return {
+            "of_method": state,
             "n_tune": current.n_tune,
             "n_draws": current.n_draws,
             "account": current.account.state(),
@@ -273,7 +274,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
             current.account.set_state(state["account"])
             current.searched = from_plain(state["searched"])
             current.visits.set_state(state["visits"])
-            self._restore(state)
+            self._restore(state["of_method"])
 
     # A draw
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.progress import is_diverging
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.results.statistics import N_COMPONENTS
@@ -33,11 +34,13 @@ def components(record: ScanRecord) -> dict[str, Any]:
 
 
 @dataclass
-class LadderRun:
+class LadderRun(Stateful):
     """One chain: what tunes its ladder, and scans of a draw.
 
     ``n_scans`` are those of a draw on average, ``n_scans_requested`` those that the error takes.
     """
+
+    _changing = ("n_unreached_modes", "barrier_sum", "n_draws", "n_scans", "n_scans_requested")
 
     tuner: Tuner
     n_unreached_modes: int = 0
@@ -89,9 +92,4 @@ class LadderRun:
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
-        sums = [self.barrier_sum, self.n_draws, self.n_scans, self.n_scans_requested]
-        return {
-            "tuner": self.tuner.state(),
-            "n_unreached_modes": self.n_unreached_modes,
-            "sums": sums,
-        }
+        return super().state() | {"tuner": self.tuner.state()}

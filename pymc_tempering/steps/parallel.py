@@ -329,7 +329,7 @@ class ParallelTempering(TemperedStep):
         self._funnel_depth = state["funnel_depth"]
         ladder = self._restored_ladder(state["tuner"]["ladder"])
         tuner = Tuner.resumed(state["tuner"], ladder, self._tuner_settings)
-        self._run = LadderRun(tuner, state["n_unreached_modes"], *state["sums"])
+        self._run = LadderRun.restored(state, tuner=tuner)
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
         return Ladder(
