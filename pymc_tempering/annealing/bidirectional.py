@@ -173,10 +173,7 @@ def bidirectional_check(
 def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
     """Draw parameters and data from the prior predictive; a copy of the model has the data.
 
-    Raises
-    ------
-    ModelError
-        If a distribution cannot be drawn from.
+    A distribution that cannot be drawn from is a ModelError.
     """
     variables = [*model.free_RVs, *model.observed_RVs]
     try:

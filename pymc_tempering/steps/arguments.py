@@ -20,6 +20,7 @@ from pymc_tempering.engine.path.tempered import Reference
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.options import (
     check_choice,
@@ -39,12 +40,16 @@ from pymc_tempering.references.own import (
 from pymc_tempering.references.search import SEARCHES
 
 __all__ = [
-    "Requested", "all_value_vars", "check_memory", "check_passed_on", "explorer_settings",
-    "given_base", "need_gradient", "suited_explorer", "suited_to_funnels",
+    "GivenBase", "Requested", "Source", "all_value_vars", "check_memory", "check_passed_on",
+    "explorer_settings", "given_base", "need_gradient", "suited_explorer", "suited_to_funnels",
 ]  # fmt: skip
 
 _BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
 _WITH_SHAPE = (np.ndarray, np.generic, list, tuple, int, float)
+
+
+type GivenBase = GaussianBase | GivenReference | xr.DataTree | str | None
+"""What a user may give as ``base``."""
 
 
 def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
@@ -69,9 +74,7 @@ def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
 
 
 def given_base(
-    base: GaussianBase | GivenReference | xr.DataTree | str | None,
-    density: CompiledDensity,
-    also: tuple[str, ...] = (),
+    base: GivenBase, density: CompiledDensity, also: tuple[str, ...] = ()
 ) -> tuple[GaussianBase | None, Reference | None]:
     """Read what a user gave as ``base``: a Gaussian, or a reference; neither for None.
 
@@ -243,6 +246,22 @@ class Requested:
             is_fixed=moves[1],
             **own,
         )
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a step samples: a model, compiled, and where the user has its path start.
+
+    ``explorer`` is the one requested, or what the density needs in its place. ``base`` and
+    ``reference`` are None where they are to be found.
+    """
+
+    model: pm.Model
+    identity: Identity
+    density: CompiledDensity
+    explorer: ExplorerSettings
+    base: GaussianBase | None = None
+    reference: Reference | None = None
 
 
 def suited_explorer(

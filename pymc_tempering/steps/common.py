@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import xarray as xr
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
@@ -18,10 +18,9 @@ from pymc_tempering.checkpoint.store import Kept
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.ensembles.ladder import LadderLike
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.tempered import Reference, TemperedPath
+from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
@@ -32,43 +31,26 @@ from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
-from pymc_tempering.progress import Board, progress_columns, progress_update
+from pymc_tempering.progress import Board, is_diverging, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.arguments import Requested, all_value_vars, given_base, suited_explorer
-from pymc_tempering.steps.budget import Account
+from pymc_tempering.steps.arguments import (
+    GivenBase,
+    Requested,
+    Source,
+    all_value_vars,
+    given_base,
+    suited_explorer,
+)
+from pymc_tempering.steps.budget import Account, Limits
 from pymc_tempering.steps.recorder import Recorder
 from pymc_tempering.steps.visits import Visits
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Source", "TemperedStep", "TemperedStepState"]
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a step samples: a model, compiled, and where the user has its path start.
-
-    ``explorer`` is the one requested, or what the density needs in its place. ``base`` and
-    ``reference`` are None where they are to be found.
-    """
-
-    model: pm.Model
-    identity: Identity
-    density: CompiledDensity
-    explorer: ExplorerSettings
-    base: GaussianBase | None = None
-    reference: Reference | None = None
-
-
-@dataclass
-class Limits:
-    """Gradients that each chain may take, and the search for modes."""
-
-    of_chain: float = np.inf
-    of_search: float = np.inf
+__all__ = ["TemperedStep", "TemperedStepState"]
 
 
 class Found(NamedTuple):
@@ -83,8 +65,7 @@ class CurrentChain:
     """What a chain of any method has.
 
     ``n_missing`` are the steps to the end of a chain of ``pm.sample``; None where something else
-    runs the steps. ``searched`` says how far the modes were searched for; empty before the first
-    draw.
+    runs the steps. ``searched`` are statistics of the search, empty before the first draw.
     """
 
     account: Account
@@ -114,7 +95,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
     happen per chain, from that chain's generator.
     """
 
-    default_blocked = True
     default_tune_steps = 200
     _state_class = TemperedStepState
     _trips = "round_trips"
@@ -142,7 +122,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         requested: Requested,
         vars: Any,
         model: pm.Model | None,
-        base: GaussianBase | xr.DataTree | str | None,
+        base: GivenBase,
         rng: Any,
         **sizes: int,
     ) -> None:
@@ -162,13 +142,12 @@ class TemperedStep(ProgressHooks, BlockedStep):
         self.stats_dtypes_shapes = self._recorder.dtypes_shapes
         self.stats_dtypes = [{n: dtype for n, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
-    def _compile(self, model: pm.Model, base: GaussianBase | xr.DataTree | str | None) -> Source:
+    def _compile(self, model: pm.Model, base: GivenBase) -> Source:
         """Compile the model, and find what its path starts from."""
-        density = compile_density(model, backend=self.backend)
+        density, asked = compile_density(model, backend=self.backend), self._requested
         explorer = suited_explorer(
-            type(self).__name__, self._requested.explorer, density,
-            requested=self._requested.is_fixed,
-        )  # fmt: skip
+            type(self).__name__, asked.explorer, density, requested=asked.is_fixed
+        )
         also = ("mixture",) if self.method == "pt" else ()
         return Source(
             model, Identity.of(model), density, explorer, *given_base(base, density, also)
@@ -221,8 +200,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
             self._current.journal = self.kept.journal(self.rng, int(tune) + int(draws))
             self._current.n_draws = self.kept.n_draws
 
-    # What a method says
-
     def _reset_chain(self) -> None:
         raise NotImplementedError
 
@@ -247,8 +224,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def moves(self) -> str:
         """What moves which variables, in words; empty where explorers of one kind move all."""
         return ""
-
-    # What a chain remembers
 
     @property
     def chain(self) -> dict[str, Any] | None:
@@ -275,8 +250,6 @@ class TemperedStep(ProgressHooks, BlockedStep):
             current.searched = from_plain(state["searched"])
             current.visits.set_state(state["visits"])
             self._restore(state["of_method"])
-
-    # A draw
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Run ``scans_per_draw`` scans and return the position at beta = 1 with statistics."""
@@ -323,6 +296,16 @@ class TemperedStep(ProgressHooks, BlockedStep):
         values = self._recorder.blank() | self._recorder.counted(counts)
         return self.density.points.ravel(point), values
 
+    def _of_ensemble(
+        self, ensemble: LadderLike | Ensemble, counts: Mapping[str, int], n_scans: int
+    ) -> dict[str, Any]:
+        """Statistics that every draw has of what moved it."""
+        return self._recorder.counted(counts) | {
+            "diverging": is_diverging(counts["n_target_divergences"], n_scans),
+            "base_id": ensemble.path.base_id,
+            "model_logp": ensemble.target_log_density,
+        }
+
     def _charge_off_record(self, ensemble: LadderLike | Ensemble) -> None:
         """Count evaluations that no draw recorded, so that they are of the chain's share."""
         self._current.account.n_spent += ensemble.n_off_record
@@ -336,14 +319,14 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """
         if not self.searches:
             return
-        rng = get_random_generator(random_seed)
-        fits = None if self.kept is None else self.kept.fits()
-        if self.kept is None:
+        rng, kept = get_random_generator(random_seed), self.kept
+        fits = None if kept is None else kept.fits()
+        if kept is None:
             fits = self._prepare_from(self.density, rng, report)
         elif fits is None:
-            with self.kept.searching(self.density) as density:
+            with kept.searching(self.density) as density:
                 fits = self._prepare_from(density, rng, report)
-            self.kept.keep_fits(fits)
+            kept.keep_fits(fits)
         self._found = Found(fits)
 
     def log_density_of(self, point: Mapping[str, np.ndarray]) -> float:
@@ -353,24 +336,23 @@ class TemperedStep(ProgressHooks, BlockedStep):
         with density_guard():
             return self._log_density(z) - float(points.angles.log_jacobian(z))
 
-    def _log_density(self, z: FloatArray) -> float:
-        return self.density.value_and_grad(z)[0]
-
     def sizes_at(self, points: Sequence[Mapping[str, Any]]) -> Callable[[IntArray], FloatArray]:
         """Give the function from positions to the magnitude of the density's terms there."""
         return lambda index: term_sizes(self.density.model, [points[i] for i in index])
 
+    def _log_density(self, z: FloatArray) -> float:
+        return self.density.value_and_grad(z)[0]
+
     def _prepare_from(
         self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None
     ) -> Prepared:
-        report = report or self._board.report
-        start = density.start
         fits = prepare(
-            density, start, shared_generator(rng), search=self._requested.search,
-            bend=self._requested.uses_fits, most=self.limits.of_search, report=report,
+            density, density.start, shared_generator(rng), search=self._requested.search,
+            bend=self._requested.uses_fits, most=self.limits.of_search,
+            report=report or self._board.report,
         )  # fmt: skip
         if self._source.reference is not None:
-            check_cover(self._path(fits.pooled), np.vstack([start, fits.modes]))
+            check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))
         return fits
 
     def _first_base(
@@ -415,5 +397,4 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def progress_update(self) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """Give what PyMC calls in its own process with the statistics of a draw."""
-        trips = self._trips
-        return lambda statistics: progress_update(statistics, trips)
+        return partial(progress_update, trips=self._trips)

@@ -12,7 +12,6 @@ from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.progress import is_diverging
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import (
     BiasAdapter,
@@ -227,31 +226,23 @@ class CoupledStep(TemperedStep):
         return pair.target_position, statistics
 
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
-        counts = record.counts
-        diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
         return self._own_statistics(pair, record) | {
             "delta": round_delta(record.delta),
             "target_delta": round_delta(record.target_delta),
             "beta": record.beta,
             "exchange_rate": record.exchange_rate,
-            **self._recorder.counted(counts),
             "n_zero_density_at": record.zero_density,
             "global_barrier": self._barrier,
-            "diverging": diverging,
             "tempered_restart": record.tempered_restart,
-            "base_id": pair.path.base_id,
-            "model_logp": pair.target_log_density,
+            **self._of_ensemble(pair, record.counts, len(record.delta)),
         }
 
     def _pilot_statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
         return self._recorder.blank() | {
             "target_delta": record.delta[:, -1],
-            **self._recorder.counted(record.counts),
             "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
-            "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
-            "base_id": ladder.path.base_id,
-            "model_logp": ladder.target_log_density,
+            **self._of_ensemble(ladder, record.counts, len(record.delta)),
         }
 
     def _state(self) -> dict[str, Any] | None:

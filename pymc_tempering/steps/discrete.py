@@ -27,7 +27,7 @@ from pymc_tempering.references.prepared import NO_SEARCH
 from pymc_tempering.references.prior import PriorDraws, PriorReference
 from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
-from pymc_tempering.steps.common import Source
+from pymc_tempering.steps.arguments import Source
 from pymc_tempering.steps.compound_ladder import (
     MAX_START_DRAWS,
     CompoundLadder,

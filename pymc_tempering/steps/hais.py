@@ -12,7 +12,7 @@ from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
 from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.options import (
@@ -23,7 +23,6 @@ from pymc_tempering.options import (
     check_probability,
     check_unknown,
 )
-from pymc_tempering.progress import is_diverging
 from pymc_tempering.schedule.annealing import (
     ANNEALING_SCHEDULES,
     annealing_schedule,
@@ -273,10 +272,7 @@ class HAIS(TemperedStep):
         _, rejection_rates, deltas = self._knots
         return moved.target_position, values | {
             "global_barrier": rejection_rates.sum() if len(deltas) > 1 else np.nan,
-            **self._recorder.counted(counts),
-            "diverging": is_diverging(counts["n_target_divergences"], self.scans_per_draw),
-            "base_id": base_id(moved.base),
-            "model_logp": moved.target_log_density,
+            **self._of_ensemble(moved, counts, self.scans_per_draw),
         }
 
     @property

@@ -310,8 +310,9 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = run.statistics(record, few_scans=self.adapts_scans)
-        statistics |= self._recorder.counted(record.counts)
+        # of few scans one divergence in a draw is no tenth of its trajectories
+        n_scans = max(n_scans, 10) if self.adapts_scans else n_scans
+        statistics = run.statistics(record) | self._of_ensemble(run.ladder, record.counts, n_scans)
         self._current.visits.n_missed = run.n_unreached_modes + run.choice.n_missed
         target = run.ladder.target_position
         if adapt:

@@ -155,9 +155,6 @@ class Tuner(Stateful):
         swaps, lengths = zip(*((b["swaps"], len(b["delta"])) for b in self.blocks), strict=True)
         return 1.0 - np.average(swaps, axis=0, weights=lengths)
 
-    def _total(self, name: str) -> int:
-        return sum(block[name] for block in self.blocks)
-
     def run(self, n_scans: int, rng: np.random.Generator, *, left: float = np.inf) -> ScanRecord:
         """Run a block of scans and adapt; `left` are the gradients that it may take, and tuning."""
         record = self.ladder.run(n_scans, rng, adapt=True, keep_positions=self.base_may_change)
@@ -190,8 +187,10 @@ class Tuner(Stateful):
 
     def _end_round(self, rng: np.random.Generator, left: float) -> None:
         ladder, delta, rates = self.ladder, self.delta, self.rejection_rates
-        n_restarts, barrier = self._total("n_restarts"), float(rates.sum())
-        scan_gradients = self._total("n_gradients") / len(delta)
+        n_restarts, n_gradients = (
+            sum(block[name] for block in self.blocks) for name in ("n_restarts", "n_gradients")
+        )
+        barrier = float(rates.sum())
         with np.errstate(all="ignore"):
             estimate = bar_ladder(delta, ladder.betas)
         log_z = float(estimate.log_z[-1])
@@ -213,7 +212,7 @@ class Tuner(Stateful):
         self.round += 1
         # neighbours that share no draws make an estimate with no number of scans
         overlaps = np.isfinite(log_z) or not self.finished
-        scan_cost = scan_gradients * (ladder.n_levels - 1) / max(delta.shape[1] - 1, 1)
+        scan_cost = n_gradients / len(delta) * (ladder.n_levels - 1) / max(delta.shape[1] - 1, 1)
         self.last = [barrier, se**2 * len(delta) if overlaps else np.inf, scan_cost]
         if not self.finished:
             self._afford(left, max(scan_cost * len(delta) / len(self.blocks), 1.0))
