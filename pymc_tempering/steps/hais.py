@@ -191,13 +191,14 @@ class HAIS(TemperedStep):
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, pooled, modes = self._first_base()
+        path = self._path(base)
         if self._source.base is None:  # one that was fitted leaves out modes
-            base = overdisperse(base, len(modes))
+            path = path.moved(overdisperse(path.base, len(modes)))
         n_steps = self._current.n_tune if self.tune else 0
         n_pilot = int(np.ceil(0.6 * n_steps))
         self._lengths = round_lengths(n_steps - n_pilot)[-4:]
         self._pilot = start_pilot(
-            PilotStart(self._path(base), pooled, modes, self._places(modes, point)), betas=None,
+            PilotStart(path, pooled, modes, self._places(modes, point)), betas=None,
             adapt_base=self._requested.adapt_base, n_steps=n_pilot, settings=Hamiltonian(),
             rng=self.rng,
         )  # fmt: skip
