@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.concat import concat_chains
     from pymc_tempering.results.modes import Modes
-    from pymc_tempering.steps.compound import CompoundTempering
-    from pymc_tempering.steps.discrete import DiscreteTempering
+    from pymc_tempering.steps.discrete import CompoundTempering, DiscreteTempering
     from pymc_tempering.steps.gibbs_continuous import GibbsCT
     from pymc_tempering.steps.hais import HAIS
     from pymc_tempering.steps.parallel import ParallelTempering
@@ -85,7 +84,7 @@ __all__ = [
 
 _HOMES = {
     "HAIS": "pymc_tempering.steps.hais",
-    "CompoundTempering": "pymc_tempering.steps.compound",
+    "CompoundTempering": "pymc_tempering.steps.discrete",
     "DiscreteTempering": "pymc_tempering.steps.discrete",
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.steps.gibbs_continuous",

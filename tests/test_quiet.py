@@ -10,7 +10,7 @@ import pytest
 import pymc_tempering as pm_temper
 from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.progress.board import is_diverging
+from pymc_tempering.progress import is_diverging
 from pymc_tempering.references.search import find_modes
 from tests.fresh import fresh_process
 

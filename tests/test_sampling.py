@@ -80,7 +80,7 @@ def test_options_go_to_the_step_and_to_pm_sample(model, base, monkeypatch):
     )  # fmt: skip
     step = seen["step"]
     assert (step.scans_per_draw, step.n_levels) == (5, 7)
-    assert step._settings.aim == 0.7
+    assert step._source.explorer.aim == 0.7
     assert seen["discard_tuned_samples"] is False
     assert not {"scans_per_draw", "n_levels", "target_accept", "base"} & set(seen)
     assert seen["draws"] == 60

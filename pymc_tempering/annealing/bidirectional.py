@@ -19,7 +19,7 @@ from pymc_tempering.model.freeze import copies_of_gps
 from pymc_tempering.model.graph import in_python
 from pymc_tempering.options import check_positive, check_random_seed, resolve_model
 from pymc_tempering.private import is_improper
-from pymc_tempering.progress.phases import phases
+from pymc_tempering.progress import phases
 from pymc_tempering.schedule.grid import check_n_levels
 
 __all__ = ["ANNEALING_METHODS", "Simulated", "bidirectional_check", "simulate"]
@@ -173,10 +173,7 @@ def bidirectional_check(
 def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
     """Draw parameters and data from the prior predictive; a copy of the model has the data.
 
-    Raises
-    ------
-    ModelError
-        If a distribution cannot be drawn from.
+    A distribution that cannot be drawn from is a ModelError.
     """
     variables = [*model.free_RVs, *model.observed_RVs]
     try:

@@ -27,7 +27,6 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.hais import ensemble_estimate
-from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -37,18 +36,12 @@ from pymc_tempering.options import (
     check_whole,
     resolve_model,
 )
-from pymc_tempering.progress.phases import compiling, phases
+from pymc_tempering.progress import compiling, phases
 from pymc_tempering.schedule.grid import check_n_levels
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["AnnealOptions", "AnnealingResult", "anneal", "anneal_options"]
-
-# fixed, so that the generators of the particles do not depend on the number of workers
-_N_PORTIONS = 16
-
-# transitions between copies of a draw, which stay draws of the target and part from one another
-_MOVES_BETWEEN_DRAWS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,45 +198,45 @@ def anneal(
     }
     with compiling(progressbar):
         step = HAIS(n_levels=n if betas is None else None, model=model, **of_step)
-    starts = check_draws(draws, step._density)
+    starts = check_draws(draws, step.density)
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0
-    forward, ends, reverse = np.empty(0), np.empty((0, step.dim)), np.empty(0)
+    forward = reverse = _Particles(np.empty(0), np.empty((0, step.dim)), np.empty(0), 0)
     origins = None
-    rates, n_gradients = [], 0
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
         if direction != "forward":
             starts = pilot_draws if starts is None else starts
             origins = _origins(starts, n_particles)
-            starts = annealer.continue_draws(starts, n_particles, _MOVES_BETWEEN_DRAWS, setup_rng)
+            # copies of a draw stay draws of the target, and part from one another in ten moves
+            starts = annealer.continue_draws(starts, n_particles, 10, setup_rng)
         if direction != "reverse":
-            forward, ends, rate, n = _run_particles(
+            forward = _run_particles(
                 annealer, n_particles, None, executor, forward_rng,
                 work.add("Forward particles", n_particles).advance,
             )  # fmt: skip
-            ends = np.where(np.isfinite(forward)[:, None], ends, np.nan)
-            rates.append(rate)
-            n_gradients += n
         if direction != "forward":
-            reverse, _, rate, n = _run_particles(
+            reverse = _run_particles(
                 annealer, n_particles, starts, executor, reverse_rng,
                 work.add("Reverse particles", n_particles).advance,
             )  # fmt: skip
-            rates.append(rate)
-            n_gradients += n
+    rates = [run.acceptance_rate for run in (forward, reverse) if run.log_weights.size]
     return AnnealingResult(
-        log_weights_forward=forward,
-        log_weights_reverse=reverse,
-        positions=ends,
+        log_weights_forward=forward.log_weights,
+        log_weights_reverse=reverse.log_weights,
+        positions=np.where(np.isfinite(forward.log_weights)[:, None], forward.positions, np.nan),
         betas=annealer.betas,
         step_sizes=annealer.scales,
         acceptance_rate=np.mean(rates, axis=0),
         base=annealer.base,
-        n_gradients=n_gradients,
+        n_gradients=forward.n_gradients + reverse.n_gradients,
         estimate=ensemble_estimate(
-            forward, reverse, support_mass(annealer, setup_rng), N_SUPPORT_DRAWS, origins
+            forward.log_weights,
+            reverse.log_weights,
+            support_mass(annealer, setup_rng),
+            N_SUPPORT_DRAWS,
+            origins,
         ),
     )
 
@@ -262,7 +255,9 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
     return np.argsort(np.argsort(first))[index.ravel()]
 
 
-class _Portion(NamedTuple):
+class _Particles(NamedTuple):
+    """Log weights (n,) and ends (n, D) of particles; acceptance by level; gradients of all."""
+
     log_weights: FloatArray
     positions: FloatArray
     acceptance_rate: FloatArray
@@ -276,38 +271,27 @@ def _run_particles(
     executor: Executor | None,
     rng: np.random.Generator,
     on_portion: Callable[[int], None],
-) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+) -> _Particles:
     """Anneal independent particles in portions, here, on threads or any executor: all the same.
 
     With `starts` (n_particles, D), draws of the target, they run in reverse. Threads share the
     compiled density; workers of any other kind of executor compile the model, once each.
     `on_portion` is given the size of each portion that is done.
-
-    Returns
-    -------
-    log_weights : ndarray of shape (n_particles,)
-    positions : ndarray of shape (n_particles, D)
-    acceptance_rate : ndarray of shape (n_levels,)
-    n_gradients : int
     """
-    portions = [p for p in np.array_split(np.arange(n_particles), _N_PORTIONS) if p.size]
+    # 16 whatever the number of workers, on which generators of particles may not depend
+    portions = [p for p in np.array_split(np.arange(n_particles), 16) if p.size]
     rngs = rng.spawn(len(portions))
     tasks = [
         (len(portion), None if starts is None else starts[portion], child)
         for portion, child in zip(portions, rngs, strict=True)
     ]
     state, settings, target = annealer.state(), annealer.settings, annealer.path.target
-    pending: Iterable[_Portion]
-    futures: list[Future[_Portion]] = []
     threads = isinstance(executor, ThreadPoolExecutor)
-    if executor is None:
-        pending = (_run(target, state, settings, *task) for task in tasks)
-    elif threads or not isinstance(target, CompiledDensity):
-        futures = [executor.submit(_run, target, state, settings, *task) for task in tasks]
-        pending = (future.result() for future in futures)
-    else:
-        packed = cloudpickle.dumps(target)
-        futures = [executor.submit(_run_packed, packed, state, settings, *t) for t in tasks]
+    pending: Iterable[_Particles] = (_run(target, state, settings, *task) for task in tasks)
+    futures: list[Future[_Particles]] = []
+    if executor is not None:
+        packed: Any = target if threads else cloudpickle.dumps(target)
+        futures = [executor.submit(_run, packed, state, settings, *task) for task in tasks]
         pending = (future.result() for future in futures)
     done = []
     try:
@@ -320,39 +304,36 @@ def _run_particles(
             # they end at once, while the guard around is still there
             wait(running)
         raise
-    sizes = np.array([p.size for p in portions])
-    rates = np.stack([portion.acceptance_rate for portion in done])
-    return (
-        np.concatenate([portion.log_weights for portion in done]),
-        np.concatenate([portion.positions for portion in done]),
-        np.average(rates, axis=0, weights=sizes),
-        sum(portion.n_gradients for portion in done),
+    log_weights, positions, rates, n_gradients = zip(*done, strict=True)
+    return _Particles(
+        np.concatenate(log_weights),
+        np.concatenate(positions),
+        np.average(np.stack(rates), axis=0, weights=[p.size for p in portions]),
+        sum(n_gradients),
     )
 
 
 def _run(
-    target: Density,
+    target: Density | bytes,
     state: dict[str, Any],
     settings: AnnealingSettings,
     n_particles: int,
     starts: FloatArray | None,
     rng: np.random.Generator,
-) -> _Portion:
+) -> _Particles:
+    if isinstance(target, bytes):
+        target = _unpacked(target)
     coordinates = from_plain(state["coordinates"])
     annealer = Annealer.restored(state, path=TemperedPath(target, coordinates), settings=settings)
     record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
     log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
-    return _Portion(
+    return _Particles(
         log_weights, record.positions, record.acceptance_rate, record.counts["n_gradients"]
     )
 
 
-def _run_packed(target: bytes, *task: Any) -> _Portion:
-    return _run(_unpacked(target), *task)
-
-
 @functools.lru_cache(maxsize=4)
-def _unpacked(target: bytes) -> CompiledDensity:
+def _unpacked(target: bytes) -> Density:
     """Compile once in each worker."""
-    density: CompiledDensity = cloudpickle.loads(target)
+    density: Density = cloudpickle.loads(target)
     return density

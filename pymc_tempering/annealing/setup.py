@@ -7,15 +7,15 @@ import xarray as xr
 
 from pymc_tempering.engine.ensembles.annealer import Annealer
 from pymc_tempering.engine.ensembles.ladder import Ladder
+from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.errors import OptionError, ScheduleError
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.options import as_numbers
-from pymc_tempering.progress.phases import Phases
+from pymc_tempering.progress import Phases
 from pymc_tempering.schedule.annealing import annealing_schedule
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.annealing_tuner import PILOT_SCANS, PILOT_SETTINGS
-from pymc_tempering.steps.hais import HAIS
+from pymc_tempering.steps.hais import HAIS, PILOT_SCANS
 from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot
 from pymc_tempering.types import FloatArray
 
@@ -30,28 +30,27 @@ __all__ = [
 N_SUPPORT_DRAWS = 2000
 """Draws of the reference that say on which share of it the target has any density."""
 
-# enough for step sizes that are 40 averages, and for draws that are nearly independent
-_N_STEP_SIZE_RUNS = 40
 _THIN = 4
+"""Scans from one draw of the target to the next, so that they are nearly independent."""
 
 
 def set_up(
     step: HAIS, n_levels: int, step_size: Any, tune: int, n_draws: int, work: Phases
 ) -> tuple[Annealer, FloatArray]:
     """Tuned annealer, and draws ``z`` of the target, shape (n_draws, D)."""
-    options, rng = step._tuner_options, step.rng
+    options, rng, base = step._requested, step.rng, step._source.base
     betas = options.betas
-    if tune == 0 and step._given_base is not None:
+    if tune == 0 and base is not None:
         betas = make_schedule(options.schedule, n_levels) if betas is None else betas
         sizes = check_step_size(step_size, betas.size)
         assert sizes is not None
-        path = step._path(step._given_base)
-        return Annealer(path, betas, sizes, options.moves), np.empty((0, step.dim))
-    base, pooled, modes = step._first_base(work.report)
-    wide = base if step._given_base is not None else overdisperse(base, len(modes))
+        path = step._path(base)
+        return Annealer(path, betas, sizes, options.annealing), np.empty((0, step.dim))
+    first, pooled, modes = step._first_base(work.report)
+    wide = first if base is not None else overdisperse(first, len(modes))
     pilot = start_pilot(
         PilotStart(step._path(wide), pooled, modes, modes), betas=None,
-        adapt_base=options.adapt_base, n_steps=tune, settings=PILOT_SETTINGS, rng=rng,
+        adapt_base=options.adapt_base, n_steps=tune, settings=Hamiltonian(), rng=rng,
     )  # fmt: skip
     phase = work.add("Pilot run", tune)
     for _ in range(tune):
@@ -72,9 +71,10 @@ def set_up(
     is_tuned = sizes is None
     if sizes is None:
         sizes = np.exp(np.interp(betas, ladder.betas[1:], np.log(ladder.scales[1:])))
-    annealer = Annealer(ladder.path, betas, sizes, options.moves, ladder.scales[-1])
+    annealer = Annealer(ladder.path, betas, sizes, options.annealing, ladder.scales[-1])
     if is_tuned:
-        annealer.ensemble(rng, n_particles=_N_STEP_SIZE_RUNS, adapt=True)
+        # each step size is an average over the particles
+        annealer.ensemble(rng, n_particles=40, adapt=True)
         annealer.stop_adaptation()
     positions = np.empty((0, step.dim))
     if n_draws:

@@ -47,8 +47,6 @@ class ChainStep(Protocol):
 
     rng: np.random.Generator
     tune: bool
-    searched: dict[str, Any]
-    visits: dict[str, Any]
     chain: dict[str, Any] | None
     stats_dtypes_shapes: dict[str, Any]
 
@@ -143,8 +141,6 @@ class Journal:
         block = self._folder / f"draws-{self._kept:09d}-{self._done:09d}.npz"
         state = {
             "tune": step.tune,
-            "searched": step.searched,
-            "visits": step.visits,
             "chain": step.chain,
             "rng": step.rng.bit_generator.state,
         }
@@ -164,7 +160,6 @@ class Journal:
         state = self._state
         assert state is not None
         step.tune, step.chain = state["tune"], state["chain"]
-        step.searched, step.visits = state["searched"], state["visits"]
         step.rng.bit_generator.state = state["rng"]
         self._state, self._block = None, {}
 

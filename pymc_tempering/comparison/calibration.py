@@ -21,7 +21,7 @@ from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.options import check_positive, check_random_seed
 from pymc_tempering.private import reseed
-from pymc_tempering.progress.phases import phases
+from pymc_tempering.progress import phases
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["ModelCalibration", "check_calibration", "over_dispersion", "shift"]

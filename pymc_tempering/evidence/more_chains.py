@@ -25,7 +25,7 @@ from pymc_tempering.evidence.stored import (
 )
 from pymc_tempering.methods import Method, load, resolve_method
 from pymc_tempering.model.compile import density_at_hand
-from pymc_tempering.progress.phases import say
+from pymc_tempering.progress import say
 from pymc_tempering.results.concat import concat_chains
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.run import build_step, check_run, run_chains

@@ -16,24 +16,22 @@ __all__ = ["ANNEALING_SCHEDULES", "annealing_schedule", "constant_ess_schedule",
 ANNEALING_SCHEDULES = ("barrier", "ess", *sorted(SCHEDULES))
 """Equal barrier; constant conditional ESS; shapes that need no pilot."""
 
-_REFERENCE_ESS = 0.98
-"""Of a step: small enough for the quadratic expansion to hold, and large enough for few draws."""
-
 
 def _conditional_ess(delta: FloatArray, d_beta: float) -> float:
     """Conditional ESS of equally weighted draws for a step, as a fraction (Zhou et al. 2016)."""
     return float(np.exp(2.0 * log_mean_exp(d_beta * delta) - log_mean_exp(2.0 * d_beta * delta)))
 
 
-def _reference_step(delta: FloatArray, sign: float) -> float:
-    """Largest step in beta whose conditional ESS is the reference; at most 1."""
+def _reference_step(delta: FloatArray, sign: float, ess: float = 0.98) -> float:
+    """Largest step in beta, at most 1, of this conditional ESS.
+
+    A step of 0.98 is small enough for the quadratic expansion, and large enough for few draws.
+    """
     finite = delta[np.isfinite(delta)]
     # draws outside the support have no weight whatever the step, so they say nothing about it
-    if finite.size < 2 or _conditional_ess(finite, sign) >= _REFERENCE_ESS:
+    if finite.size < 2 or _conditional_ess(finite, sign) >= ess:
         return 1.0
-    step: float = brentq(
-        lambda h: _conditional_ess(finite, sign * h) - _REFERENCE_ESS, 0.0, 1.0, xtol=1e-16
-    )
+    step: float = brentq(lambda h: _conditional_ess(finite, sign * h) - ess, 0.0, 1.0, xtol=1e-16)
     return max(step, 1e-12)
 
 

@@ -17,9 +17,6 @@ from pymc_tempering.types import FloatArray
 __all__ = ["BiasAdapter", "bias_for_equal_pieces", "knot_log_occupancy", "level_log_occupancy",
            "wanted_occupancy"]  # fmt: skip
 
-TOLERANCE = 0.1
-"""Initial iterations stop when occupancies are right to this part of their mean (the paper's)."""
-
 
 def _mean_position(slope: FloatArray) -> FloatArray:
     # mean of the density proportional to exp(slope t) on [0, 1]; the series avoids cancellation
@@ -165,7 +162,8 @@ class BiasAdapter(Stateful):
         if self.in_round < self.round_length and self.iterating:
             return False
         log_mean = self.log_sum - np.log(self.in_round)
-        if np.abs(np.exp(log_mean) - self.wanted).max() < TOLERANCE / self.wanted.size:
+        # right to a tenth of their mean, as in the paper
+        if np.abs(np.exp(log_mean) - self.wanted).max() < 0.1 / self.wanted.size:
             self.first = self.n_seen
         change = log_mean - np.log(self.wanted)
         # an occupancy of nearly zero says which way to go, but not how far

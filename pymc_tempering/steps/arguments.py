@@ -3,7 +3,8 @@
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pymc as pm
@@ -19,8 +20,15 @@ from pymc_tempering.engine.path.tempered import Reference
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.options import check_choice, check_positive, check_probability, did_you_mean
+from pymc_tempering.options import (
+    check_choice,
+    check_flag,
+    check_positive,
+    check_probability,
+    did_you_mean,
+)
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.own import (
@@ -29,14 +37,19 @@ from pymc_tempering.references.own import (
     check_gaussian,
     is_reference,
 )
+from pymc_tempering.references.search import SEARCHES
 
 __all__ = [
-    "all_value_vars", "check_memory", "check_passed_on", "explorer_settings", "given_base",
-    "need_gradient", "suited_explorer", "suited_to_funnels",
+    "GivenBase", "Requested", "Source", "all_value_vars", "check_memory", "check_passed_on",
+    "explorer_settings", "given_base", "need_gradient", "suited_explorer", "suited_to_funnels",
 ]  # fmt: skip
 
 _BARS = ("combined", "combined+stats", "split", "split+stats", "stats+combined", "stats+split")
 _WITH_SHAPE = (np.ndarray, np.generic, list, tuple, int, float)
+
+
+type GivenBase = GaussianBase | GivenReference | xr.DataTree | str | None
+"""What a user may give as ``base``."""
 
 
 def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
@@ -61,9 +74,7 @@ def all_value_vars(vars: Any, model: pm.Model, name: str) -> list[Any]:
 
 
 def given_base(
-    base: GaussianBase | GivenReference | xr.DataTree | str | None,
-    density: CompiledDensity,
-    also: tuple[str, ...] = (),
+    base: GivenBase, density: CompiledDensity, also: tuple[str, ...] = ()
 ) -> tuple[GaussianBase | None, Reference | None]:
     """Read what a user gave as ``base``: a Gaussian, or a reference; neither for None.
 
@@ -175,7 +186,6 @@ _log = logging.getLogger("pymc")
 
 def explorer_settings(
     explorer: str | ExplorerSettings | None,
-    *,
     target_accept: float,
     trajectory_length: float,
     max_steps: int,
@@ -200,6 +210,58 @@ def explorer_settings(
     if isinstance(explorer, ExplorerSettings):
         return explorer, True
     return EXPLORERS[check_choice("explorer", explorer, EXPLORERS)](), True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requested:
+    """What the user asked of a step, checked.
+
+    ``explorer`` moves the replicas where there is a gradient, and nothing else may if it
+    ``is_fixed``. With ``uses_fits`` chains may start from a mixture of the local fits.
+    """
+
+    scans_per_draw: int
+    adapt_base: bool
+    search: str
+    explorer: ExplorerSettings
+    is_fixed: bool
+    uses_fits: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        scans_per_draw: Any,
+        adapt_base: Any,
+        search: Any = "default",
+        moves: tuple[ExplorerSettings, bool] = (Hamiltonian(), True),
+        **own: Any,
+    ) -> Self:
+        """Check what all steps take; ``moves`` are an explorer and whether it is fixed."""
+        return cls(
+            scans_per_draw=check_positive("scans_per_draw", scans_per_draw, integer=True),
+            adapt_base=check_flag("adapt_base", adapt_base),
+            search=check_choice("search", search, SEARCHES),
+            explorer=moves[0],
+            is_fixed=moves[1],
+            **own,
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a step samples: a model, compiled, and where the user has its path start.
+
+    ``explorer`` is the one requested, or what the density needs in its place. ``base`` and
+    ``reference`` are None where they are to be found.
+    """
+
+    model: pm.Model
+    identity: Identity
+    density: CompiledDensity
+    explorer: ExplorerSettings
+    base: GaussianBase | None = None
+    reference: Reference | None = None
 
 
 def suited_explorer(

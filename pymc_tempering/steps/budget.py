@@ -19,7 +19,7 @@ from pymc_tempering.errors import OptionError
 
 __all__ = [
     "BESIDE_SCANS", "CHAIN_ERROR", "LEAST_OF_CHAIN", "LEAST_SCANS", "MOST_CHAIN_ERROR",
-    "MOST_SCANS", "Account", "Budget", "ScanPlan", "block_within",
+    "MOST_SCANS", "Account", "Budget", "Limits", "ScanPlan", "block_within",
 ]  # fmt: skip
 
 LEAST_SCANS = 4
@@ -29,6 +29,7 @@ BESIDE_SCANS = 500
 """Room for what the end of a round of tuning evaluates beside its scans."""
 
 
+@dataclass
 class Budget:
     """Gradients of one call, at `most`, in the process that starts its chains.
 
@@ -46,14 +47,13 @@ class Budget:
     20000
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.n_spent = 0
-        self.searches = True
-        self.n_draws: int | None = None
-        self.refused_chains = False
-        self._least = 1
-        self._of_chain = 0
+    most: int
+    n_spent: int = 0
+    searches: bool = True
+    n_draws: int | None = None
+    refused_chains: bool = False
+    _least: int = 1  # of a chain
+    _of_chain: int = 0  # what one took
 
     @property
     def of_search(self) -> int:
@@ -94,6 +94,14 @@ class Budget:
         n = min(wanted, (self.most - self.n_spent) // max(self._least, self._of_chain))
         self.refused_chains = n < wanted
         return n
+
+
+@dataclass
+class Limits:
+    """Gradients that each chain may take, and the search for modes."""
+
+    of_chain: float = np.inf
+    of_search: float = np.inf
 
 
 class Account(Stateful):

@@ -38,7 +38,7 @@ from pymc_tempering.private import assigned_steps
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["CompoundLadder", "PriorPath", "PyMCMoves"]
+__all__ = ["MAX_START_DRAWS", "CompoundLadder", "PriorPath", "PyMCMoves"]
 
 _ACCEPTANCE = ("mean_tree_accept", "accepted")
 """Statistics that say how often proposals are accepted; a Gibbs step or a slice has none."""
@@ -158,7 +158,8 @@ def _like(example: Any, value: Any) -> Any:
     return value
 
 
-_MAX_START_TRIES = 100
+MAX_START_DRAWS = 100
+"""Of the prior, tried for starts with a density, which a likelihood may give to few."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ class CompoundLadder(Stateful):
 
     def _place(self, row: int, start: FloatArray, rng: np.random.Generator) -> None:
         """Put a replica at a draw from the prior that has a likelihood, or at the start."""
-        for z in self.path.draws(_MAX_START_TRIES, rng):
+        for z in self.path.draws(MAX_START_DRAWS, rng):
             self._put(row, z)
             if np.isfinite(self.log_target[row]):
                 return
@@ -280,7 +281,7 @@ class CompoundLadder(Stateful):
         if not np.isfinite(self.log_target[row]):
             raise ModelError(
                 f"The log density is not finite at the model's initial point nor at "
-                f"{_MAX_START_TRIES} draws from the prior. Check the observed values against their "
+                f"{MAX_START_DRAWS} draws from the prior. Check the observed values against their "
                 "distributions, or set `initval=`."
             )
 

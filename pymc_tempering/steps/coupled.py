@@ -1,23 +1,17 @@
 """What continuous and simulated tempering share as PyMC steps: the pilot, the pair, the target."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pymc as pm
-import xarray as xr
 from pymc.step_methods.state import dataclass_state
 
 from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
 from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
 from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.options import check_choice, check_flag, check_positive
-from pymc_tempering.progress.board import is_diverging
-from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.schedule.weights import (
     BiasAdapter,
@@ -25,7 +19,7 @@ from pymc_tempering.schedule.weights import (
     level_log_occupancy,
     wanted_occupancy,
 )
-from pymc_tempering.steps.arguments import explorer_settings
+from pymc_tempering.steps.arguments import Requested
 from pymc_tempering.steps.budget import BESIDE_SCANS, LEAST_SCANS, block_within
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.tuning import (
@@ -40,12 +34,25 @@ from pymc_tempering.steps.tuning import (
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["DEFAULT_SCANS_PER_DRAW", "CoupledStep"]
-
-DEFAULT_SCANS_PER_DRAW = 32
+__all__ = ["CoupledStep", "PairRequested"]
 
 _PILOT_SHARE = 2
 """One part of tuning in so many is for the pilot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRequested(Requested):
+    """What the user asked of a step with a target replica.
+
+    ``n_entries`` are the knots or levels at most. ``betas`` is a schedule that the pilot keeps,
+    and ``bias`` one that is not adapted; None where they adapt.
+    """
+
+    n_entries: int
+    needs_pilot: bool
+    betas: FloatArray | None = None
+    bias: FloatArray | None = None
+    level_update: int = 0
 
 
 @dataclass_state
@@ -53,7 +60,6 @@ class CoupledStepState(TemperedStepState):
     """State of the steps that carry a target replica."""
 
     n_entries: int = field(metadata={"frozen": True})
-    scans_per_draw: int = field(metadata={"frozen": True})
 
 
 class CoupledStep(TemperedStep):
@@ -65,47 +71,19 @@ class CoupledStep(TemperedStep):
     """
 
     _state_class = CoupledStepState
-    default_tune_steps = 200
+    _requested: PairRequested
     _pair_class: type[TemperedPair]
-    _pilot_betas: FloatArray | None = None  # a schedule that the pilot has to keep
-    _needs_pilot: bool
-    _adapts_bias: bool
     _has_knots: bool  # the bias is linear between knots; else it is one number for each level
 
-    def _configure(
-        self,
-        vars: Any,
-        base: GaussianBase | xr.DataTree | str | None,
-        adapt_base: bool,
-        search: str,
-        scans_per_draw: int,
-        moves: tuple[str | ExplorerSettings | None, float, float, int],
-        model: pm.Model | None,
-        rng: Any,
-    ) -> None:
-        """Check and keep what both steps take, and compile the model."""
-        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self.adapt_base = check_flag("adapt_base", adapt_base)
-        self._search = check_choice("search", search, SEARCHES)
-        explorer, target_accept, trajectory_length, max_steps = moves
-        self._settings, self._explorer_requested = explorer_settings(
-            explorer,
-            target_accept=target_accept,
-            trajectory_length=trajectory_length,
-            max_steps=max_steps,
-        )
-        self._prepare(vars, model, base, rng)
-        self._n_tune = self.default_tune_steps
-        self._reset_chain()
+    @property
+    def n_entries(self) -> int:
+        """Knots or levels at most."""
+        return self._requested.n_entries
 
     # What a subclass says
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         raise NotImplementedError
-
-    @property
-    def _pair_options(self) -> dict[str, Any]:
-        return {"settings": self._settings, "level_update": 0}
 
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
         """Knots or levels, bias, and the grid of step sizes, to start from."""
@@ -122,20 +100,22 @@ class CoupledStep(TemperedStep):
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, pooled, modes = self._first_base()
-        if self._given_base is None:
+        if self._source.base is None:
             base = overdisperse(base, len(modes))
         path, places = self._path(base), self._places(modes, point)
-        n_pilot = self._n_tune // _PILOT_SHARE if self.tune and self._needs_pilot else 0
+        asked, n_tune = self._requested, self._current.n_tune
+        n_pilot = n_tune // _PILOT_SHARE if self.tune and asked.needs_pilot else 0
         if n_pilot > 0:
             self._pilot = start_pilot(
-                PilotStart(path, pooled, modes, places), betas=self._pilot_betas,
-                adapt_base=self.adapt_base, n_steps=n_pilot, settings=self._settings, rng=self.rng,
+                PilotStart(path, pooled, modes, places), betas=asked.betas,
+                adapt_base=asked.adapt_base, n_steps=n_pilot, settings=self._source.explorer,
+                rng=self.rng,
             )  # fmt: skip
             return
-        self._account.n_spent += len(places)
-        inside = [z for z in places if np.isfinite(self._density.value_and_grad(z)[0])]
-        inside = inside or [self._density.points.ravel(point)]
-        self._start_pair(path, None, inside[-1], inside[0], self._n_tune)
+        self._current.account.n_spent += len(places)
+        inside = [z for z in places if np.isfinite(self.density.value_and_grad(z)[0])]
+        inside = inside or [self.density.points.ravel(point)]
+        self._start_pair(path, None, inside[-1], inside[0], n_tune)
 
     def _start_pair(
         self,
@@ -148,15 +128,17 @@ class CoupledStep(TemperedStep):
         betas, bias, grid = self._ladder(path.base, pilot)
         step_sizes = np.full(grid.size, 0.2) if pilot is None else pilot.step_sizes_at(grid)
         start = PairStart(Bias(betas, bias, grid), step_sizes, z, y)
-        self._pair = self._pair_class(path, start, **self._pair_options)
+        self._pair = self._pair_class(
+            path, start, settings=self._source.explorer, level_update=self._requested.level_update
+        )
         self._adapter = None
-        if self.tune and self._adapts_bias:
+        if self.tune and self._requested.bias is None:
             wanted = wanted_occupancy(betas.size, knots=self._has_knots)
             self._adapter = BiasAdapter(bias, wanted, n_blocks, known=pilot is not None)
 
     def _end_pilot(self, pilot: Tuner) -> None:
         found = read_pilot(pilot)
-        n_blocks = max(self._n_tune - self._tuned[0], 1)
+        n_blocks = max(self._current.n_tune - self._tuned[0], 1)
         middle, top = found.positions[len(found.positions) // 2], found.positions[-1]
         self._start_pair(found.path, found, middle, top, n_blocks)
         self._pilot = None
@@ -189,35 +171,40 @@ class CoupledStep(TemperedStep):
 
     def _most_of_draw(self) -> int:
         """Gradients that the scans of a draw take at most."""
-        return self.scans_per_draw * (1 + 2 * self._settings.most_evaluations(self.dim))
+        return self.scans_per_draw * (1 + 2 * self._most_of_move)
+
+    @property
+    def _most_of_move(self) -> int:
+        return self._source.explorer.most_evaluations(self.dim)
 
     @property
     def least_share(self) -> int:
         """Gradients that a chain cannot do without."""
-        pilot = LEAST_SCANS * (MAX_LEVELS * self._settings.most_evaluations(self.dim))
+        pilot = LEAST_SCANS * MAX_LEVELS * self._most_of_move
         return pilot + 2 * (self._most_of_draw() + BESIDE_SCANS)
 
     def _scans_of_next(self) -> int:
         """Scans of the draw that follows; none where gradients are not enough for them."""
-        account, n_scans = self._account, self.scans_per_draw
+        account, n_scans = self._current.account, self.scans_per_draw
         most = self._most_of_draw() // n_scans
         if not self.tune:
             return n_scans if account.fitting(n_scans, most) == n_scans else 0
         if self._pair is None and self._pilot is not None:
-            most = self._pilot.ladder.n_levels * self._settings.most_evaluations(self.dim)
+            most = self._pilot.ladder.n_levels * self._most_of_move
             n_scans = block_within(n_scans, MAX_LEVELS, account.to_tune / _PILOT_SHARE)
         elif account.is_limited:
             if account.left_to_tune <= 0.0:
                 return 0
             n_tuned, n_done, n_gradients = self._tuned
             expected = n_gradients / n_done if n_done else most / 4
-            n_steps = max(self._n_tune - n_tuned, 1)
+            n_steps = max(self._current.n_tune - n_tuned, 1)
             n_scans = int(np.clip(account.left_to_tune // (n_steps * expected), 1, n_scans))
         # what the end of a round and the first draw cannot do without
         return account.fitting(n_scans, most, reserve=self._most_of_draw() + BESIDE_SCANS)
 
     def _step_pilot(self, pilot: Tuner, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
-        left = self._account.to_tune / _PILOT_SHARE - self._account.n_spent
+        account = self._current.account
+        left = account.to_tune / _PILOT_SHARE - account.n_spent
         record = pilot.run(n_scans, self.rng, left=left)
         self._charge_off_record(pilot.ladder)
         return pilot.ladder.target_position, self._pilot_statistics(pilot.ladder, record)
@@ -239,66 +226,43 @@ class CoupledStep(TemperedStep):
         return pair.target_position, statistics
 
     def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
-        counts = record.counts
-        diverging = is_diverging(counts["n_target_divergences"], len(record.delta))
         return self._own_statistics(pair, record) | {
             "delta": round_delta(record.delta),
             "target_delta": round_delta(record.target_delta),
             "beta": record.beta,
             "exchange_rate": record.exchange_rate,
-            **self._recorder.counted(counts),
             "n_zero_density_at": record.zero_density,
             "global_barrier": self._barrier,
-            "diverging": diverging,
             "tempered_restart": record.tempered_restart,
-            "base_id": pair.path.base_id,
-            "model_logp": pair.target_log_density,
+            **self._of_ensemble(pair, record.counts, len(record.delta)),
         }
 
     def _pilot_statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
         """Of a draw during the pilot, where there is no tempered replica yet."""
         return self._recorder.blank() | {
             "target_delta": record.delta[:, -1],
-            **self._recorder.counted(record.counts),
             "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
-            "diverging": is_diverging(record.counts["n_target_divergences"], len(record.delta)),
-            "base_id": ladder.path.base_id,
-            "model_logp": ladder.target_log_density,
+            **self._of_ensemble(ladder, record.counts, len(record.delta)),
         }
 
-    @property
-    def chain(self) -> dict[str, Any] | None:
-        """Everything that changes during a chain; None before its first step."""
+    def _state(self) -> dict[str, Any] | None:
         if self._pair is None and self._pilot is None:
             return None
         parts = {"pilot": self._pilot, "pair": self._pair, "adapter": self._adapter}
         state = {name: part.state() for name, part in parts.items() if part is not None}
-        return state | {
-            "n_tune": self._n_tune,
-            "barrier": self._barrier,
-            "account": self._account.state(),
-            "tuned": self._tuned.copy(),
-        }
+        return state | {"barrier": self._barrier, "tuned": self._tuned.copy()}
 
-    @chain.setter
-    def chain(self, state: dict[str, Any] | None) -> None:
-        self._reset_chain()
-        if state is None:
-            return
-        self._n_tune, self._barrier = state["n_tune"], state["barrier"]
-        self._account.set_state(state["account"])
-        self._tuned = state["tuned"].copy()
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._barrier, self._tuned = state["barrier"], state["tuned"].copy()
+        asked, path, explorer = self._requested, self._any_path(), self._source.explorer
         if "pilot" in state:
             self._pilot = resumed_pilot(
-                state["pilot"],
-                self._any_path(),
-                adapt_schedule=self._pilot_betas is None,
-                adapt_base=self.adapt_base,
-                settings=self._settings,
-            )
+                state["pilot"], path, adapt_schedule=asked.betas is None,
+                adapt_base=asked.adapt_base, settings=explorer,
+            )  # fmt: skip
         if "pair" in state:
             self._pair = self._pair_class.restored(
-                state["pair"], path=self._any_path(), **self._pair_options
+                state["pair"], path=path, settings=explorer, level_update=asked.level_update
             )
             self._pair.n_off_record = 0
         if "adapter" in state:

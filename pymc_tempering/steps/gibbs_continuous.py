@@ -13,15 +13,12 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.options import check_choice, check_positive, check_unknown
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.schedule.weights import bias_for_equal_pieces
-from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
+from pymc_tempering.steps.arguments import explorer_settings
+from pymc_tempering.steps.coupled import CoupledStep, PairRequested
 from pymc_tempering.steps.tuning import PilotResult
 from pymc_tempering.types import FloatArray
 
 __all__ = ["GibbsCT"]
-
-
-_STEP_GRID = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
-"""Where step sizes are tuned, if the bias has too few knots to resolve them."""
 
 
 class GibbsCT(CoupledStep):
@@ -105,7 +102,7 @@ class GibbsCT(CoupledStep):
         n_knots: int | None = None,
         adapt_base: bool = True,
         search: str = "default",
-        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        scans_per_draw: int = 32,
         explorer: str | ExplorerSettings | None = None,
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
@@ -114,23 +111,29 @@ class GibbsCT(CoupledStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        self._log_zeta = _check_log_zeta(log_zeta)
+        check_unknown(type(self), kwargs)
+        slope = _check_log_zeta(log_zeta)
         if n_knots is None:
-            n_knots = 16 if self._log_zeta is None else 1
-        self.n_knots = int(check_positive("n_knots", n_knots, integer=True))
-        if self._log_zeta is not None and self.n_knots != 1:
+            n_knots = 16 if slope is None else 1
+        check_positive("n_knots", n_knots, integer=True)
+        if slope is not None and n_knots != 1:
             raise OptionError(
                 f"`n_knots` is {n_knots} and `log_zeta` is {log_zeta!r}, but a number fixes one "
                 "slope. Leave `n_knots` away, or set log_zeta='adapt'."
             )
-        self.n_entries = self.n_knots + 1
-        self._n_grid = self.n_entries if self.n_knots >= 8 else _STEP_GRID.size
-        check_unknown(type(self), kwargs)
-        moves = explorer, target_accept, trajectory_length, max_steps
-        self._configure(vars, base, adapt_base, search, scans_per_draw, moves, model, rng)
-        self._adapts_bias = self._log_zeta is None
-        self._needs_pilot = self._adapts_bias or self.adapt_base
-        self._declare(scan=self.scans_per_draw, knot=self.n_entries, level=self._n_grid)
+        requested = PairRequested.checked(
+            scans_per_draw=scans_per_draw,
+            adapt_base=adapt_base,
+            search=search,
+            moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
+            n_entries=int(n_knots) + 1,
+            needs_pilot=slope is None or adapt_base,
+            bias=None if slope is None else np.array([0.0, slope]),
+        )
+        self._prepare(
+            requested, vars, model, base, rng, knot=requested.n_entries,
+            level=len(_step_grid(np.zeros(requested.n_entries))),
+        )  # fmt: skip
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {
@@ -141,15 +144,23 @@ class GibbsCT(CoupledStep):
         }
 
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
-        if self._log_zeta is not None:
-            knots, bias = np.array([0.0, 1.0]), np.array([0.0, self._log_zeta])
+        asked = self._requested
+        if asked.bias is not None:
+            knots, bias = np.array([0.0, 1.0]), asked.bias
         elif pilot is None:
-            knots = make_schedule("geometric", self.n_entries)
-            bias = knots * (0.0 if base.log_zeta is None else base.log_zeta)
+            knots = make_schedule("geometric", asked.n_entries)
+            bias = knots * (base.log_zeta or 0.0)
         else:
-            knots, log_z = pilot.equal_barrier(self.n_entries)
+            knots, log_z = pilot.equal_barrier(asked.n_entries)
             bias = bias_for_equal_pieces(knots, log_z)
-        return knots, bias, knots if self._n_grid == self.n_entries else _STEP_GRID
+        return knots, bias, _step_grid(knots)
+
+
+def _step_grid(knots: FloatArray) -> FloatArray:
+    """Where step sizes are tuned: the knots, or a grid where eight pieces do not resolve them."""
+    if knots.size > 8:
+        return knots
+    return np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0])
 
 
 def _check_log_zeta(log_zeta: float | str) -> float | None:

@@ -1,18 +1,19 @@
 """Hamiltonian annealed importance sampling as a PyMC step method."""
 
-from dataclasses import field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.annealer import AnnealingRecord, AnnealingSettings
+from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingRecord, AnnealingSettings
 from pymc_tempering.engine.ensembles.annealing_runs import TRANSITIONS
+from pymc_tempering.engine.ensembles.ladder import Ladder, LadderLike
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.errors import ScheduleError
 from pymc_tempering.options import (
     check_betas,
@@ -22,26 +23,48 @@ from pymc_tempering.options import (
     check_probability,
     check_unknown,
 )
-from pymc_tempering.progress.board import is_diverging
-from pymc_tempering.references.search import SEARCHES
-from pymc_tempering.schedule.annealing import ANNEALING_SCHEDULES, knot_sums, schedule_knots
-from pymc_tempering.schedule.grid import check_n_levels
-from pymc_tempering.steps.annealing_tuner import AnnealingTuner, TunerOptions
-from pymc_tempering.steps.common import TemperedStep, TemperedStepState, base_id
-from pymc_tempering.steps.tuning import PilotStart
+from pymc_tempering.schedule.annealing import (
+    ANNEALING_SCHEDULES,
+    annealing_schedule,
+    knot_sums,
+    n_levels_for_gap,
+    schedule_knots,
+)
+from pymc_tempering.schedule.grid import check_n_levels, make_schedule
+from pymc_tempering.steps.arguments import Requested
+from pymc_tempering.steps.common import TemperedStep
+from pymc_tempering.steps.tuning import (
+    PilotStart,
+    Tuner,
+    overdisperse,
+    read_pilot,
+    resumed_pilot,
+    round_lengths,
+    start_pilot,
+)
 from pymc_tempering.types import FloatArray
 
-__all__ = ["HAIS"]
+__all__ = ["HAIS", "PILOT_SCANS"]
 
 N_KNOTS = 33
 """Levels of the schedule that are recorded; a schedule may have thousands."""
 
+PILOT_SCANS = 16
+"""Scans of a pilot's block, about the work of one draw of annealing."""
 
-@dataclass_state
-class HAISState(TemperedStepState):
-    """State of :class:`HAIS`."""
 
-    scans_per_draw: int = field(metadata={"frozen": True})
+@dataclass(frozen=True, kw_only=True)
+class AnnealingRequested(Requested):
+    """What the user asked of annealing.
+
+    ``n_levels`` is None where it adapts, ``betas`` is a schedule that is kept; ``schedule`` is as
+    for :func:`pymc_tempering.schedule.annealing.annealing_schedule`.
+    """
+
+    n_levels: int | None
+    betas: FloatArray | None
+    schedule: str
+    annealing: AnnealingSettings
 
 
 class HAIS(TemperedStep):
@@ -121,8 +144,7 @@ class HAIS(TemperedStep):
     """
 
     name = method = "hais"
-    default_tune_steps = 200
-    _state_class = HAISState
+    _requested: AnnealingRequested
     _trips = "restarts"
 
     def __init__(  # noqa: PLR0913 - every option by its name, as of PyMC's own steps
@@ -147,53 +169,96 @@ class HAIS(TemperedStep):
         check_unknown(type(self), kwargs)
         if betas is not None and n_levels is not None:
             raise ScheduleError("Both `betas` and `n_levels` were given; leave `n_levels` away.")
-        self.scans_per_draw = check_positive("scans_per_draw", scans_per_draw, integer=True)
-        self._tuner_options = TunerOptions(
+        requested = AnnealingRequested.checked(
+            scans_per_draw=scans_per_draw,
+            adapt_base=adapt_base,
+            search=search,
             n_levels=None if n_levels is None else check_n_levels(n_levels),
             betas=None if betas is None else check_betas(betas),
             schedule=check_choice("schedule", schedule, ANNEALING_SCHEDULES),
-            adapt_base=check_flag("adapt_base", adapt_base),
-            moves=annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
+            annealing=_annealing_settings(transitions, n_leapfrog, short_steps, target_accept),
         )
-        self._search = check_choice("search", search, SEARCHES)
-        self._prepare(vars, model, base, rng)
-        self._reset_chain()
-        self._n_tune = self.default_tune_steps
-        self._declare(scan=self.scans_per_draw, level=N_KNOTS)
+        self._prepare(requested, vars, model, base, rng, level=N_KNOTS)
 
     def _reset_chain(self) -> None:
-        self._tuner: AnnealingTuner | None = None
+        self._pilot: Tuner | None = None
+        self._annealer: Annealer | None = None  # None while the pilot runs
+        self._lengths = np.zeros(0, dtype=np.int64)  # of the rounds of annealing runs
+        self._round = 0
+        self._gaps: list[FloatArray] = []  # log weights of the round, of both directions
+        # betas, rejection rates and delta of the pilot's last round
+        self._knots = (np.array([0.0, 1.0]), np.ones(1), np.zeros((1, 2)))
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> None:
         base, pooled, modes = self._first_base()
-        self._tuner = AnnealingTuner(
-            PilotStart(self._path(base), pooled, modes, self._places(modes, point)),
-            self._tuner_options,
-            n_steps=self._n_tune if self.tune else 0,
-            widen=self._given_base is None,
+        path = self._path(base)
+        if self._source.base is None:  # one that was fitted leaves out modes
+            path = path.moved(overdisperse(path.base, len(modes)))
+        n_steps = self._current.n_tune if self.tune else 0
+        n_pilot = int(np.ceil(0.6 * n_steps))
+        self._lengths = round_lengths(n_steps - n_pilot)[-4:]
+        self._pilot = start_pilot(
+            PilotStart(path, pooled, modes, self._places(modes, point)), betas=None,
+            adapt_base=self._requested.adapt_base, n_steps=n_pilot, settings=Hamiltonian(),
             rng=self.rng,
-        )
+        )  # fmt: skip
+        if n_steps == 0:
+            self._anneal_untuned(self._pilot)
+
+    def _end_pilot(self, pilot: Tuner) -> None:
+        result = read_pilot(pilot)
+        self._knots = result.betas, result.rejection_rates, pilot.delta
+        betas = self._schedule(self._requested.n_levels or 64)
+        self._annealer = Annealer(
+            result.path, betas, result.step_sizes_at(betas), self._requested.annealing,
+            result.step_sizes[-1],
+        )  # fmt: skip
+        self._annealer.place(result.positions[-1], self.rng)
+
+    def _schedule(self, n_levels: int) -> FloatArray:
+        if self._requested.betas is not None:
+            return self._requested.betas
+        return annealing_schedule(self._requested.schedule, n_levels, *self._knots)
+
+    def _anneal_untuned(self, pilot: Tuner) -> None:
+        ladder, asked, betas = pilot.ladder, self._requested, self._requested.betas
+        if betas is None:
+            kind = "geometric" if asked.schedule in ("barrier", "ess") else asked.schedule
+            betas = make_schedule(kind, asked.n_levels or 128)
+        assert isinstance(ladder, Ladder)
+        self._annealer = Annealer(ladder.path, betas, np.full(betas.size, 0.2), asked.annealing)
+        self._annealer.place(ladder.target_position, self.rng)
 
     @density_guard()
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
         self.tune = False
-        if self._tuner is not None:
-            self._tuner.stop(self.rng)
+        pilot = self._pilot
+        if self._annealer is None and pilot is not None:
+            if pilot.blocks:
+                self._end_pilot(pilot)
+            else:
+                self._anneal_untuned(pilot)
+        if self._annealer is not None:
+            self._annealer.stop_adaptation()
+            self._annealer.redraw_weight(self.rng)
+            self._round = len(self._lengths)
 
     def _advance(self, point: dict[str, np.ndarray]) -> tuple[FloatArray, dict[str, Any]]:
-        if self._tuner is None:
+        if self._pilot is None and self._annealer is None:
             self._start_chain(point)
-        tuner = self._tuner
-        assert tuner is not None
-        record = tuner.run(self.scans_per_draw, self.rng, adapt=self.tune)
-        return tuner.ensemble.target_position, self._statistics(tuner, record)
-
-    def _statistics(self, tuner: AnnealingTuner, record: AnnealingRecord | None) -> dict[str, Any]:
-        annealer, values = tuner.annealer, self._recorder.blank()
-        counts = tuner.pilot_counts if record is None else record.counts
-        diverging = is_diverging(counts["n_target_divergences"], self.scans_per_draw)
-        if record is not None and annealer is not None:
+        values, annealer, pilot = self._recorder.blank(), self._annealer, self._pilot
+        if annealer is None:
+            assert pilot is not None
+            counts = pilot.run(PILOT_SCANS, self.rng).counts
+            if pilot.finished:
+                self._end_pilot(pilot)
+        else:
+            adapt = self.tune and self._round < len(self._lengths)
+            record = annealer.run(self.scans_per_draw, self.rng, adapt=adapt)
+            counts = record.counts
+            if adapt:
+                self._update(annealer, record)
             values |= {
                 "log_weight_forward": record.log_weight_forward,
                 "log_weight_reverse": record.log_weight_reverse,
@@ -204,38 +269,67 @@ class HAIS(TemperedStep):
                 "n_zero_density_at": knot_sums(record.zero_density, N_KNOTS),
                 "n_levels": annealer.n_levels,
             }
-        return values | {
-            "global_barrier": tuner.global_barrier,
-            **self._recorder.counted(counts),
-            "diverging": diverging,
-            "base_id": base_id(tuner.ensemble.base),
-            "model_logp": tuner.ensemble.target_log_density,
+        moved = self._moved
+        _, rejection_rates, deltas = self._knots
+        return moved.target_position, values | {
+            "global_barrier": rejection_rates.sum() if len(deltas) > 1 else np.nan,
+            **self._of_ensemble(moved, counts, self.scans_per_draw),
         }
 
     @property
-    def chain(self) -> dict[str, Any] | None:
-        """Everything that changes during a chain; None before its first step."""
-        if self._tuner is None:
+    def _moved(self) -> Annealer | LadderLike:
+        """The ladder of the pilot, then the particles."""
+        if self._annealer is not None:
+            return self._annealer
+        assert self._pilot is not None
+        return self._pilot.ladder
+
+    def _update(self, annealer: Annealer, record: AnnealingRecord) -> None:
+        """Adapt the number of levels at the end of a round, but of the last one."""
+        self._gaps.append(np.stack([record.log_weight_forward, record.log_weight_reverse]))
+        if len(self._gaps) < self._lengths[self._round]:
+            return
+        annealer.stop_adaptation()
+        is_free = self._requested.betas is None and self._requested.n_levels is None
+        if is_free and self._round < len(self._lengths) - 1:
+            forward, reverse = np.concatenate(self._gaps, axis=1)
+            forward = forward[np.isfinite(forward)]
+            gap = np.median(reverse) - np.median(forward) if forward.size else np.inf
+            # nats between reverse and forward log weights: where they have a variance V, acceptance
+            # per level, V * 2 * Phi(-sqrt(V / 2)), is largest near V = 2.5, and the variance of the
+            # mean weight per level, (exp(V) - 1) / V, favours small ones
+            n_levels = n_levels_for_gap(annealer.n_levels, gap, 1.5, least=16, most=2000)
+            annealer.change_schedule(self._schedule(n_levels))
+        annealer.redraw_weight(self.rng)
+        self._round, self._gaps = self._round + 1, []
+
+    def _state(self) -> dict[str, Any] | None:
+        if self._pilot is None and self._annealer is None:
             return None
-        return self._tuner.state() | {"account": self._account.state()}
+        return to_plain({
+            "rounds": [self._lengths, self._round, self._gaps, self._knots],
+            "pilot": self._pilot if self._annealer is None else None,
+            "annealer": self._annealer,
+        })  # fmt: skip
 
-    @chain.setter
-    def chain(self, state: dict[str, Any] | None) -> None:
-        self._reset_chain()
-        if state is not None:
-            self._tuner = AnnealingTuner.from_state(state, self._any_path(), self._tuner_options)
-            self._account.set_state(state["account"])
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._lengths, self._round, self._gaps, self._knots = from_plain(state["rounds"])
+        asked, path = self._requested, self._any_path()
+        if state["annealer"] is not None:
+            self._annealer = Annealer.restored(
+                state["annealer"], path=path, settings=asked.annealing
+            )
+        else:
+            self._pilot = resumed_pilot(
+                state["pilot"], path, adapt_schedule=True, adapt_base=asked.adapt_base,
+                settings=Hamiltonian(),
+            )  # fmt: skip
 
 
-def annealing_settings(
+def _annealing_settings(
     transitions: str, n_leapfrog: int, short_steps: bool, target_accept: float | None
 ) -> AnnealingSettings:
-    """Check the options of the transitions.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Check the options of the transitions."""
     kind = TRANSITIONS.index(check_choice("transitions", transitions, TRANSITIONS))
     if target_accept is None:
         target_accept = 0.3 if transitions == "random_walk" else 0.8

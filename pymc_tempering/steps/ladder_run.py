@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
-from pymc_tempering.progress.board import is_diverging
+from pymc_tempering.engine.state import Stateful
 from pymc_tempering.results.compact import round_delta
 from pymc_tempering.results.statistics import N_COMPONENTS
 from pymc_tempering.steps.reference import ReferenceChoice
@@ -33,11 +33,13 @@ def components(record: ScanRecord) -> dict[str, Any]:
 
 
 @dataclass
-class LadderRun:
+class LadderRun(Stateful):
     """One chain: what tunes its ladder, and scans of a draw.
 
     ``n_scans`` are those of a draw on average, ``n_scans_requested`` those that the error takes.
     """
+
+    _changing = ("n_unreached_modes", "barrier_sum", "n_draws", "n_scans", "n_scans_requested")
 
     tuner: Tuner
     n_unreached_modes: int = 0
@@ -57,14 +59,9 @@ class LadderRun:
         assert self.tuner.choice is not None
         return self.tuner.choice
 
-    def statistics(self, record: ScanRecord, *, few_scans: bool) -> dict[str, Any]:
-        """Statistics of a draw, by name, without those that are counted.
-
-        With few scans one divergence in a draw is no tenth of its trajectories.
-        """
-        ladder, counts = self.ladder, record.counts
-        n_scans = max(len(record.delta), 10 if few_scans else 0)
-        diverging = is_diverging(counts["n_target_divergences"], n_scans)
+    def statistics(self, record: ScanRecord) -> dict[str, Any]:
+        """Statistics of a draw, by name, without those that every step has."""
+        ladder = self.ladder
         self.barrier_sum += ladder.n_levels - 1 - float(record.swap_acceptance_rate.sum())
         self.n_draws += 1
         return {
@@ -76,22 +73,14 @@ class LadderRun:
             "step_size": ladder.scales,
             "replica": ladder.replica_at,
             "global_barrier": self.barrier_sum / self.n_draws,
-            "diverging": diverging,
             "tempered_restart": record.tempered_restart,
             "scans_requested": self.n_scans_requested,
             "n_components": 0 if ladder.mixture is None else len(ladder.mixture.fits),
             **components(record),
             "log_z_before": self.choice.second_opinion[0],
             "log_z_se_before": self.choice.second_opinion[1],
-            "base_id": ladder.path.base_id,
-            "model_logp": ladder.target_log_density,
         }
 
     def state(self) -> dict[str, Any]:
         """Everything that changes, as copies."""
-        sums = [self.barrier_sum, self.n_draws, self.n_scans, self.n_scans_requested]
-        return {
-            "tuner": self.tuner.state(),
-            "n_unreached_modes": self.n_unreached_modes,
-            "sums": sums,
-        }
+        return super().state() | {"tuner": self.tuner.state()}

@@ -13,11 +13,10 @@ from pymc_tempering.engine.ensembles.swap import SWAP_SCHEMES
 from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.options import check_choice, check_flag, check_positive, check_unknown
+from pymc_tempering.options import check_choice, check_unknown
 from pymc_tempering.references.moments import match_moments
-from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_levels, make_schedule
-from pymc_tempering.steps.arguments import explorer_settings, suited_to_funnels
+from pymc_tempering.steps.arguments import Requested, explorer_settings, suited_to_funnels
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
 from pymc_tempering.steps.common import TemperedStep, TemperedStepState
 from pymc_tempering.steps.ladder_run import LadderRun
@@ -34,15 +33,20 @@ from pymc_tempering.types import FloatArray
 __all__ = ["ParallelTempering"]
 
 
-@dataclass(frozen=True)
-class LadderOptions:
-    """What the user requested, except for the base."""
+@dataclass(frozen=True, kw_only=True)
+class LadderRequested(Requested):
+    """What the user asked of a ladder.
 
-    betas: FloatArray | None  # a schedule that is kept
-    swap_scheme: int  # position in SWAP_SCHEMES
-    adapts_scans: bool  # whether their number follows from tuning
-    uses_fits: bool  # whether the chain may start from a mixture of the local fits
-    keeps_mixture: bool  # whether it has to
+    ``betas`` is a schedule that is kept, ``swap_scheme`` a position in `SWAP_SCHEMES`. The number
+    of scans follows from tuning if it ``adapts_scans``; if it ``keeps_mixture``, chains have to
+    start from one of the local fits.
+    """
+
+    n_levels: int
+    betas: FloatArray | None
+    swap_scheme: int
+    adapts_scans: bool
+    keeps_mixture: bool
 
 
 @dataclass_state
@@ -50,7 +54,6 @@ class ParallelTemperingState(TemperedStepState):
     """State of :class:`ParallelTempering`."""
 
     n_levels: int = field(metadata={"frozen": True})
-    scans_per_draw: int = field(metadata={"frozen": True})
 
 
 class ParallelTempering(TemperedStep):
@@ -141,10 +144,10 @@ class ParallelTempering(TemperedStep):
     """
 
     name = "parallel_tempering"
-    base_names = ("mixture",)
     method = "pt"
     default_tune_steps = 130
     _state_class = ParallelTemperingState
+    _requested: LadderRequested
     _looks_in_tuning = True  # to choose by what it sees
     _pools_fits = True  # whether local fits weigh against draws, in the base that tuning refines
 
@@ -168,30 +171,29 @@ class ParallelTempering(TemperedStep):
         **kwargs: Any,
     ) -> None:
         check_unknown(type(self), kwargs)
-        self.n_levels, fixed = check_levels(n_levels, betas, 24)
-        self.scans_per_draw = check_positive(
-            "scans_per_draw", MOST_SCANS if scans_per_draw is None else scans_per_draw, integer=True
+        most, fixed = check_levels(n_levels, betas, 24)
+        check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
+        keeps_mixture = isinstance(base, str) and base == "mixture"
+        requested = LadderRequested.checked(
+            scans_per_draw=MOST_SCANS if scans_per_draw is None else scans_per_draw,
+            adapt_base=adapt_base,
+            search=search,
+            moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
+            n_levels=most,
+            betas=fixed,
+            swap_scheme=SWAP_SCHEMES.index(swap_scheme),
+            adapts_scans=scans_per_draw is None,
+            uses_fits=keeps_mixture or (base is None and adapt_base and fixed is None),
+            keeps_mixture=keeps_mixture,
         )
         self.chain_error: float | None = None
-        self.adapt_base = check_flag("adapt_base", adapt_base)
-        scheme = SWAP_SCHEMES.index(check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES))
-        self._settings, self._explorer_requested = explorer_settings(
-            explorer,
-            target_accept=target_accept,
-            trajectory_length=trajectory_length,
-            max_steps=max_steps,
-        )
-        keeps_mixture = isinstance(base, str) and base == "mixture"
-        may_choose = base is None and self.adapt_base and fixed is None
-        self._options = LadderOptions(
-            fixed, scheme, scans_per_draw is None, may_choose or keeps_mixture, keeps_mixture
-        )
-        self._takes_maps = self._options.uses_fits
-        self._search = check_choice("search", search, SEARCHES)
-        self._prepare(vars, model, None if keeps_mixture else base, rng)
-        self._reset_chain()
-        self._n_tune = self.default_tune_steps
-        self._declare(scan=self.scans_per_draw, level=self.n_levels, pair=self.n_levels - 1)
+        base = None if keeps_mixture else base
+        self._prepare(requested, vars, model, base, rng, level=most, pair=most - 1)
+
+    @property
+    def n_levels(self) -> int:
+        """Levels at most."""
+        return self._requested.n_levels
 
     def _reset_chain(self) -> None:
         self._run: LadderRun | None = None
@@ -200,26 +202,26 @@ class ParallelTempering(TemperedStep):
     @property
     def adapts_scans(self) -> bool:
         """Whether the number of scans of a draw follows from tuning."""
-        return self._options.adapts_scans
+        return self._requested.adapts_scans
 
     @property
     def _chain_settings(self) -> ExplorerSettings:
         """How replicas of the chain under way move."""
         return suited_to_funnels(
-            self._settings, self._funnel_depth, requested=self._explorer_requested
+            self._source.explorer, self._funnel_depth, requested=self._requested.is_fixed
         )
 
     def _choice(self) -> ReferenceChoice:
         """What chooses the reference of a chain, from what the search found."""
-        found = self._fits
-        if found is None:
+        if self._found is None:
             return ReferenceChoice()
+        fits = self._found.fits
         return ReferenceChoice(
-            found.fits,
-            found.shapes if self._options.uses_fits else (),
-            found.poorly_fitted,
-            needs_levels=found.needs_levels,
-            fixed=self._options.keeps_mixture,
+            fits.fits,
+            fits.shapes if self._requested.uses_fits else (),
+            fits.poorly_fitted,
+            needs_levels=fits.needs_levels,
+            fixed=self._requested.keeps_mixture,
         )
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
@@ -228,33 +230,34 @@ class ParallelTempering(TemperedStep):
         # a base that may not adapt does not lead to modes as many standard deviations away
         out_of_reach = int((distance > max(5.0, np.sqrt(self.dim) + 2.0)).sum())
         n_levels = FIRST_LEVELS
-        if self._given_base is None:
+        if self._source.base is None:
             base = overdisperse(base, len(modes))
             n_levels = FIRST_LEVELS if len(modes) > 1 else FIRST_LEVELS // 2
-        elif self.adapt_base and out_of_reach:
+        elif self._requested.adapt_base and out_of_reach:
             # draws of a run that was stuck in one mode: start from what both know
             base = overdisperse(match_moments([base, pooled], np.zeros(2)), len(modes) + 1)
-        if self._fits is not None:
-            self._funnel_depth = self._fits.search.funnel_depth
+        if self._found is not None:
+            self._funnel_depth = self._found.fits.search.funnel_depth
         choice, path = self._choice(), self._path(base)
         if choice.at_start is not None:
             path, n_levels = path.starting_from(choice.at_start), MIXTURE_LEVELS
-        betas = self._options.betas
+        betas = self._requested.betas
         if betas is None:
             betas = make_schedule("geometric", min(n_levels, self.n_levels))
         # where the user names no place, the best mode is at beta = 1
         ladder = self._new_ladder(path, betas, self._places(modes[::-1], point))
-        n_steps = self._n_tune if self.tune else 0
+        n_steps = self._current.n_tune if self.tune else 0
         pooled_counts = pooled if self._pools_fits else None
         tuner = Tuner(ladder, self._tuner_settings, n_steps, pooled_counts, len(modes), choice)
-        if self._given_base is None or self.adapt_base:
+        if self._source.base is None or self._requested.adapt_base:
             out_of_reach = 0
         self._run = LadderRun(tuner, out_of_reach)
         return self._run
 
     @property
     def _tuner_settings(self) -> TunerSettings:
-        return TunerSettings(self.n_levels, self._options.betas is None, self.adapt_base)
+        asked = self._requested
+        return TunerSettings(asked.n_levels, asked.betas is None, asked.adapt_base)
 
     def stop_tuning(self) -> None:
         """Fix base, schedule and step sizes; every later scan is exactly invariant."""
@@ -276,8 +279,8 @@ class ParallelTempering(TemperedStep):
     @property
     def _scans(self) -> ScanPlan:
         return ScanPlan(
-            self.scans_per_draw, self.adapts_scans, self.chain_error, self._n_draws,
-            self._account, self._chain_settings.most_evaluations(self.dim),
+            self.scans_per_draw, self.adapts_scans, self.chain_error, self._current.n_draws,
+            self._current.account, self._chain_settings.most_evaluations(self.dim),
         )  # fmt: skip
 
     @property
@@ -307,48 +310,38 @@ class ParallelTempering(TemperedStep):
             keep_positions=adapt and run.tuner.base_may_change,
         )
         record.counts["n_gradients"] += run.choice.counted()
-        statistics = run.statistics(record, few_scans=self.adapts_scans)
-        statistics |= self._recorder.counted(record.counts)
-        self._visits.n_missed = run.n_unreached_modes + run.choice.n_missed
+        # of few scans one divergence in a draw is no tenth of its trajectories
+        n_scans = max(n_scans, 10) if self.adapts_scans else n_scans
+        statistics = run.statistics(record) | self._of_ensemble(run.ladder, record.counts, n_scans)
+        self._current.visits.n_missed = run.n_unreached_modes + run.choice.n_missed
         target = run.ladder.target_position
         if adapt:
-            left = self._account.left_to_tune - record.counts["n_gradients"]
+            left = self._current.account.left_to_tune - record.counts["n_gradients"]
             run.tuner.update(record, self.rng, left=left)
         self._charge_off_record(run.ladder)
         return target, statistics
 
-    @property
-    def chain(self) -> dict[str, Any] | None:
-        """Everything that changes during a chain; None before its first step."""
+    def _state(self) -> dict[str, Any] | None:
         if self._run is None:
             return None
-        return self._run.state() | {
-            "account": self._account.state(),
-            "n_draws": self._n_draws,
-            "funnel_depth": self._funnel_depth,
-        }
+        return self._run.state() | {"funnel_depth": self._funnel_depth}
 
-    @chain.setter
-    def chain(self, state: dict[str, Any] | None) -> None:
-        self._reset_chain()
-        if state is None:
-            return
-        self._funnel_depth, self._n_draws = state["funnel_depth"], state["n_draws"]
-        self._account.set_state(state["account"])
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._funnel_depth = state["funnel_depth"]
         ladder = self._restored_ladder(state["tuner"]["ladder"])
         tuner = Tuner.resumed(state["tuner"], ladder, self._tuner_settings)
-        self._run = LadderRun(tuner, state["n_unreached_modes"], *state["sums"])
+        self._run = LadderRun.restored(state, tuner=tuner)
 
     def _new_ladder(self, path: TemperedPath, betas: FloatArray, places: FloatArray) -> LadderLike:
-        scheme = self._options.swap_scheme
         return Ladder(
-            path, betas, places, self.rng, settings=self._chain_settings, swap_scheme=scheme
-        )
+            path, betas, places, self.rng, settings=self._chain_settings,
+            swap_scheme=self._requested.swap_scheme,
+        )  # fmt: skip
 
     def _restored_ladder(self, state: dict[str, Any]) -> LadderLike:
         return Ladder.restored(
             state,
             path=self._any_path(),
             settings=self._chain_settings,
-            swap_scheme=self._options.swap_scheme,
+            swap_scheme=self._requested.swap_scheme,
         )

@@ -43,7 +43,7 @@ from pymc_tempering.steps.budget import CHAIN_ERROR, LEAST_OF_CHAIN
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_RESTARTS", "ReferenceChoice", "Round", "log_reference"]
+__all__ = ["LEAST_RESTARTS", "RESTARTS_PER_MODE", "ReferenceChoice", "Round", "log_reference"]
 
 MAX_UNCOVERED = 0.1
 """Share of the draws outside of all components from which on a mode has none: few levels would
@@ -56,8 +56,9 @@ _RESTARTS_PER_FIT = 4
 """Arrivals from the Gaussian for each component, before a mixture may take over: a mode with a
 sixth of the mass is missed by 24 of them once in 80 times."""
 
-_RESTARTS_TO_SETTLE = 10
-"""The same, before tuning may end with the Gaussian."""
+RESTARTS_PER_MODE = 10
+"""The same, before tuning may end with the Gaussian, or with the mixture; and the observations of
+the target that a pooled base counts for, for each mode that it is made of."""
 
 _DRAWS_TO_MAP = 200
 """Independent draws after which a mode that no map fits is given up."""
@@ -68,10 +69,8 @@ _DRAWS_TO_REFIT = 150
 _ENOUGH_SCANS = 100
 """Scans of a round below which its barrier says too little."""
 
-_MOST_RETURNS = 2
-"""How often a chain may return to the Gaussian and fit another map."""
-
-_TRIAL_DRAWS, _MOST_TARGET_DRAWS = 200, 1000  # of the reference, evaluated, and of the target
+_TRIAL_DRAWS = 200
+"""Draws of a reference on trial, each of which takes an evaluation of the target."""
 
 
 def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0) -> float:
@@ -311,7 +310,8 @@ class ReferenceChoice(Stateful):
         delta = new_replicas(path.view, places).delta
         self.n_evaluations += _TRIAL_DRAWS
         n = len(ended.positions)
-        kept = np.linspace(0, n - 1, min(n, _MOST_TARGET_DRAWS)).astype(np.int64)
+        # no more draws of the target than tell as much of V as those of the reference do
+        kept = np.linspace(0, n - 1, min(n, 5 * _TRIAL_DRAWS)).astype(np.int64)
         own = log_reference(path, ended.positions[kept])
         # weights are not known before the target has been drawn from, shapes are
         for k, fit in enumerate(() if path.mixture is None else path.mixture.fits):
@@ -326,7 +326,7 @@ class ReferenceChoice(Stateful):
         if self.wants_map:
             return ended.variance <= LADDER or n_independent(ended.positions) >= _DRAWS_TO_MAP
         uncovered = uncovered_share(self.first.fits, ended.positions) > MAX_UNCOVERED
-        n_needed = _RESTARTS_TO_SETTLE * (1 if uncovered else len(self.first.fits))
+        n_needed = RESTARTS_PER_MODE * (1 if uncovered else len(self.first.fits))
         return ended.n_restarts >= n_needed
 
     def _keep_or_return(self, ladder: Ladder, ended: Round, rng: np.random.Generator) -> bool:
@@ -346,7 +346,8 @@ class ReferenceChoice(Stateful):
         self.n_returns += 1
         self.second_opinion = [np.nan, np.nan]
         self.earlier = []
-        if mixture.has_map and self.n_returns <= _MOST_RETURNS:
+        # another map may be fitted, but not for ever: each costs the rounds since the last
+        if mixture.has_map and self.n_returns <= 2:
             self.settled = False
         else:
             self.first = None

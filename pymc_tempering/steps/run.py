@@ -22,7 +22,7 @@ from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.identity import Kept, digest_deterministics, recipe
 from pymc_tempering.model.python_density import NO_FORK
 from pymc_tempering.options import check_positive, check_random_seed, check_whole, did_you_mean
-from pymc_tempering.progress.phases import compiling, phases, plan, say
+from pymc_tempering.progress import compiling, phases, plan, say
 from pymc_tempering.results.compact import compact, without_idle_draws
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.results.identity import with_identity
@@ -40,6 +40,7 @@ Sampler = Callable[..., xr.DataTree]
 """Samples ``chains`` chains with ``random_seed``; both are keyword arguments."""
 
 DEFAULT_CHAINS = 4
+"""As of ``pm.sample``: enough for R-hat, and for an error of log Z from between chains."""
 
 _log = logging.getLogger("pymc")
 
@@ -145,7 +146,7 @@ def prepare_step(
     if budget is not None:
         budget.searches = step.searches
         budget.check(run["chains"], step.least_share)
-        step.search_most = budget.of_search
+        step.limits.of_search = budget.of_search
     store = run.get("store")
     there = "" if store is None else _attach(store, step, model, given, run)
     if show and there:
@@ -167,7 +168,7 @@ def prepare_step(
                 budget.n_spent = step.n_searched
                 budget.check(chains, step.least_share)
         if budget is not None:
-            step.share = budget.share(chains)
+            step.limits.of_chain = budget.share(chains)
         idata = run_chains(
             step, model, chains=chains, random_seed=random_seed, **settled, **options
         )

@@ -15,7 +15,8 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.options import as_numbers, check_choice, check_unknown
 from pymc_tempering.schedule.adapt import n_levels_for
 from pymc_tempering.schedule.grid import check_levels, make_schedule
-from pymc_tempering.steps.coupled import DEFAULT_SCANS_PER_DRAW, CoupledStep
+from pymc_tempering.steps.arguments import explorer_settings
+from pymc_tempering.steps.coupled import CoupledStep, PairRequested
 from pymc_tempering.steps.tuning import FIRST_LEVELS, PilotResult
 from pymc_tempering.types import FloatArray
 
@@ -107,7 +108,7 @@ class SimulatedTempering(CoupledStep):
         log_level_weights: ArrayLike | str = "adapt",
         adapt_base: bool = True,
         search: str = "default",
-        scans_per_draw: int = DEFAULT_SCANS_PER_DRAW,
+        scans_per_draw: int = 32,
         explorer: str | ExplorerSettings | None = None,
         target_accept: float = 0.8,
         trajectory_length: float = 1.5,
@@ -116,17 +117,21 @@ class SimulatedTempering(CoupledStep):
         rng: Any = None,
         **kwargs: Any,
     ) -> None:
-        self.n_entries, self._pilot_betas = check_levels(n_levels, betas, 32)
-        self._fixed_bias = _check_weights(log_level_weights, self._pilot_betas)
-        self._level_update = LEVEL_UPDATES.index(
-            check_choice("level_update", level_update, LEVEL_UPDATES)
-        )
         check_unknown(type(self), kwargs)
-        moves = explorer, target_accept, trajectory_length, max_steps
-        self._configure(vars, base, adapt_base, search, scans_per_draw, moves, model, rng)
-        self._needs_pilot = self._pilot_betas is None or self.adapt_base
-        self._adapts_bias = self._fixed_bias is None
-        self._declare(scan=self.scans_per_draw, level=self.n_entries)
+        n_entries, betas = check_levels(n_levels, betas, 32)
+        check_choice("level_update", level_update, LEVEL_UPDATES)
+        requested = PairRequested.checked(
+            scans_per_draw=scans_per_draw,
+            adapt_base=adapt_base,
+            search=search,
+            moves=explorer_settings(explorer, target_accept, trajectory_length, max_steps),
+            n_entries=n_entries,
+            needs_pilot=betas is None or adapt_base,
+            betas=betas,
+            bias=_check_weights(log_level_weights, betas),
+            level_update=LEVEL_UPDATES.index(level_update),
+        )
+        self._prepare(requested, vars, model, base, rng, level=n_entries)
 
     def _own_statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
         return {
@@ -136,24 +141,19 @@ class SimulatedTempering(CoupledStep):
             "acceptance_rate": record.acceptance_rate,
         }
 
-    @property
-    def _pair_options(self) -> dict[str, Any]:
-        return {"settings": self._settings, "level_update": self._level_update}
-
     def _ladder(self, base: GaussianBase, pilot: PilotResult | None) -> tuple[FloatArray, ...]:
-        if self._pilot_betas is not None:
-            betas = self._pilot_betas
+        asked = self._requested
+        if asked.betas is not None:
+            betas = asked.betas
             log_z = np.zeros(betas.size) if pilot is None else pilot.log_z
         elif pilot is None:
-            betas = make_schedule("geometric", min(FIRST_LEVELS, self.n_entries))
-            log_z = betas * (0.0 if base.log_zeta is None else base.log_zeta)
+            betas = make_schedule("geometric", min(FIRST_LEVELS, asked.n_entries))
+            log_z = betas * (base.log_zeta or 0.0)
         else:
-            least = min(3, self.n_entries)
+            most = asked.n_entries
             barrier = float(pilot.rejection_rates.sum())
-            n_levels = n_levels_for(barrier, self.n_entries, least)
-            betas, log_z = pilot.equal_barrier(n_levels)
-        bias = log_z if self._fixed_bias is None else self._fixed_bias
-        return betas, bias, betas
+            betas, log_z = pilot.equal_barrier(n_levels_for(barrier, most, min(3, most)))
+        return betas, log_z if asked.bias is None else asked.bias, betas
 
 
 def _check_weights(

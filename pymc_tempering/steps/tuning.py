@@ -26,7 +26,13 @@ from pymc_tempering.references.moments import expand_to_draws, match_moments
 from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
-from pymc_tempering.steps.reference import LEAST_RESTARTS, ReferenceChoice, Round, log_reference
+from pymc_tempering.steps.reference import (
+    LEAST_RESTARTS,
+    RESTARTS_PER_MODE,
+    ReferenceChoice,
+    Round,
+    log_reference,
+)
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -36,9 +42,6 @@ __all__ = [
 
 FIRST_LEVELS, MIXTURE_LEVELS = 12, 4
 """Levels with which a path begins, from a wide Gaussian and from a mixture."""
-
-_RESTARTS_PER_MODE = 10
-"""Observations of the target that the pooled base counts for, for each mode that it is made of."""
 
 
 def round_lengths(n_steps: int) -> IntArray:
@@ -152,9 +155,6 @@ class Tuner(Stateful):
         swaps, lengths = zip(*((b["swaps"], len(b["delta"])) for b in self.blocks), strict=True)
         return 1.0 - np.average(swaps, axis=0, weights=lengths)
 
-    def _total(self, name: str) -> int:
-        return sum(block[name] for block in self.blocks)
-
     def run(self, n_scans: int, rng: np.random.Generator, *, left: float = np.inf) -> ScanRecord:
         """Run a block of scans and adapt; `left` are the gradients that it may take, and tuning."""
         record = self.ladder.run(n_scans, rng, adapt=True, keep_positions=self.base_may_change)
@@ -187,8 +187,10 @@ class Tuner(Stateful):
 
     def _end_round(self, rng: np.random.Generator, left: float) -> None:
         ladder, delta, rates = self.ladder, self.delta, self.rejection_rates
-        n_restarts, barrier = self._total("n_restarts"), float(rates.sum())
-        scan_gradients = self._total("n_gradients") / len(delta)
+        n_restarts, n_gradients = (
+            sum(block[name] for block in self.blocks) for name in ("n_restarts", "n_gradients")
+        )
+        barrier = float(rates.sum())
         with np.errstate(all="ignore"):
             estimate = bar_ladder(delta, ladder.betas)
         log_z = float(estimate.log_z[-1])
@@ -210,7 +212,7 @@ class Tuner(Stateful):
         self.round += 1
         # neighbours that share no draws make an estimate with no number of scans
         overlaps = np.isfinite(log_z) or not self.finished
-        scan_cost = scan_gradients * (ladder.n_levels - 1) / max(delta.shape[1] - 1, 1)
+        scan_cost = n_gradients / len(delta) * (ladder.n_levels - 1) / max(delta.shape[1] - 1, 1)
         self.last = [barrier, se**2 * len(delta) if overlaps else np.inf, scan_cost]
         if not self.finished:
             self._afford(left, max(scan_cost * len(delta) / len(self.blocks), 1.0))
@@ -236,7 +238,7 @@ class Tuner(Stateful):
         """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
         enough, n_arrivals = 30, self.n_arrivals
         if self.ladder.mixture is not None:
-            enough, n_arrivals = max(enough, _RESTARTS_PER_MODE * self.n_modes), n_restarts
+            enough, n_arrivals = max(enough, RESTARTS_PER_MODE * self.n_modes), n_restarts
         return (
             self.choice is not None
             and self.choice.settled
@@ -296,7 +298,7 @@ class Tuner(Stateful):
             # a full-rank fit of the only mode knows its narrow directions better than draws do
             n_effective = min(len(positions), 4 * n_restarts)
             return overdisperse(expand_to_draws(self.pooled, positions, n_effective), 1)
-        known = min(_RESTARTS_PER_MODE * self.n_modes, 100) if self.n_modes > 1 else 2
+        known = min(RESTARTS_PER_MODE * self.n_modes, 100) if self.n_modes > 1 else 2
         weights = np.array([known, n_restarts]) / (known + n_restarts)
         return overdisperse(match_moments([self.pooled, observed], np.log(weights)), self.n_modes)
 

@@ -15,20 +15,16 @@ from pymc_tempering.references.same_mode import joined, owner
 from pymc_tempering.references.starts import inside
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "MOST_TO_LOOK", "Visits", "not_visited"]
+__all__ = ["MOST_GRADIENTS", "Visits", "not_visited"]
 
 N_LOOKED_AT = 32
 """Draws, evenly spaced: eight of them are of a mode with a quarter of the mass."""
 
-_N_AROUND, _NEAR = 8, 0.3
-"""Ascents from around a maximum, and how many standard deviations of its curvature away: from
-further off, an ascent leaves a curved mode."""
+_N_AROUND = 8
+"""Ascents from around a maximum: some of them get off a ridge or a saddle that it lies on."""
 
 MOST_GRADIENTS = (N_LOOKED_AT + _N_AROUND) * MOST_OF_ASCENT
 """For each mode, roughly; nearly all ascents take a tenth of what they may."""
-
-MOST_TO_LOOK = 0.1
-"""Of the gradients that a chain has left."""
 
 
 class Visits(Stateful):
@@ -114,8 +110,9 @@ def not_visited(
     for mode in modes:
         coordinates = Coordinates.of(mode)
         found = ascend(density, positions[rows], coordinates)
-        # an ascent may stop on a ridge, or on a saddle, that leads on to where the draws are
-        near = GaussianBase(mode.mean, _NEAR * mode.scale)
+        # an ascent may stop on a ridge, or on a saddle, that leads on to where the draws are; from
+        # further off than 0.3 standard deviations one leaves a curved mode
+        near = GaussianBase(mode.mean, 0.3 * mode.scale)
         around = near.draw(np.random.default_rng(0), _N_AROUND)
         beside = ascend(density, around[inside(density, around)], coordinates)
         places = [mode.mean, *beside.ends[np.isfinite(beside.values)]]

@@ -14,7 +14,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.numerics import one_blas_thread
-from pymc_tempering.progress.phases import Phases
+from pymc_tempering.progress import Phases
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.schedule.adapt import cumulative_barrier
 from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, start_pilot

@@ -18,7 +18,7 @@ from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.options import check_random_seed, resolve_model
-from pymc_tempering.progress.phases import phases
+from pymc_tempering.progress import phases
 from pymc_tempering.references.fit import base_from_draws
 from pymc_tempering.references.own import check_gaussian
 from pymc_tempering.references.prepare import prepare, shared_generator

@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 import pymc_tempering as pm_temper
+from pymc_tempering import progress as board_module
 from pymc_tempering import testing
 from pymc_tempering.model.compile import compile_density
-from pymc_tempering.progress import board as board_module
-from pymc_tempering.progress.board import Board, PhaseColumn, format_seconds
+from pymc_tempering.progress import Board, PhaseColumn, format_seconds
 from pymc_tempering.references.search import find_modes
 
 

@@ -3,12 +3,11 @@
 import pymc as pm
 import pytest
 
-from pymc_tempering import testing
+from pymc_tempering import progress, testing
 from pymc_tempering.annealing.bidirectional import bidirectional_check
 from pymc_tempering.annealing.particles import anneal
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.progress import phases as progress
-from pymc_tempering.progress.phases import phases
+from pymc_tempering.progress import phases
 from pymc_tempering.transform.joint_ct import run
 
 

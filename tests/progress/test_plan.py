@@ -5,7 +5,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.progress.phases import plan
+from pymc_tempering.progress import plan
 from pymc_tempering.steps.parallel import ParallelTempering
 
 RUN = {"tune": 10, "chains": 2, "cores": 1, "random_seed": 1, "scans_per_draw": 4,

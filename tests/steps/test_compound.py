@@ -13,7 +13,7 @@ from pymc_tempering.engine.tally import new_counts
 from pymc_tempering.errors import BaseError, ModelError
 from pymc_tempering.estimators.mbar import mbar
 from pymc_tempering.model.powered import PoweredModel
-from pymc_tempering.progress.phases import plan
+from pymc_tempering.progress import plan
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath, PyMCMoves
 from tests.steps.ising import DELTA, LOG_PRIOR, LOG_Z, RUN, STATES, ising, probabilities
@@ -166,7 +166,7 @@ def test_a_mixture_with_allocations_against_the_sum():
     assert "CategoricalGibbsMetropolis (component)" in said
     # a worker gets the step by pickling
     step = cloudpickle.loads(cloudpickle.dumps(step))
-    idata = pm.sample(40, tune=15, step=step, model=step._source_model, **RUN)
+    idata = pm.sample(40, tune=15, step=step, model=step._source.model, **RUN)
     tunes = [state.tune for level in step._moves.states for state in level.methods
              if hasattr(state, "tune")]  # fmt: skip
     assert len(tunes) == len(step._moves.states)

@@ -19,7 +19,7 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.freeze import finite_supports, starting_points
 from pymc_tempering.model.machine_code import machine_code
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.progress.phases import plan
+from pymc_tempering.progress import plan
 from pymc_tempering.steps.discrete import discrete_step
 from tests.steps.ising import LOG_Z, RUN, STATES, ising, probabilities
 
@@ -161,13 +161,13 @@ def selection():
 def test_indicators_and_slopes_against_the_sum(selection, explorer):
     """Log Z and the posterior of three columns, each at four errors: 3e-4."""
     step = pm_temper.DiscreteTempering(model=selection.model, explorer=explorer, scans_per_draw=20)
-    assert type(step._settings) is (GibbsSlice if explorer is None else GibbsHamiltonian)
+    assert type(step._source.explorer) is (GibbsSlice if explorer is None else GibbsHamiltonian)
     said = plan(step, draws=100, tune=60, chains=2, compiled=1.0, most=np.inf)
     kind = "slices" if explorer is None else "Hamiltonian moves"
     assert f"Gibbs sweeps (chosen: 20 values of 10 entries) and {kind} (slope)" in said
     # a worker gets the step by pickling
     step = cloudpickle.loads(cloudpickle.dumps(step))
-    idata = pm.sample(100, tune=60, step=step, model=step._source_model, **RUN)
+    idata = pm.sample(100, tune=60, step=step, model=step._source.model, **RUN)
     estimate = pm_temper.estimate_logz(idata)
     assert judge(selection, estimate, idata).wrong == ()
     assert estimate.se < 0.2
@@ -187,7 +187,8 @@ def test_how_continuous_variables_move():
 
     def settings(n, **options):
         model = model_of(lambda: pm.Bernoulli("k", 0.4), lambda: pm.Normal("x", shape=n))
-        return replace(pm_temper.DiscreteTempering(model=model, **options)._settings, supports=())
+        step = pm_temper.DiscreteTempering(model=model, **options)
+        return replace(step._source.explorer, supports=())
 
     assert settings(10) == GibbsSlice()
     assert settings(11) == GibbsHamiltonian()

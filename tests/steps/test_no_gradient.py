@@ -80,7 +80,7 @@ def test_the_choice_is_said_once(blind, caplog):
     with caplog.at_level(logging.INFO, logger="pymc"):
         step = pm_temper.ParallelTempering(model=blind)
         pm_temper.ParallelTempering(model=blind, explorer="slice")
-    assert step._settings == Slice()
+    assert step._source.explorer == Slice()
     first, second = [record.message for record in caplog.records]
     assert first.startswith("ParallelTempering: no gradient (pullback not implemented for Blind")
     assert "): slice explorer; every evaluation of the density calls Python" in first

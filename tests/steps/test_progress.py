@@ -15,7 +15,7 @@ from rich.console import Console
 
 import pymc_tempering as pm_temper
 from pymc_tempering import testing
-from pymc_tempering.progress.board import Board, progress_columns, progress_update
+from pymc_tempering.progress import Board, progress_columns, progress_update
 from pymc_tempering.results.datatree import label_dimensions
 from pymc_tempering.steps.gibbs_continuous import GibbsCT
 from pymc_tempering.steps.hais import HAIS

@@ -26,6 +26,7 @@ from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.references.quality import COARSE, variance_of_barrier, variance_of_rejection
 from pymc_tempering.results.datatree import label_dimensions, read_statistics
 from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_SCANS
+from pymc_tempering.steps.common import Found
 from pymc_tempering.steps.ladder_run import components
 from pymc_tempering.steps.parallel import ParallelTempering
 from pymc_tempering.steps.reference import ReferenceChoice, Round, predicted_moves
@@ -382,7 +383,7 @@ def step(model, fits):
     """As a run makes it that knows both modes."""
     step = ParallelTempering(model=model)
     pooled = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
-    step._fits = Prepared(pooled, tuple(fits), Search((1, 1)))
+    step._found = Found(Prepared(pooled, tuple(fits), Search((1, 1))))
     return step
 
 
@@ -391,7 +392,7 @@ def test_one_known_mode_is_begun_with_half_of_the_levels(step, model, fits, rng)
     levels = []
     for known, needs_levels in ((fits, False), (fits[:1], True), (fits[:1], False)):
         searched = Search((1,) * len(known))
-        step._fits = Prepared(known[0], tuple(known), searched, needs_levels=needs_levels)
+        step._found = Found(Prepared(known[0], tuple(known), searched, needs_levels=needs_levels))
         step.setup_chain(rng, 40, 20)
         levels.append(step._start_chain(model.initial_point()).ladder.n_levels)
     assert levels == [12, 6, 4]
@@ -412,7 +413,7 @@ def test_a_chain_has_steps_of_local_sizes_where_there_are_funnels(
 ):
     """Unless it was told how to move; a restored one has them too, and the next one anew."""
     step, other = (ParallelTempering(model=model, **options) for _ in range(2))
-    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1), funnel_depth=funnel_depth))
+    step._found = Found(Prepared(fits[0], tuple(fits), Search((1, 1), funnel_depth=funnel_depth)))
     step.setup_chain(rng, 40, 20)
     point, _ = step.step(model.initial_point())
     other.setup_chain(rng, 40, 20)
@@ -420,9 +421,9 @@ def test_a_chain_has_steps_of_local_sizes_where_there_are_funnels(
     for each in (step, other):
         assert each._run.ladder.settings == expected
         assert each._scans.most_of_move == expected.most_evaluations(step.dim)
-    step._fits = Prepared(fits[0], tuple(fits), Search((1, 1)))
+    step._found = Found(Prepared(fits[0], tuple(fits), Search((1, 1))))
     step.setup_chain(rng, 40, 20)
-    assert step._start_chain(point).ladder.settings == step._settings
+    assert step._start_chain(point).ladder.settings == step._source.explorer
 
 
 @pytest.mark.statistical

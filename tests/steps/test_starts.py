@@ -95,10 +95,7 @@ def test_another_step_of_the_model_finds_the_same(model, fits, seed):
 
 def ladder_of(step):
     """Ladder of the run, or of the pilot that methods with one replica start from."""
-    return {
-        "pt": lambda: step._run,
-        "hais": lambda: step._tuner.pilot,
-    }.get(step.method, lambda: step._pilot)().ladder
+    return (step._run if step.method == "pt" else step._pilot).ladder
 
 
 GIVEN = np.array([-7.25, 4.5])
@@ -138,7 +135,7 @@ def test_without_tuning_a_given_start_is_that_of_the_tempered_replica(name, mode
 
 def test_without_tuning_annealing_begins_at_a_given_start(model, monkeypatch):
     step, _ = started(METHODS["hais"], model, {"x": GIVEN}, monkeypatch, n_tune=0)
-    np.testing.assert_allclose(step._tuner.ensemble.target_position, GIVEN)
+    np.testing.assert_allclose(step._annealer.target_position, GIVEN)
 
 
 def test_a_start_of_zero_density_is_no_place(model, monkeypatch):

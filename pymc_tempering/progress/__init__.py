@@ -1,1 +1,0 @@
-"""What is said before and during long work."""
