@@ -14,7 +14,7 @@ from pymc.util import get_random_generator
 
 from pymc_tempering.errors import OptionError, WorkerError
 from pymc_tempering.executors import Lost, run_tasks
-from pymc_tempering.progress.phases import phases
+from pymc_tempering.progress import phases
 
 _log = logging.getLogger("pymc")
 
