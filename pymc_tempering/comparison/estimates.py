@@ -21,9 +21,6 @@ from pymc_tempering.results.identity import describe_observed, observed_digest, 
 
 __all__ = ["check_same_data", "data_diagnostics", "diagnostics_of_comparison", "resolve_estimates"]
 
-# a prior that is as wide in all models cancels; the posterior's width may differ a little
-_SAME = 2.0
-
 # where PyMC says what it samples, so that users silence both alike
 _log = logging.getLogger("pymc")
 
@@ -165,7 +162,8 @@ def diagnostics_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str
     shared = set[str]()
     for what in set.intersection(*map(set, measured)):
         widths = [float(str(m[what])) for m in measured]
-        if max(widths) <= _SAME * min(widths):
+        # a prior that is as wide in all models cancels; the posterior's width may differ a little
+        if max(widths) <= 2.0 * min(widths):
             shared.add(what)
     return {
         name: replace(diagnostic, text=f"of {name!r}, {diagnostic.text}")

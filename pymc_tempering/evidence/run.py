@@ -15,6 +15,7 @@ from pymc_tempering.estimators.uncertainty import StandardError
 from pymc_tempering.methods import Method
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, density_at_hand
+from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -67,13 +68,8 @@ class Unconstrained:
             z = unconstrained_draws(idata, density)
         except TemperingError:
             return None
-        points = density.points
-        names = [
-            f"{name}[{', '.join(map(str, index))}]" if index else name
-            for name, shape in zip(points.names, points.shapes, strict=True)
-            for index in np.ndindex(*shape)
-        ]
-        return cls(density, z, names)
+        shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
+        return cls(density, z, [label for label, _, _ in named_entries(shapes)])
 
 
 @dataclass(frozen=True)

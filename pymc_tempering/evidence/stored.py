@@ -21,10 +21,10 @@ from pymc_tempering.results.datatree import (
     DELTA,
     attach_estimate,
     label_dimensions,
+    read_diagnostics,
     read_draws,
     read_statistics,
 )
-from pymc_tempering.results.diagnostics import read_diagnostics
 from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 

@@ -48,15 +48,12 @@ STORE_SUFFIX = ".zarr"
 
 RUN_SUFFIXES = (".nc", STORE_SUFFIX)
 
-_RANDOM = 6
-PARTIAL = f".{'[0-9a-f]' * 2 * _RANDOM}.partial*"
-"""Names, as for ``glob``, of files that were not finished."""
+PARTIAL = f".{'[0-9a-f]' * 12}.partial*"
+"""Names, as for ``glob``, of files that were not finished: six random bytes in front."""
 
 _STORE_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
-# A disk with less room than this has none for a run either.
-_PROBE = 1 << 20
-# Names of 255 bytes are what file systems take.
 _MAX_STEM = 100
+"""Letters of a name that are kept in a longer one: file systems take 255 bytes."""
 
 
 def check_output(
@@ -159,9 +156,9 @@ def _check_replaceable(target: Path, overwrite: bool, remedy: str) -> None:
 
 
 def probe(path: Path) -> None:
-    """Write as much as a disk must have room for, to see whether it does."""
+    """Write 1 MiB: a disk without room for it has none for a run either."""
     # random, as a file system that compresses finds room for zeros
-    path.write_bytes(os.urandom(_PROBE))
+    path.write_bytes(os.urandom(1 << 20))
 
 
 def write_whole(
@@ -171,7 +168,7 @@ def write_whole(
 
     Without `publish` nothing is left, which shows whether it could be written.
     """
-    temporary = target.with_name(f".{secrets.token_hex(_RANDOM)}.partial{target.suffix}")
+    temporary = target.with_name(f".{secrets.token_hex(6)}.partial{target.suffix}")
     try:
         write(temporary)
         _flush(temporary)

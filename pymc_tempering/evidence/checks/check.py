@@ -60,7 +60,7 @@ class Check:
     name: str
     meaning: str
     remedy: str
-    run: Callable[[Run], Iterable[Finding]] | None = None
+    run: Callable[[AtHand], Iterable[Finding]] | None = None
     needs: tuple[str, ...] = ()
     lasting: bool = False
     is_cause: bool = False
