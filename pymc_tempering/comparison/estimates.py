@@ -30,14 +30,8 @@ def resolve_estimates(
 ) -> dict[str, LogZEstimate]:
     """Estimates of models, runs, also in files, and estimates of the same data; models are sampled.
 
-    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models.
-
-    Raises
-    ------
-    OptionError
-        For anything else.
-    DataError
-        If they were fitted to different data, or a file holds no run.
+    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models. Anything else is an
+    OptionError; different data, or a file without a run, are a DataError.
     """
     models = {name: as_run(_unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
@@ -59,7 +53,10 @@ def resolve_estimates(
             f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
             "runs and estimates are used as they are. Leave the options out, or pass models."
         )
-    seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
+    if not isinstance(random_seed, int | np.integer | None):
+        random_seed = np.random.default_rng(random_seed).integers(2**62)
+    entropy = None if random_seed is None else int(random_seed)
+    seeds = np.random.SeedSequence(entropy).generate_state(len(models))
     estimates = {}
     for (name, model), seed in zip(models.items(), seeds, strict=True):
         if isinstance(model, LogZEstimate):
@@ -87,20 +84,8 @@ def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
         raise DataError(f"{name!r}: {error}") from error
 
 
-def _entropy(random_seed: Any) -> int | None:
-    if random_seed is None or isinstance(random_seed, int | np.integer):
-        return None if random_seed is None else int(random_seed)
-    return int(np.random.default_rng(random_seed).integers(2**62))
-
-
 def check_same_data(models: Mapping[str, Any]) -> None:
-    """Refuse models, runs and estimates of different data.
-
-    Raises
-    ------
-    DataError
-        Naming the groups that share theirs.
-    """
+    """Refuse models, runs and estimates of different data, naming groups that share theirs."""
     digests = {name: observed_digest(model) for name, model in models.items()}
     known = {name: digest for name, digest in digests.items() if digest is not None}
     if len(set(known.values())) > 1:

@@ -87,8 +87,22 @@ def bridge_draws(
     warp-III of Meng & Schilling (2002). Draws of f serve as draws of it, since it and the proposal
     are the same at z and 2m - z.
 
-    `log_density` is from (n, D) to (n,), in nats, ``-inf`` where the density vanishes; `draws`
-    (chain, draw, D) are unconstrained. Fewer than 8 draws of each chain are a DataError.
+    Parameters
+    ----------
+    log_density : callable
+        From (n, D) to (n,), in nats; ``-inf`` where the density vanishes.
+    draws : ndarray of shape (n_chains, n_draws, D)
+        Unconstrained.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    HalvesEstimate
+
+    Raises
+    ------
+    DataError
+        With fewer than 8 draws of each chain.
 
     References
     ----------
