@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz, sample
-    from pymc_tempering.plots.barrier import plot_barrier
-    from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
-    from pymc_tempering.plots.calibration import plot_calibration
-    from pymc_tempering.plots.evidence import plot_evidence
+    from pymc_tempering.plots.comparison import (
+        plot_calibration,
+        plot_evidence,
+        plot_prior_sensitivity,
+    )
     from pymc_tempering.plots.index_process import plot_index_process
     from pymc_tempering.plots.log_weights import plot_log_weights
-    from pymc_tempering.plots.logz_curve import plot_logz_curve
     from pymc_tempering.plots.logz_trace import plot_logz_trace
     from pymc_tempering.plots.modes import plot_modes
-    from pymc_tempering.plots.prior_sensitivity import plot_prior_sensitivity
     from pymc_tempering.plots.report import plot_report, report
+    from pymc_tempering.plots.schedule import plot_barrier, plot_beta_occupancy, plot_logz_curve
     from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.concat import concat_chains
     from pymc_tempering.results.modes import Modes
@@ -102,16 +102,16 @@ _HOMES = {
     "estimate_logz": "pymc_tempering.evidence.estimate",
     "fit_base": "pymc_tempering.references.prepare",
     "modes": "pymc_tempering.diagnostics.modes",
-    "plot_barrier": "pymc_tempering.plots.barrier",
-    "plot_beta_occupancy": "pymc_tempering.plots.beta_occupancy",
-    "plot_calibration": "pymc_tempering.plots.calibration",
-    "plot_evidence": "pymc_tempering.plots.evidence",
+    "plot_barrier": "pymc_tempering.plots.schedule",
+    "plot_beta_occupancy": "pymc_tempering.plots.schedule",
+    "plot_calibration": "pymc_tempering.plots.comparison",
+    "plot_evidence": "pymc_tempering.plots.comparison",
     "plot_index_process": "pymc_tempering.plots.index_process",
     "plot_log_weights": "pymc_tempering.plots.log_weights",
-    "plot_logz_curve": "pymc_tempering.plots.logz_curve",
+    "plot_logz_curve": "pymc_tempering.plots.schedule",
     "plot_logz_trace": "pymc_tempering.plots.logz_trace",
     "plot_modes": "pymc_tempering.plots.modes",
-    "plot_prior_sensitivity": "pymc_tempering.plots.prior_sensitivity",
+    "plot_prior_sensitivity": "pymc_tempering.plots.comparison",
     "plot_report": "pymc_tempering.plots.report",
     "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
     "report": "pymc_tempering.plots.report",

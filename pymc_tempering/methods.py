@@ -66,7 +66,7 @@ _ROWS = (
         code=2,
         label="gibbs_ct, eq. 21",
         step="pymc_tempering.steps.gibbs_continuous.GibbsCT",
-        collect="pymc_tempering.evidence.gibbs_ct.collect",
+        collect="pymc_tempering.evidence.coupled.collect_gibbs_ct",
         takes_budget=True,
         needs=(
             "delta", "target_delta", "beta", "knots", "bias", "n_base_draws", "n_base_support",
@@ -78,7 +78,7 @@ _ROWS = (
         code=3,
         label="st, rts",
         step="pymc_tempering.steps.simulated.SimulatedTempering",
-        collect="pymc_tempering.evidence.st.collect",
+        collect="pymc_tempering.evidence.coupled.collect_st",
         takes_budget=True,
         needs=(
             "delta", "betas", "log_level_weights", "n_base_draws", "n_base_support",

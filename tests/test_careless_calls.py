@@ -234,7 +234,7 @@ def test_refused(place, stored, capsys, arguments, message):
     for name, content in stored.items():
         (place.folder / name).write_bytes(content)
     before = place.digests()
-    assert call(arguments) == cli.EXIT_USAGE
+    assert call(arguments) == cli.ExitCode.USAGE
     shown = capsys.readouterr()
     assert re.search(re.escape(message).replace(r"\.\*", ".*"), shown.err, re.DOTALL), shown.err
     assert "Traceback" not in shown.err + shown.out
@@ -349,7 +349,7 @@ class TestFailureAfterSampling:
     @pytest.mark.parametrize("options", ["--output run.nc", "--output old.nc --force"])
     def test_full_disk(self, place, full, capsys, options):
         before = place.digests()
-        assert call(f"model.py {options}") == cli.EXIT_NOT_WRITTEN
+        assert call(f"model.py {options}") == cli.ExitCode.NOT_WRITTEN
         shown = capsys.readouterr()
         assert "No space left on device" in shown.err
         assert "-4.00 ± 0.10 nats" in shown.out
@@ -359,7 +359,7 @@ class TestFailureAfterSampling:
         assert xr.load_datatree(kept)["posterior"]["x"].shape == (2, 50)
 
     def test_full_disk_with_several_models(self, place, full, capsys):
-        assert call("model.py wide.py --output made") == cli.EXIT_NOT_WRITTEN
+        assert call("model.py wide.py --output made") == cli.ExitCode.NOT_WRITTEN
         shown = capsys.readouterr()
         assert "log Bayes factor" in shown.out
         kept = place.kept()
@@ -368,13 +368,13 @@ class TestFailureAfterSampling:
 
     def test_folder_that_disappears(self, place, capsys, meanwhile):
         meanwhile((place.folder / "made").rmdir)
-        assert call("model.py --output made/run.nc") == cli.EXIT_NOT_WRITTEN
+        assert call("model.py --output made/run.nc") == cli.ExitCode.NOT_WRITTEN
         (kept,) = place.kept()
         assert str(kept) in capsys.readouterr().err
 
     def test_file_that_appears_while_sampling(self, place, capsys, meanwhile):
         meanwhile(lambda: (place.folder / "run.nc").write_text("of another run"))
-        assert call("model.py --output run.nc") == cli.EXIT_NOT_WRITTEN
+        assert call("model.py --output run.nc") == cli.ExitCode.NOT_WRITTEN
         assert (place.folder / "run.nc").read_text() == "of another run"
         (kept,) = place.folder.glob("run-kept-*.nc")
         assert str(kept) in capsys.readouterr().err
@@ -414,7 +414,7 @@ class TestFailureAfterSampling:
             raise OutputError("The chain in kept could not be written")
 
         meanwhile(fail)
-        assert call("model.py --resume kept") == cli.EXIT_NOT_WRITTEN
+        assert call("model.py --resume kept") == cli.ExitCode.NOT_WRITTEN
         shown = capsys.readouterr().err
         assert "The chain in kept" in shown
         assert "Traceback" not in shown

@@ -64,19 +64,13 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     before, after = dict(_flat(kept)), dict(_flat(json.loads(json.dumps(now))))
     known = f"model: {_IDENTITY}"
-    found = _changes(before.pop(known, None), after.pop(known, None))
+    old, new = (Identity.from_json(values.pop(known, None)) for values in (before, after))
+    found = [] if old is None or new is None else [f"{p} changed" for p in old.changes(new)]
     for name in dict.fromkeys([*before, *after]):
-        old, new = before.get(name, "not given"), after.get(name, "not given")
-        if old != new:
-            found.append(f"{name} is {_short(new)}, was {_short(old)}")
+        was, is_now = before.get(name, "not given"), after.get(name, "not given")
+        if was != is_now:
+            found.append(f"{name} is {_short(is_now)}, was {_short(was)}")
     return found
-
-
-def _changes(kept: Any, now: Any) -> list[str]:
-    before, after = Identity.from_json(kept), Identity.from_json(now)
-    if before is None or after is None:
-        return []
-    return [f"{part} changed" for part in before.changes(after)]
 
 
 def plain_seed(seed: Any) -> Any:

@@ -33,6 +33,7 @@ EVERY = 10.0
 """Seconds of sampling that are lost at most, beside the draw under way."""
 
 _MOST_DRAWS = 1000
+"""In a block: files of more, and of more bytes than those below, take long to write and to read."""
 _MOST_BYTES = 1 << 25
 
 _DRAWS = re.compile(r"draws-(\d+)-(\d+)\.npz")
@@ -238,6 +239,7 @@ def _remove(paths: set[Path]) -> None:
 _C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
 _ANSWERS = re.compile(r"search-(\d+)-(\d+)\.npz")
 _MOST_ROWS = 1 << 16
+"""Evaluations in a block."""
 
 
 class Evaluations:

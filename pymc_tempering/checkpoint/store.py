@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -82,39 +82,26 @@ class Kept:
             return None
         try:
             kept = from_plain(read_tree(self.folder / _FITS))
-            search = kept["search"]
-            lists = {name: tuple(search[name]) for name in ("start_count", "found_by", "planted")}
-            return Prepared(
-                kept["pooled"],
-                tuple(kept["fits"]),
-                Search(**(search | lists)),
-                tuple(kept["poorly_fitted"]),
-                kept["place"],
-                tuple(kept["shapes"]),
-                kept["needs_levels"],
-                tuple(kept["well_fitted"]),
-            )
+            search = Search(**_with_tuples(kept["search"]))
+            return Prepared(**_with_tuples(kept | {"search": search}))
         except (DamagedFileError, OSError, TypeError, KeyError):
             return None
 
     def keep_fits(self, found: Prepared) -> None:
         """Keep the fits of a run; all its chains start from them."""
-        search = found.search
-        tree = {
-            "pooled": to_plain(found.pooled),
-            "fits": to_plain(found.fits),
-            "poorly_fitted": to_plain(found.poorly_fitted),
-            "place": to_plain(found.place),
-            "shapes": to_plain(found.shapes),
-            "needs_levels": found.needs_levels,
-            "well_fitted": to_plain(found.well_fitted),
-            "search": {name: to_plain(getattr(search, name)) for name in Search.__annotations__},
-        }
+        tree = to_plain(
+            {field.name: getattr(found, field.name) for field in fields(found)}
+            | {"search": asdict(found.search)}
+        )
         try:
             write_whole(self.folder / _FITS, lambda path: write_tree(path, tree), overwrite=True)
             remove_evaluations(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
+
+
+def _with_tuples(kept: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}
 
 
 class Store:

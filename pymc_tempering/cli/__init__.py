@@ -14,34 +14,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from pymc_tempering.cli.commands import CommandError, load_model
+from pymc_tempering.cli.commands import CommandError, ExitCode, load_model
 from pymc_tempering.errors import OutputError, TemperingError
 
-__all__ = ["CommandError", "load_model", "main"]
-
-EXIT_USAGE = 2
-EXIT_NOT_WRITTEN = 3
-EXIT_INTERRUPTED = 130
+__all__ = ["CommandError", "ExitCode", "load_model", "main"]
 
 _PROGRAM = "python -m pymc_tempering"
-_MAX_NUMBER = 10**9
-"""A typing error of a few digits would otherwise end in a MemoryError."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command-line program, with the arguments of the process by default.
 
-    Returns
-    -------
-    int
-        The exit code: 0, 1 (sampling failed), 2 (the request cannot be met), 3 (the result is kept
-        elsewhere than asked) or 130 (interrupted).
-
-    Raises
-    ------
-    SystemExit
-        By argparse, for ``--help`` and ``--version`` (code 0) and for options it does not know
-        (code 2).
+    It returns 0 or a code of :class:`ExitCode`. For ``--help``, ``--version`` and options that it
+    does not know argparse raises SystemExit.
 
     Examples
     --------
@@ -61,11 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             errors.print_exception()
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
         if isinstance(error, CommandError):
-            return error.exit_code
-        return EXIT_NOT_WRITTEN if isinstance(error, OutputError) else EXIT_USAGE
+            return int(error.exit_code)
+        known = ExitCode.NOT_WRITTEN if isinstance(error, OutputError) else ExitCode.USAGE
+        return int(known)
     except KeyboardInterrupt:
         errors.print("Interrupted; nothing more was written.")
-        return EXIT_INTERRUPTED
+        return int(ExitCode.INTERRUPTED)
     return 0
 
 
@@ -83,7 +69,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _whole_number(low: int, high: float = _MAX_NUMBER) -> Callable[[str], int]:
+def _whole_number(low: int, high: float = 10**9) -> Callable[[str], int]:
+    # a typing error of a few digits would otherwise end in a MemoryError
     def read(text: str) -> int:
         try:
             value = int(text)

@@ -7,6 +7,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +29,31 @@ from pymc_tempering.results.files import (
     write_run,
 )
 
-__all__ = ["CommandError", "compare", "load_model", "report", "sample"]
-
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["CommandError", "check_model_file", "load_model", "load_models"]
+    from pymc_tempering.estimators.result import LogZEstimate
+
+__all__ = ["CommandError", "ExitCode", "compare", "load_model", "report", "sample"]
+
+
+class ExitCode(IntEnum):
+    """What the program ends with where it does not end with 0."""
+
+    FAILED = 1
+    """Sampling failed."""
+    USAGE = 2
+    """What was asked for cannot be done; as argparse says it."""
+    NOT_WRITTEN = 3
+    """The result is kept elsewhere than asked."""
+    INTERRUPTED = 130
+    """By Ctrl-C; as shells say it."""
 
 
 class CommandError(TemperingError):
     """What was asked for on the command line cannot be done, or failed in the middle of it."""
 
-    def __init__(self, message: str, exit_code: int = 2) -> None:
+    def __init__(self, message: str, exit_code: ExitCode = ExitCode.USAGE) -> None:
         super().__init__(message)
         self.exit_code = exit_code
 
@@ -118,19 +132,6 @@ def _where(error: BaseException, path: Path) -> str:
         return f" in line {error.lineno}"
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     return f" in line {lines[-1]}" if lines else ""
-
-
-if TYPE_CHECKING:
-    import pymc as pm
-
-    from pymc_tempering.estimators.result import LogZEstimate
-
-__all__ = ["compare", "report", "sample"]
-
-MAX_SUMMARY_ROWS = 30
-"""Rows of the posterior that are shown: a screen."""
-
-_SUMMARY_COLUMNS = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
 
 
 def sample(arguments: argparse.Namespace) -> None:
@@ -272,10 +273,12 @@ def _show(estimate: "LogZEstimate", seconds: float) -> None:
 
     _print(escape(f"{estimate!r}\n  seconds: {seconds:.1f}, compilation included"))
     summary = az.summary(estimate.idata, group="posterior", round_to="none")
-    summary = summary[[name for name in summary if name in _SUMMARY_COLUMNS]]
-    _print(escape(summary.head(MAX_SUMMARY_ROWS).to_string(float_format="{:.4g}".format)))
-    if len(summary) > MAX_SUMMARY_ROWS:
-        _print(f"The first {MAX_SUMMARY_ROWS} of {len(summary)} rows.")
+    shown = ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat")
+    summary = summary[[name for name in summary if name in shown]]
+    most = 30  # a screen
+    _print(escape(summary.head(most).to_string(float_format="{:.4g}".format)))
+    if len(summary) > most:
+        _print(f"The first {most} of {len(summary)} rows.")
 
 
 def _by_stem(names: list[str], option: str, remedy: str) -> dict[str, str]:
@@ -341,7 +344,7 @@ def _estimate(model: "pm.Model", path: Path, options: dict[str, Any]) -> "LogZEs
         raise CommandError(
             f"Sampling {path} failed: {type(error).__name__}: {what}".rstrip(": ")
             + "\n--full-errors prints where that came from.",
-            exit_code=1,
+            exit_code=ExitCode.FAILED,
         ) from error
 
 

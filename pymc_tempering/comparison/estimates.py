@@ -22,9 +22,6 @@ from pymc_tempering.results.identity import describe_observed, observed_digest, 
 
 __all__ = ["check_same_data", "data_diagnostics", "diagnostics_of_comparison", "resolve_estimates"]
 
-# a prior that is as wide in all models cancels; the posterior's width may differ a little
-_SAME = 2.0
-
 # where PyMC says what it samples, so that users silence both alike
 _log = logging.getLogger("pymc")
 
@@ -34,14 +31,8 @@ def resolve_estimates(
 ) -> dict[str, LogZEstimate]:
     """Estimates of models, runs, also in files, and estimates of the same data; models are sampled.
 
-    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models.
-
-    Raises
-    ------
-    OptionError
-        For anything else.
-    DataError
-        If they were fitted to different data, or a file holds no run.
+    `kwargs` are passed to :func:`pymc_tempering.estimate_logz` for models. Anything else is an
+    OptionError; different data, or a file without a run, are a DataError.
     """
     models = {name: as_run(unwrapped(model)) for name, model in models.items()}
     for name, model in models.items():
@@ -62,7 +53,10 @@ def resolve_estimates(
             f"The options {sorted(kwargs)} are for sampling, and there is no model among these: "
             "runs and estimates are used as they are. Leave the options out, or pass models."
         )
-    seeds = np.random.SeedSequence(_entropy(random_seed)).generate_state(len(models))
+    if not isinstance(random_seed, int | np.integer | None):
+        random_seed = np.random.default_rng(random_seed).integers(2**62)
+    entropy = None if random_seed is None else int(random_seed)
+    seeds = np.random.SeedSequence(entropy).generate_state(len(models))
     estimates = {}
     for (name, model), seed in zip(models.items(), seeds, strict=True):
         if isinstance(model, LogZEstimate):
@@ -88,20 +82,8 @@ def _of_run(name: str, idata: xr.DataTree) -> LogZEstimate:
         raise DataError(f"{name!r}: {error}") from error
 
 
-def _entropy(random_seed: Any) -> int | None:
-    if random_seed is None or isinstance(random_seed, int | np.integer):
-        return None if random_seed is None else int(random_seed)
-    return int(np.random.default_rng(random_seed).integers(2**62))
-
-
 def check_same_data(models: Mapping[str, Any]) -> None:
-    """Refuse models, runs and estimates of different data.
-
-    Raises
-    ------
-    DataError
-        Naming the groups that share theirs.
-    """
+    """Refuse models, runs and estimates of different data, naming groups that share theirs."""
     digests = {name: observed_digest(model) for name, model in models.items()}
     known = {name: digest for name, digest in digests.items() if digest is not None}
     if len(set(known.values())) > 1:
@@ -163,7 +145,8 @@ def diagnostics_of_comparison(estimates: Mapping[str, LogZEstimate]) -> dict[str
     shared = set[str]()
     for what in set.intersection(*map(set, measured)):
         widths = [float(str(m[what])) for m in measured]
-        if max(widths) <= _SAME * min(widths):
+        # a prior that is as wide in all models cancels; the posterior's width may differ a little
+        if max(widths) <= 2.0 * min(widths):
             shared.add(what)
     return {
         name: replace(diagnostic, text=f"of {name!r}, {diagnostic.text}")

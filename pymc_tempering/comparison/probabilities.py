@@ -53,13 +53,7 @@ def simulate_log_z(log_z: FloatArray, se: FloatArray, df: FloatArray) -> FloatAr
 
 
 def check_prior(prior_probs: Mapping[str, float] | None, names: list[str]) -> FloatArray:
-    """Prior probabilities of the named models in their order, scaled to sum to one.
-
-    Raises
-    ------
-    OptionError
-        If names do not match, or a probability is negative or not a number.
-    """
+    """Prior probabilities of the named models in their order, scaled to sum to one."""
     if prior_probs is None:
         return np.full(len(names), 1.0 / len(names))
     if not isinstance(prior_probs, Mapping):

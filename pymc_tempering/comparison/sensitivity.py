@@ -16,10 +16,7 @@ from pymc_tempering.evidence.checks.few_draws import MIN_ESS
 from pymc_tempering.evidence.reweighted import (
     HEAVY_PARETO_K,
     MIN_WEIGHTS,
-    Alternative,
     Change,
-    LikelihoodPower,
-    PriorScale,
     evaluate_changes,
     from_draws,
     from_ladder,
@@ -163,11 +160,11 @@ def prior_sensitivity(
     rows: list[tuple[Any, ...]] = [
         ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")
     ]
-    powers = [change.value for change in changes if isinstance(change, LikelihoodPower)]
+    powers = [change.value for change in changes if change.kind == "likelihood power"]
     by_ladder = from_ladder(tree, powers, evaluated.log_likelihood) if powers else None
     ladder = dict(zip(powers, by_ladder or (), strict=False))
     for change, log_weights, diagnostic in evaluated.weights:
-        row = ladder.get(change.value) if isinstance(change, LikelihoodPower) else None
+        row = ladder.get(change.value) if change.kind == "likelihood power" else None
         row = row or from_draws(original, log_weights)
         rows.append((change.kind, change.name, change.value, *row[:-1], diagnostic or row.warning))
     table = SensitivityTable(rows, columns=list(_COLUMNS))
@@ -249,9 +246,13 @@ def _changes(
                 "of names that are scaled together."
             )
         group = (names,) if isinstance(names, str) else names
-        changes += [PriorScale(group, value) for value in _positive("prior_scale", factors)]
+        changes += [
+            Change("prior scale", ", ".join(group), value, names=group)
+            for value in _positive("prior_scale", factors)
+        ]
     changes += [
-        LikelihoodPower(value) for value in _positive("likelihood_power", likelihood_power or ())
+        Change("likelihood power", "likelihood", value)
+        for value in _positive("likelihood_power", likelihood_power or ())
     ]
     if not isinstance(alternatives, Mapping | None):
         raise OptionError(
@@ -264,7 +265,7 @@ def _changes(
                 f"The alternative {name!r} is a {type(other).__name__}; expected a pymc.Model with "
                 "the same free variables."
             )
-        changes.append(Alternative(str(name), other))
+        changes.append(Change("alternative", str(name), model=other))
     return changes
 
 

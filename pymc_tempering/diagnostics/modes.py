@@ -17,7 +17,7 @@ from pymc_tempering.evidence.checks.chains import posterior_findings
 from pymc_tempering.evidence.checks.modes import exchangeable, pieces, unseen_by_chains
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
-from pymc_tempering.results.datatree import open_hint
+from pymc_tempering.results.datatree import named_entries, open_hint
 from pymc_tempering.results.modes import Modes
 
 __all__ = ["modes"]
@@ -131,7 +131,9 @@ def _labels(
 ) -> tuple[np.ndarray, list[str] | None]:
     """Mode of each draw from 0, by share; and names of the modes where the user gave them."""
     if by is None:
-        return find_modes(_real_values(posterior, var_names)), None
+        columns = _real_variables(posterior, var_names).values()
+        flat = [v.reshape(*v.shape[:2], -1) for v in columns]
+        return find_modes(np.concatenate(flat, axis=2).astype(np.float64)), None
     values = _values_by(posterior, by)
     if values.dtype.kind == "f":
         return find_modes(_finite(values.reshape(*values.shape[:2], -1), "by")), None
@@ -143,12 +145,6 @@ def _labels(
     names, labels = np.unique(values, return_inverse=True)
     order = np.argsort(-np.bincount(labels.ravel()), kind="stable")
     return np.argsort(order)[labels].reshape(values.shape), [str(names[i]) for i in order]
-
-
-def _real_values(posterior: xr.Dataset, var_names: str | Sequence[str] | None) -> np.ndarray:
-    columns = _real_variables(posterior, var_names).values()
-    flat = [v.reshape(*v.shape[:2], -1) for v in columns]
-    return np.concatenate(flat, axis=2).astype(np.float64)
 
 
 def _real_variables(
@@ -179,11 +175,11 @@ def _unparted(
 ) -> list[Diagnostic]:
     """Modes that stand for several, as far as the draws show."""
     variables = _real_variables(posterior, var_names)
-    entries = {
-        f"{name}[{', '.join(map(str, index))}]" if index else name: v[(..., *index)]
-        for name, v in variables.items()
-        for index in np.ndindex(v.shape[2:])
-    }
+    shapes = {name: values.shape[2:] for name, values in variables.items()}
+    entries: dict[str, np.ndarray] = {}
+    for label, name, index in named_entries(shapes):
+        place: Any = (..., *index)
+        entries[label] = variables[name][place]
     n_modes = int(labels.max()) + 1
     return found("modes_not_parted", [*pieces(entries, labels), *exchangeable(variables, n_modes)])
 

@@ -33,25 +33,19 @@ __all__ = ["LABEL", "bridge_draws", "bridge_from_idata"]
 LABEL = "bridge, warp-III"
 """What users read as the method."""
 
-MAX_DRAWS = 20_000
-"""Draws of all chains beyond which they are thinned: each costs two densities, and so does the
-proposal's draw that goes with it."""
-
-MIN_PROPOSALS = 1000  # cheap beside the draws
-MIN_DRAWS = 8  # halves of four, of which ArviZ makes an effective sample size
-
 
 def bridge_from_idata(
-    idata: xr.DataTree, model: pm.Model, *, random_seed: Any = None
+    idata: xr.DataTree, model: pm.Model, *, random_seed: Any = None, max_draws: int = 20_000
 ) -> LogZEstimate:
     """Estimate log Z of a model from posterior draws of any sampler; nothing is sampled.
 
-    The run has the estimate attached, unless it is a tempered one, which keeps its own. Refused
-    with a DataError are draws that are not of the model, or too few.
+    Chains are thinned to `max_draws` in all: each costs two densities, and so does the proposal's
+    draw that goes with it. The run has the estimate attached, unless it is a tempered one, which
+    keeps its own. Refused with a DataError are draws that are not of the model, or too few.
     """
     check_identity(model, idata, "The run")
     density = compile_density(model)
-    draws = draws_of_model(idata, density, model, max_draws=MAX_DRAWS)
+    draws = draws_of_model(idata, density, model, max_draws=max_draws)
     with one_blas_thread():
         parts = bridge_draws(
             partial(log_density_at, density), draws, np.random.default_rng(random_seed)
@@ -128,10 +122,11 @@ def bridge_draws(
     True
     """
     n_chains, n_draws, dim = draws.shape
-    if n_draws < MIN_DRAWS:
+    # halves of four, of which ArviZ makes an effective sample size
+    if n_draws < 8:
         raise DataError(
             f"There are {n_draws} draws in each of {n_chains} chains; bridge sampling needs at "
-            f"least {MIN_DRAWS}, half of which fit its proposal. Sample more draws."
+            "least 8, half of which fit its proposal. Sample more draws."
         )
     middle = n_draws // 2
     first, second = draws[:, :middle], draws[:, middle:]
@@ -139,7 +134,8 @@ def bridge_draws(
     for entering, fitted in ((first, second), (second, first)):
         # all draws count: correlations that are shrunk for a base would cost the overlap here
         proposal = GaussianBase.from_draws(fitted.reshape(-1, dim))
-        proposed = proposal.draw(rng, max(MIN_PROPOSALS, n_chains * entering.shape[1]))
+        # a thousand are cheap beside the draws
+        proposed = proposal.draw(rng, max(1000, n_chains * entering.shape[1]))
         deltas = [_warped_delta(log_density, proposal, z) for z in (entering, proposed, fitted)]
         estimates.append(bridge(*deltas))
     return bridge_halves(*estimates)

@@ -15,7 +15,7 @@ from pymc_tempering.evidence.checks.chains import chains_that_agree
 from pymc_tempering.evidence.run import MethodEstimate, Run
 from pymc_tempering.types import FloatArray
 
-__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "one_setting", "pair_arrays",
+__all__ = ["Collector", "MethodEstimate", "combine", "combine_chains", "one_setting",
            "run_of", "scans_of_ladder", "with_warnings"]  # fmt: skip
 
 type Collector = Callable[[Mapping[str, FloatArray]], MethodEstimate]
@@ -42,17 +42,6 @@ def one_setting(values: FloatArray, name: str) -> FloatArray:
                 "the draws after tuning only."
             )
     return values[:, 0]
-
-
-def pair_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """What methods with a tempered and a target replica say of each chain; shape (chain,) each."""
-    draws = statistics["n_base_draws"].sum(axis=1)
-    return {
-        "support_mass": statistics["n_base_support"].sum(axis=1) / np.maximum(draws, 1),
-        "exchange_rate": statistics["exchange_rate"].mean(axis=1),
-        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
-        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
-    }
 
 
 def run_of(parts: MethodEstimate, label: str, **at_hand: Any) -> Run:

@@ -10,8 +10,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.stored import estimate_from_idata
-from pymc_tempering.results.datatree import open_hint
-from pymc_tempering.results.diagnostics import read_diagnostics
+from pymc_tempering.results.datatree import open_hint, read_diagnostics
 
 __all__ = ["check_tree", "evidence_intervals", "evidence_of", "stored_estimate", "with_estimate"]
 

@@ -15,6 +15,7 @@ from pymc_tempering.estimators.uncertainty import StandardError
 from pymc_tempering.methods import Method
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, density_at_hand
+from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.steps.budget import Budget
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -67,44 +68,27 @@ class Unconstrained:
             z = unconstrained_draws(idata, density)
         except TemperingError:
             return None
-        points = density.points
-        names = [
-            f"{name}[{', '.join(map(str, index))}]" if index else name
-            for name, shape in zip(points.names, points.shapes, strict=True)
-            for index in np.ndindex(*shape)
-        ]
-        return cls(density, z, names)
+        shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
+        return cls(density, z, [label for label, _, _ in named_entries(shapes)])
 
 
 @dataclass(frozen=True)
 class MethodEstimate:
-    """What a method makes of the recorded statistics, before chains are combined.
-
-    Attributes
-    ----------
-    log_z : ndarray of shape (n_chains,)
-        Estimate of each chain, in nats.
-    influences : list of ndarray of shape (n_scans,) or (n_draws,)
-        First-order contribution of each scan, or draw, to the error of its chain's estimate, in
-        nats.
-    per_method : dict
-        Estimates by other methods from the same run, combined over chains.
-    lower, upper : float or None
-        Stochastic bounds.
-    arrays : dict of ndarray
-        What else the run says, for the group ``tempering``; the first dimension is the chain.
-    least_support : float
-        Share of the base on the support of the target below which the estimate suffers.
-    annealed : Annealed or None
-    """
+    """What a method makes of the recorded statistics, before chains are combined."""
 
     log_z: FloatArray
+    """Estimate of each chain, in nats."""
     influences: list[FloatArray]
+    """First-order contribution of each scan, or draw, to the error of its chain's estimate (nats),
+    of shape (n_scans,) or (n_draws,) for each chain."""
     per_method: dict[str, float] = field(default_factory=dict)
+    """Estimates by other methods from the same run, combined over chains."""
     lower: float | None = None
     upper: float | None = None
     arrays: dict[str, FloatArray] = field(default_factory=dict)
+    """What else the run says, for the group ``tempering``; the first dimension is the chain."""
     least_support: float = FULL_SUPPORT
+    """Share of the base on the support of the target below which the estimate suffers."""
     annealed: Annealed | None = None
 
 
@@ -121,48 +105,31 @@ class Request:
 
 @dataclass(frozen=True)
 class Run:
-    """A run, as far as it is at hand; a check runs where all that it needs is not None.
-
-    Attributes
-    ----------
-    method : Method
-    statistics : mapping of ndarray
-        As recorded, leading dimensions (chain, draw).
-    draws : mapping of ndarray
-        Of the posterior by variable, and of the log density.
-    parts : MethodEstimate
-    kept : ndarray of int
-        Chains whose mean log Z is; empty where they contradict each other.
-    estimate : LogZEstimate
-        The numbers alone, without warnings.
-    annealed : Annealed
-    support_mass, least_support : float
-        Share of the base on the support of the target, and how little of it needs a word.
-    before : Dataset
-        The group ``tempering`` of an earlier estimate of the run.
-    idata : DataTree
-    model : pymc.Model
-    unconstrained : Unconstrained
-    request : Request
-    warnings : tuple of Diagnostic
-        Of the checks that ran before; None where they found nothing.
-    """
+    """A run, as far as it is at hand; a check runs where all that it needs is not None."""
 
     method: Method | None = None
     statistics: Mapping[str, FloatArray] = field(default_factory=dict)
+    """As recorded, leading dimensions (chain, draw)."""
     draws: Mapping[str, FloatArray] | None = None
+    """Of the posterior by variable, and of the log density."""
     parts: MethodEstimate | None = None
     kept: IntArray | None = None
+    """Chains whose mean log Z is; empty where they contradict each other."""
     estimate: LogZEstimate | None = None
+    """The numbers alone, without warnings."""
     annealed: Annealed | None = None
     support_mass: float = 1.0
+    """Share of the base on the support of the target."""
     least_support: float = 0.0
+    """How little of it needs a word."""
     before: xr.Dataset | None = None
+    """The group ``tempering`` of an earlier estimate of the run."""
     idata: xr.DataTree | None = None
     model: pm.Model | None = None
     unconstrained: Unconstrained | None = None
     request: Request | None = None
     warnings: tuple[Diagnostic, ...] | None = None
+    """Of the checks that ran before; None where they found nothing."""
 
     @property
     def arrays(self) -> Mapping[str, FloatArray]:

@@ -35,9 +35,6 @@ __all__ = [
     "log_density_at",
 ]
 
-_N_MOVED = 3  # random moves, of which the largest counts
-_MOVED_BY = 4.0  # units of the last digit: what transforms and back may do to a draw
-
 
 def check_identity(model: pm.Model, idata: xr.DataTree, what: str) -> bool:
     """Refuse a model whose identity or observed data are not those of a run, naming what differs.
@@ -141,17 +138,19 @@ def _rounding_at_draws(model: pm.Model, idata: xr.DataTree) -> Callable[[IntArra
         size, here = evaluate(
             constrained, [size_of_terms(constrained) + pt.abs(jacobian), joint], draws
         )
-        eps, rng = _precision(idata, here), np.random.default_rng(0)
+        # units of the last digit: what transforms and back may do to a draw
+        moved_by, rng = 4.0 * _precision(idata, here), np.random.default_rng(0)
         noise = np.zeros_like(here)
-        for _ in range(_N_MOVED):
+        # the largest of three random moves counts
+        for _ in range(3):
             moved = {
-                name: v * (1.0 + _MOVED_BY * eps * rng.choice([-1.0, 1.0], v.shape))
+                name: v * (1.0 + moved_by * rng.choice([-1.0, 1.0], v.shape))
                 if v.dtype.kind == "f" else v
                 for name, v in draws.items()
             }  # fmt: skip
             [there] = evaluate(constrained, [joint], moved)
             noise = np.maximum(noise, np.nan_to_num(np.abs(there - here), posinf=0.0))
-        return size + noise / (_MOVED_BY * eps)
+        return size + noise / moved_by
 
     return sizes
 

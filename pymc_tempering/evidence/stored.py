@@ -21,10 +21,10 @@ from pymc_tempering.results.datatree import (
     DELTA,
     attach_estimate,
     label_dimensions,
+    read_diagnostics,
     read_draws,
     read_statistics,
 )
-from pymc_tempering.results.diagnostics import read_diagnostics
 from pymc_tempering.results.statistics import read_search
 from pymc_tempering.types import FloatArray
 
@@ -40,8 +40,6 @@ __all__ = [
 
 LOG_DENSITY = "the log density"
 """Name of a draw's own log density among the quantities in which chains may differ."""
-
-_PARTS = ("search", "tuning", "draws")
 
 _OLDER = ("renewed", "scans_asked", "search_")
 """Beginnings of names of statistics that are recorded under others now."""
@@ -86,7 +84,11 @@ def read_run(idata: xr.DataTree) -> Run:
         before=before,
     )  # fmt: skip
     assert run.estimate is not None
-    estimate = replace(run.estimate, search=search_line(searched), gradients=_totals(spent))
+    gradients = {name.removesuffix("_gradients"): int(n.sum()) for name, n in spent.items()}
+    if spent:
+        # chains of one run share a search; where runs were put together, each had its own
+        gradients["search"] = int(np.unique(spent["search_gradients"]).sum())
+    estimate = replace(run.estimate, search=search_line(searched), gradients=gradients)
     return replace(run, estimate=estimate)
 
 
@@ -219,16 +221,6 @@ def _spent(
         "tuning_gradients": so_far[:, 0] - of_draw[:, 0],
         "draws_gradients": of_draw.sum(axis=1),
     }
-
-
-def _totals(spent: Mapping[str, FloatArray]) -> dict[str, int]:
-    """The same of all chains."""
-    if not spent:
-        return {}
-    search, tuning, draws = (spent[f"{part}_gradients"] for part in _PARTS)
-    # chains of one run share a search; where runs were put together, each had its own
-    totals = np.unique(search).sum(), tuning.sum(), draws.sum()
-    return dict(zip(_PARTS, map(int, totals), strict=True))
 
 
 def search_line(arrays: Mapping[str, FloatArray]) -> str | None:

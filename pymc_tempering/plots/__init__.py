@@ -1,4 +1,4 @@
-"""Pictures of tempered runs, one file each; every function returns the axes that it drew on.
+"""Pictures of tempered runs; every function returns the axes that it drew on.
 
 matplotlib is imported when the first picture is drawn, so that sampling starts without it.
 """

@@ -42,10 +42,7 @@ GREY, INK = "#A6A6A6", "#333333"
 def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> "Axes":
     """Return the axes to draw on, new ones of `figsize` or the `default` size where none are given.
 
-    Raises
-    ------
-    OptionError
-        If `ax` is no Axes, or comes with a `figsize`.
+    Anything but Axes, or axes and a `figsize`, is an OptionError.
     """
     axes: Axes = get_axes_row(ax, figsize, default, 1)[0]
     return axes

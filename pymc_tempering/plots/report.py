@@ -25,12 +25,10 @@ from pymc_tempering.estimators.result import (
 )
 from pymc_tempering.evidence.reading import check_tree, stored_estimate, with_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
-from pymc_tempering.plots.barrier import plot_barrier
-from pymc_tempering.plots.beta_occupancy import plot_beta_occupancy
 from pymc_tempering.plots.index_process import plot_index_process
 from pymc_tempering.plots.log_weights import plot_log_weights
-from pymc_tempering.plots.logz_curve import plot_logz_curve
 from pymc_tempering.plots.logz_trace import plot_logz_trace
+from pymc_tempering.plots.schedule import plot_barrier, plot_beta_occupancy, plot_logz_curve
 from pymc_tempering.results.files import as_run, check_output, write_output
 
 __all__ = ["REPORT_SUFFIXES", "plot_report", "report"]
@@ -164,13 +162,7 @@ def plot_report(idata: xr.DataTree, *, figsize: tuple[float, float] | None = Non
 
 
 def panels_for(idata: xr.DataTree) -> list[Panel]:
-    """Pictures that a run has the data for.
-
-    Raises
-    ------
-    DataError
-        If the run is not tempered.
-    """
+    """Pictures that a run has the data for; a run that is not tempered is a DataError."""
     tree = with_estimate(idata)
     if "sample_stats" not in tree.children:
         raise DataError(
@@ -224,10 +216,11 @@ def report(
     estimate = _estimate(as_run(idata))
     tree = estimate.idata
     figures = [_figure(panel, tree) for panel in panels_for(tree)]
+    first_line = re.sub(r"-(?=\d)", "\N{MINUS SIGN}", repr(estimate).split("\n", 1)[0])
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="quiet">{html.escape(_description(tree, estimate))}</p>',
-        f'<p class="result"><b>{html.escape(_first_line(estimate))}</b></p>',
+        f'<p class="result"><b>{html.escape(first_line)}</b></p>',
         _verdict(estimate),
         "<h2>Estimates of log Z</h2>",
         _table(("estimate", "log Z (nats)", "standard error (nats)"), _estimates(estimate)),
@@ -264,10 +257,6 @@ def _estimate(source: Any) -> LogZEstimate:
     fresh = estimate_from_idata(source)
     warnings = {str(warning): warning for warning in (*stored.warnings, *fresh.warnings)}
     return replace(fresh, warnings=tuple(warnings.values()))
-
-
-def _first_line(estimate: LogZEstimate) -> str:
-    return re.sub(r"-(?=\d)", "\N{MINUS SIGN}", repr(estimate).split("\n", 1)[0])
 
 
 def _description(tree: xr.DataTree, estimate: LogZEstimate) -> str:

@@ -169,7 +169,8 @@ def identical_chains(statistics: Mapping[str, FloatArray]) -> list[tuple[int, in
     pairs = []
     for chain in range(len(arrays[0])):
         rows = [np.ascontiguousarray(array[chain]) for array in arrays]
-        if not any(_varies(row) for row in rows):
+        flat = [row.reshape(len(row), -1) for row in rows]
+        if not any((row != row[:1])[~np.isnan(row)].any() for row in flat):
             continue
         digest = hashlib.sha256(b"".join(row.tobytes() for row in rows)).hexdigest()
         if digest in seen:
@@ -181,13 +182,7 @@ def identical_chains(statistics: Mapping[str, FloatArray]) -> list[tuple[int, in
 def check_distinct_chains(
     statistics: Mapping[str, FloatArray], names: Sequence[object] | None = None
 ) -> None:
-    """Refuse chains that are copies: they would make every error too small.
-
-    Raises
-    ------
-    DataError
-        Naming the chains, by `names` or their positions.
-    """
+    """Refuse chains that are copies, by `names` or positions: every error would be too small."""
     pairs = identical_chains(statistics)
     if not pairs:
         return
@@ -198,8 +193,3 @@ def check_distinct_chains(
         "information, and log Z would get too small an error. Give every run a `random_seed` of "
         "its own, or leave the copies out, as in `idata.isel(chain=[0, 1])`."
     )
-
-
-def _varies(row: FloatArray) -> bool:
-    flat = row.reshape(len(row), -1)
-    return bool((flat != flat[:1])[~np.isnan(flat)].any())

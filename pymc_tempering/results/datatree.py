@@ -1,18 +1,20 @@
-"""Reading recorded statistics from a DataTree and writing estimates into it."""
+"""Reading statistics and diagnostics from a DataTree, and writing estimates into it."""
 
+import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.diagnostic import Diagnostic, kinds
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.compact import compress
-from pymc_tempering.results.diagnostics import diagnostic_variables
 from pymc_tempering.results.schema import SAMPLE_STATS, TEMPERING
 from pymc_tempering.results.statistics import LABELS, unpacked
 from pymc_tempering.types import FloatArray
@@ -25,8 +27,11 @@ __all__ = [
     "PREFIX",
     "RECORDS",
     "attach_estimate",
+    "diagnostic_variables",
     "label_dimensions",
+    "named_entries",
     "open_hint",
+    "read_diagnostics",
     "read_draws",
     "read_statistics",
 ]
@@ -44,6 +49,13 @@ _CODES = {
     "flag_values": [row.code for row in METHODS.values()],
     "flag_meanings": " ".join(METHODS),
 }
+
+_OF_DIAGNOSTIC = ("warning_code", "warning_text", "warning_remedy", "warning_measured")
+_OTHER_VERSION = (
+    "The run was stored with {}, by another version of pymc_tempering. Take that estimate off and "
+    "make it anew, as in `estimate_logz(idata.drop_nodes('tempering'))`; what concerns the model "
+    "is found again where it is passed. Or read the run with the version that wrote it."
+)
 
 
 def label_dimensions(idata: xr.DataTree) -> xr.DataTree:
@@ -112,11 +124,8 @@ def open_hint(value: Any) -> str:
 def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
     """Arrays of ``sample_stats`` with leading dimensions (chain, draw).
 
-    Raises
-    ------
-    DataError
-        If the group or one of its leading dimensions is missing, or chains have unequal numbers of
-        draws.
+    Refused with a DataError where the group or one of these dimensions is missing, or chains have
+    unequal numbers of draws.
     """
     if "sample_stats" not in idata.children:
         raise DataError(
@@ -137,23 +146,41 @@ def read_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
             "The chains have unequal numbers of draws, filled with nan. Cut the runs to the same "
             "number before putting them together, as in `idata.isel(draw=slice(100))`."
         )
-    stored = {
-        str(name): variable.transpose("chain", "draw", ...).values
-        for name, variable in dataset.data_vars.items()
-        if {"chain", "draw"} <= set(variable.dims)
-    }
-    return unpacked(stored)
+    return unpacked(_by_chain_and_draw(dataset))
 
 
 def read_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
     """Posterior draws by variable, leading dimensions (chain, draw); none if there are none."""
     if "posterior" not in idata.children:
         return {}
+    return _by_chain_and_draw(idata["posterior"].dataset)
+
+
+def _by_chain_and_draw(dataset: xr.Dataset) -> dict[str, FloatArray]:
     return {
         str(name): variable.transpose("chain", "draw", ...).values
-        for name, variable in idata["posterior"].dataset.data_vars.items()
+        for name, variable in dataset.data_vars.items()
         if {"chain", "draw"} <= set(variable.dims)
     }
+
+
+def named_entries(
+    shapes: Mapping[str, Sequence[int]], labels: Mapping[str, Sequence[Any]] | None = None
+) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Name each scalar of variables of these shapes, with its variable and its index there.
+
+    `labels` are by variable those of the places along each of its dimensions; by default numbers.
+
+    Examples
+    --------
+    >>> list(named_entries({"x": (), "y": (1, 2)}))
+    [('x', 'x', ()), ('y[0, 0]', 'y', (0, 0)), ('y[0, 1]', 'y', (0, 1))]
+    """
+    for name, shape in shapes.items():
+        along = labels[name] if labels else [range(n) for n in shape]
+        for index in np.ndindex(*shape):
+            inner = ", ".join(str(axis[i]) for axis, i in zip(along, index, strict=True))
+            yield (f"{name}[{inner}]" if index else name), name, index
 
 
 def attach_estimate(
@@ -213,3 +240,44 @@ def _draws_of(idata: xr.DataTree, variables: dict[str, Any]) -> dict[str, Any]:
     posterior = idata["posterior"].dataset if "posterior" in idata.children else xr.Dataset()
     fits = "draw" in posterior.coords and sizes == {posterior.sizes["draw"]}
     return {"draw": posterior["draw"].values} if fits else {}
+
+
+def diagnostic_variables(diagnostics: Iterable[Diagnostic]) -> dict[str, xr.Variable]:
+    """Variables of the group ``tempering`` that say the diagnostics.
+
+    Strings of dimension ``warning``, also where there is none; ``warning_measured`` is JSON.
+
+    Examples
+    --------
+    >>> diagnostic = Diagnostic("no_overlap", "none.", "Raise `tune`.", {"log_z": float("-inf")})
+    >>> stored = xr.Dataset(diagnostic_variables([diagnostic]))
+    >>> stored["warning_code"].values.tolist(), stored["warning_measured"].values.tolist()
+    (['no_overlap'], ['{"log_z": -Infinity}'])
+    >>> read_diagnostics(stored) == (diagnostic,)
+    True
+    """
+    rows = [
+        # numbers of NumPy, where one was left, as Python's
+        (d.code, d.text, d.remedy, json.dumps(dict(d.measured), default=methodcaller("tolist")))
+        for d in diagnostics
+    ]
+    columns = np.array(rows, dtype=str).reshape(-1, len(_OF_DIAGNOSTIC)).T
+    return {
+        name: xr.Variable(TEMPERING[name].dims, values, {"long_name": TEMPERING[name].meaning})
+        for name, values in zip(_OF_DIAGNOSTIC, columns, strict=True)
+    }
+
+
+def read_diagnostics(dataset: xr.Dataset) -> tuple[Diagnostic, ...]:
+    """Diagnostics that a group ``tempering`` has; those of another version are a DataError."""
+    if not set(_OF_DIAGNOSTIC) <= set(dataset.data_vars):
+        if dataset.attrs.get("warnings"):
+            raise DataError(_OTHER_VERSION.format("warnings as one text"))
+        return ()
+    columns = [np.atleast_1d(dataset[name].values).astype(str).tolist() for name in _OF_DIAGNOSTIC]
+    if unknown := sorted(set(columns[0]) - set(kinds())):
+        raise DataError(_OTHER_VERSION.format(f"the warnings {unknown}"))
+    return tuple(
+        Diagnostic(code, text, remedy, json.loads(measured))
+        for code, text, remedy, measured in zip(*columns, strict=True)
+    )

@@ -48,15 +48,12 @@ STORE_SUFFIX = ".zarr"
 
 RUN_SUFFIXES = (".nc", STORE_SUFFIX)
 
-_RANDOM = 6
-PARTIAL = f".{'[0-9a-f]' * 2 * _RANDOM}.partial*"
-"""Names, as for ``glob``, of files that were not finished."""
+PARTIAL = f".{'[0-9a-f]' * 12}.partial*"
+"""Names, as for ``glob``, of files that were not finished: six random bytes in front."""
 
 _STORE_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
-# A disk with less room than this has none for a run either.
-_PROBE = 1 << 20
-# Names of 255 bytes are what file systems take.
 _MAX_STEM = 100
+"""Letters of a name that are kept in a longer one: file systems take 255 bytes."""
 
 
 def check_output(
@@ -71,14 +68,10 @@ def check_output(
 
     The folder is made where it is missing, and a file of 1 MiB is written to it, forced to disk
     and removed. With `overwrite` a file or zarr store of that name may be replaced, but no folder
-    of anything else, device or pipe, and none of `inputs`, which the result is made from. `remedy`
-    is how the caller's user asks to overwrite. The path returned is absolute, so that it stays
-    right if the working folder changes; a link is not followed: it is the link that is replaced.
-
-    Raises
-    ------
-    OptionError
-        If the result could not be written, or would replace what it must not.
+    of anything else, device or pipe, and none of `inputs`, which the result is made from: this, or
+    that it could not be written, is an OptionError. `remedy` is how the caller's user asks to
+    overwrite. The path returned is absolute, so that it stays right if the working folder changes;
+    a link is not followed: it is the link that is replaced.
 
     Examples
     --------
@@ -129,11 +122,8 @@ def write_output(
     ending of `target`. Without `overwrite`, also a file that has appeared since the check is kept.
     `last_resort` is another ending and writer, for what `write` cannot store anywhere.
 
-    Raises
-    ------
-    OutputError
-        If it could not be written. The result then is kept beside `target` under another name, or
-        in the system's folder for temporary files, or in the home folder; the error says where.
+    A result that could not be written is kept beside `target` under another name, or in the
+    system's folder for temporary files, or in the home folder; an OutputError says where.
     """
     try:
         write_whole(target, write, overwrite=overwrite)
@@ -159,9 +149,9 @@ def _check_replaceable(target: Path, overwrite: bool, remedy: str) -> None:
 
 
 def probe(path: Path) -> None:
-    """Write as much as a disk must have room for, to see whether it does."""
+    """Write 1 MiB: a disk without room for it has none for a run either."""
     # random, as a file system that compresses finds room for zeros
-    path.write_bytes(os.urandom(_PROBE))
+    path.write_bytes(os.urandom(1 << 20))
 
 
 def write_whole(
@@ -171,7 +161,7 @@ def write_whole(
 
     Without `publish` nothing is left, which shows whether it could be written.
     """
-    temporary = target.with_name(f".{secrets.token_hex(_RANDOM)}.partial{target.suffix}")
+    temporary = target.with_name(f".{secrets.token_hex(6)}.partial{target.suffix}")
     try:
         write(temporary)
         _flush(temporary)
@@ -295,13 +285,9 @@ def check_run_output(
 
 
 def write_run(idata: xr.DataTree, target: Path, *, overwrite: bool = False) -> Path:
-    """Store a run, by the ending of the name as netCDF or zarr.
+    """Store a run, by the ending of the name as netCDF or zarr; what neither can hold is pickled.
 
-    Raises
-    ------
-    OutputError
-        If it could not be written; it says where the run is kept instead. What neither netCDF nor
-        zarr can express is pickled.
+    See :func:`write_output`, for where it is kept if it cannot be written.
 
     Examples
     --------
@@ -317,7 +303,7 @@ def write_run(idata: xr.DataTree, target: Path, *, overwrite: bool = False) -> P
         target,
         partial(_write_zarr if is_store else _write_netcdf, idata),
         overwrite=overwrite,
-        last_resort=(".pkl", partial(_write_pickle, idata)),
+        last_resort=(".pkl", lambda path: path.write_bytes(pickle.dumps(idata))),
     )
 
 
@@ -343,11 +329,6 @@ def _write_zarr(idata: xr.DataTree, path: Path) -> None:
         file = path / key
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(buffer.to_bytes())
-
-
-def _write_pickle(idata: xr.DataTree, path: Path) -> None:
-    with path.open("wb") as file:
-        pickle.dump(idata, file)
 
 
 def read_run(path: str | os.PathLike[str]) -> xr.DataTree:

@@ -56,12 +56,8 @@ def with_identity(idata: xr.DataTree, identity: Identity | None) -> xr.DataTree:
 def check_one_model(runs: Mapping[str, Any], what: str, remedy: str) -> None:
     """Refuse runs that were stored with the identities of different models.
 
-    `runs` are by what the error calls each; `what` and `remedy` are the rest of its text.
-
-    Raises
-    ------
-    DataError
-        Naming the first two runs that differ, and what of their models does.
+    The DataError names the first two that differ, and what of their models does: `runs` are by what
+    it calls each; `what` and `remedy` are the rest of its text.
     """
     first: tuple[str, Identity] | None = None
     for name, run in runs.items():

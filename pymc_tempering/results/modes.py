@@ -3,7 +3,6 @@
 import html
 import textwrap
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import xarray as xr
 
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import decimals_of_error
+from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.types import FloatArray
 
 __all__ = ["Modes", "telling_entries"]
@@ -54,7 +54,7 @@ class Modes:
 
         The name is as `telling` writes it; the draws are of shape (n_chains, n_draws).
         """
-        entries = dict(_entries(self.mean))
+        entries = {label: (variable, index) for label, variable, index in _entries(self.mean)}
         variable, inner = entries[name]
         index: Any = (..., *inner)
         values = self.draws[variable].transpose("chain", "draw", ...).values[index]
@@ -144,17 +144,17 @@ def telling_entries(mean: FloatArray, sd: FloatArray, n: int) -> list[int]:
     return chosen
 
 
-def _entries(dataset: xr.Dataset) -> list[tuple[str, tuple[str, tuple[int, ...]]]]:
+def _entries(dataset: xr.Dataset) -> list[tuple[str, str, tuple[int, ...]]]:
     """Name of every scalar of a dataset by mode, its variable, and its index there."""
-    entries = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    labels: dict[str, list[Any]] = {}
     for variable, values in dataset.transpose("mode", ...).data_vars.items():
-        dims = values.dims[1:]
-        labels = [values[d].values if d in values.coords else range(values.sizes[d]) for d in dims]
-        for index in product(*(range(values.sizes[d]) for d in dims)):
-            inner = ", ".join(str(label[i]) for label, i in zip(labels, index, strict=True))
-            name = f"{variable}[{inner}]" if dims else str(variable)
-            entries.append((name, (str(variable), index)))
-    return entries
+        shapes[str(variable)] = values.shape[1:]
+        labels[str(variable)] = [
+            values[d].values if d in values.coords else range(values.sizes[d])
+            for d in values.dims[1:]
+        ]
+    return list(named_entries(shapes, labels))
 
 
 def _flat(mean: xr.Dataset, sd: xr.Dataset) -> tuple[list[str], FloatArray, FloatArray]:
@@ -165,7 +165,7 @@ def _flat(mean: xr.Dataset, sd: xr.Dataset) -> tuple[list[str], FloatArray, Floa
         )
         for d in (mean, sd)
     ]
-    return [name for name, _ in _entries(mean)], flat[0], flat[1]
+    return [name for name, _, _ in _entries(mean)], flat[0], flat[1]
 
 
 def _with_error(value: float, se: float) -> str:

@@ -11,23 +11,15 @@ __all__ = ["SAMPLE_STATS", "TEMPERING", "Entry"]
 
 
 class Entry(NamedTuple):
-    """One variable of a result.
-
-    Attributes
-    ----------
-    dims : tuple of str
-        Dimensions after chain (and draw, in ``sample_stats``). A variable with fewer has the first
-        of them, as ``delta`` of methods with one tempered replica has no levels.
-    unit : str
-    meaning : str
-    methods : tuple of str
-        That record it; empty where that is not said.
-    """
+    """One variable of a result."""
 
     dims: tuple[str, ...]
+    """After chain (and draw, in ``sample_stats``). A variable with fewer has the first of them, as
+    ``delta`` of methods with one tempered replica has no levels."""
     unit: str
     meaning: str
     methods: tuple[str, ...] = ()
+    """That record it; empty where that is not said."""
 
 
 SAMPLE_STATS: dict[str, Entry] = {
@@ -36,11 +28,7 @@ SAMPLE_STATS: dict[str, Entry] = {
 } | {
     "log_marginal_likelihood": Entry((), "nats", "estimate of each chain; no draw dimension"),
 }
-"""Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw.
-
-Methods with one tempered replica have statistics per scan without levels: ``delta`` then has the
-first dimension only.
-"""
+"""Statistics of ``pm.sample`` with a tempered step; leading dimensions chain and draw."""
 
 TEMPERING: dict[str, Entry] = {
     "log_marginal_likelihood": Entry((), "nats", "estimate, all chains together"),

@@ -6,6 +6,7 @@ a method has no value yet, the labels of results and their reference page are ma
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from pymc_tempering.types import FloatArray
 __all__ = [
     "LABELS",
     "N_COMPONENTS",
-    "N_PLANTED",
     "N_START_COUNTS",
     "N_WELL_FITTED",
     "SEARCH",
@@ -32,9 +32,6 @@ __all__ = [
 
 N_START_COUNTS = 8
 """Modes whose number of starts is stored."""
-
-N_PLANTED = 9
-"""Modes that are not there, of three widths and three masses: would they have been found?"""
 
 N_WELL_FITTED = 8
 """Modes of known mass whose draws are watched for, the heaviest."""
@@ -267,11 +264,8 @@ class SearchEntry(NamedTuple):
     meaning: str
     unit: str = "count"
     dim: str = ""
-
-    @property
-    def size(self) -> int:
-        """How many numbers it has."""
-        return {"found_mode": N_START_COUNTS, "planted_mode": N_PLANTED}.get(self.dim, 1)
+    size: int = 1
+    """How many numbers it has."""
 
 
 SEARCH: dict[str, SearchEntry] = {
@@ -289,21 +283,28 @@ SEARCH: dict[str, SearchEntry] = {
     "rise_beyond": SearchEntry("by how much more within as many", "nats"),
     "log_mass": SearchEntry("log of the mass of the well fitted modes, by importance", "nats"),
     "log_mass_se": SearchEntry("its error", "nats"),
-    "start_counts": SearchEntry("starts that led to each of the best modes", dim="found_mode"),
-    "found_by": SearchEntry("of four searches those that found each of these", dim="found_mode"),
+    "start_counts": SearchEntry(
+        "starts that led to each of the best modes", dim="found_mode", size=N_START_COUNTS
+    ),
+    "found_by": SearchEntry(
+        "of four searches those that found each of these", dim="found_mode", size=N_START_COUNTS
+    ),
     "planted": SearchEntry(
         "probability that one more mode would have been found: of 1, 5 and 25 % of the mass, as "
         "wide as a known one, half, and a quarter as wide",
         "",
         "planted_mode",
+        size=9,  # three widths and three masses
     ),
 }
 """Entries of the statistic ``search``, in the order in which it holds them."""
 
-_PLACES: dict[str, slice] = {}
-for _name, _entry in SEARCH.items():
-    _start = max((place.stop for place in _PLACES.values()), default=0)
-    _PLACES[_name] = slice(_start, _start + _entry.size)
+_PLACES = {
+    name: slice(end - entry.size, end)
+    for (name, entry), end in zip(
+        SEARCH.items(), accumulate(entry.size for entry in SEARCH.values()), strict=True
+    )
+}
 
 LABELS: dict[str, list[str]] = {
     "search_entry": [
@@ -332,18 +333,10 @@ def pack_search(values: Mapping[str, Any]) -> FloatArray:
 
 
 def read_search(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Read the statistic ``search`` back; empty where it was not recorded.
+    """Read the statistic ``search`` (chain, draw, entry) back; empty where it was not recorded.
 
-    Parameters
-    ----------
-    statistics : mapping of str to ndarray
-        ``search`` of shape (chain, draw, entry), where it was recorded.
-
-    Returns
-    -------
-    dict of str to ndarray
-        For each entry of :data:`SEARCH` ``search_<name>``, shape (chain,) or (chain, size); counts
-        as whole numbers, -1 where they are not known.
+    For each entry of :data:`SEARCH` there is ``search_<name>``, (chain,) or (chain, size); counts
+    are whole numbers, -1 where they are not known.
     """
     if "search" not in statistics:
         return {}

@@ -24,12 +24,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["bridged_log_z", "collect", "collect_bridge"]
 
-# ends of beta between which round trips are counted
-_COLD, _HOT = 0.9, 0.1
-# of 10,000 draws from the base, 500 are enough for its end of log Z
-_MIN_SUPPORT = 0.05
-_MIN_BASE_ESS = 30.0
-
 
 def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Weigh tempered draws and estimate log Z of every chain."""
@@ -88,7 +82,8 @@ def collect_bridge(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     ]  # fmt: skip
     log_z = np.array([chain.log_z[-1] for chain in chains])
     influences = [chain.influence for chain in chains]
-    return MethodEstimate(log_z, influences, least_support=_MIN_SUPPORT)
+    # of 10,000 draws from the base, 500 are enough for its end of log Z
+    return MethodEstimate(log_z, influences, least_support=0.05)
 
 
 def bridged_log_z(
@@ -146,15 +141,18 @@ def _piecewise_linear(
 
 
 def _round_trips(beta: FloatArray) -> int:
-    """Count passages from the cold end to the hot one and back."""
-    ends = np.where(beta >= _COLD, 1, np.where(beta <= _HOT, -1, 0))
+    """Count passages from the cold end, the last tenth of beta, to the first and back."""
+    ends = np.where(beta >= 0.9, 1, np.where(beta <= 0.1, -1, 0))
     ends = ends[ends != 0]
     return int((np.diff(ends) != 0).sum() // 2)
 
 
 def _base_mean_error(u: FloatArray, log_weights: FloatArray) -> float:
-    """Largest error of the base's known mean by eq. 23, in standard errors, over coordinates."""
-    if weight_ess(log_weights) < _MIN_BASE_ESS:
+    """Largest error of the base's known mean by eq. 23, in standard errors, over coordinates.
+
+    nan with fewer than 30 effective weights, of which there is no error to go by.
+    """
+    if weight_ess(log_weights) < 30.0:
         return np.nan
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.mean()

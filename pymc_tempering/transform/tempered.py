@@ -25,14 +25,10 @@ from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.results.datatree import BETA, DELTA, OBSERVED, POSITION, PREFIX, RECORDS
 from pymc_tempering.steps.arguments import need_gradient
 from pymc_tempering.steps.tuning import overdisperse
-from pymc_tempering.transform.bias import Bias
-from pymc_tempering.transform.pilot import run_pilot
+from pymc_tempering.transform.bias import Bias, run_pilot
 from pymc_tempering.types import FloatArray
 
 __all__ = ["finite_gradient", "temper"]
-
-# of the base, for its end of log Z; a few hundredths of a nat at the overlap of a usual bias
-_N_BASE_DRAWS = 10_000
 
 
 def temper(
@@ -77,7 +73,7 @@ def temper(
         The published form ``c(beta) = beta log_zeta``, in nats.
     bias : Bias or (knots, values), optional
         A smooth c through the values, in nats. Default: from the pilot run,
-        :func:`pymc_tempering.transform.pilot.bias_from_levels`; one slope is not enough on harder
+        :func:`pymc_tempering.transform.bias.bias_from_levels`; one slope is not enough on harder
         problems.
     random_seed : int or numpy.random.Generator, optional
         Of fits, pilot run and the base's mass on the support.
@@ -178,12 +174,13 @@ def _build(
     rng: np.random.Generator,
 ) -> pm.Model:
     frozen, points = density.model, density.points
-    draws = base.draw(rng, _N_BASE_DRAWS)
+    # for the base's end of log Z: a few hundredths of a nat at the overlap of a usual bias
+    draws = base.draw(rng, 10_000)
     log_targets = np.array([density.value_and_grad(z)[0] for z in draws])
     inside = np.isfinite(log_targets)
     if not inside.any():
         raise BaseError(
-            f"None of {_N_BASE_DRAWS} draws from the base lies where the target has density. Fit "
+            f"None of {len(draws)} draws from the base lies where the target has density. Fit "
             "the base with `pymc_tempering.fit_base(model)`."
         )
     delta_base = np.where(inside, log_targets - base.log_density(draws), -np.inf)
@@ -192,7 +189,8 @@ def _build(
         frozen.logp(), frozen.replace_rvs_by_values(shown), frozen.value_vars
     )
     with pm.Model() as tempered:
-        _copy_coords(frozen, tempered)
+        for dim, length in frozen.dim_lengths.items():
+            tempered.add_coord(dim, frozen.coords.get(dim), length=int(length.eval()))
         start = base.to_base(position).astype(pytensor.config.floatX)
         u = pm.Normal(POSITION, shape=density.dim, initval=start)
         beta_name = PREFIX + BETA if BETA in model.named_vars else BETA
@@ -214,11 +212,6 @@ def _build(
             pm.Deterministic(variable.name, value, dims=dims)
         _record(model, frozen, base, bias, delta_base)
     return tempered
-
-
-def _copy_coords(source: pm.Model, target: pm.Model) -> None:
-    for dim, length in source.dim_lengths.items():
-        target.add_coord(dim, source.coords.get(dim), length=int(length.eval()))
 
 
 def _record(

@@ -108,7 +108,7 @@ def untemper(
     )
     posterior = idata["posterior"].to_dataset()
     own = [name for name in (POSITION, DELTA) if name in posterior]
-    own.append(PREFIX + BETA if PREFIX + BETA in posterior else BETA)
+    own.append(_beta_of(posterior))
     groups: dict[str, Any] = {"posterior": _pick(posterior, own, index)}
     has_statistics = "sample_stats" in idata.children
     beside = idata["sample_stats"].to_dataset() if has_statistics else xr.Dataset()
@@ -136,17 +136,12 @@ def untemper(
 def statistics_of_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
     """What log Z is made from, of draws of the tempered model; see :mod:`.analysis`.
 
-    Raises
-    ------
-    DataError
-        If a variable that the tempered model records is missing, or delta is not a number.
+    A variable that is missing, and a delta that is not a number, are a DataError.
     """
     posterior, constants = _find(idata)
     statistics = {
         "delta": posterior[DELTA].transpose("chain", "draw").values,
-        "beta": posterior[PREFIX + BETA if PREFIX + BETA in posterior else BETA]
-        .transpose("chain", "draw")
-        .values,
+        "beta": posterior[_beta_of(posterior)].transpose("chain", "draw").values,
         "base_mean": constants["base_mean"],
         "base_scale": constants["base_scale"],
     }
@@ -166,6 +161,11 @@ def statistics_of_draws(idata: xr.DataTree) -> dict[str, FloatArray]:
     return statistics
 
 
+def _beta_of(posterior: xr.Dataset) -> str:
+    """Name of beta: another one where the model has a variable that is called so."""
+    return PREFIX + BETA if PREFIX + BETA in posterior else BETA
+
+
 def _find(idata: xr.DataTree) -> tuple[xr.Dataset, dict[str, FloatArray]]:
     if not isinstance(idata, xr.DataTree):
         raise DataError(
@@ -181,7 +181,7 @@ def _find(idata: xr.DataTree) -> tuple[xr.Dataset, dict[str, FloatArray]]:
         raise DataError(f"The DataTree has groups {groups}, no `posterior`. {remedy}")
     posterior = idata["posterior"].to_dataset()
     missing = [DELTA] if DELTA not in posterior else []
-    if BETA not in posterior and PREFIX + BETA not in posterior:
+    if _beta_of(posterior) not in posterior:
         missing.append(BETA)
     constant = idata["constant_data"].to_dataset() if "constant_data" in idata.children else {}
     missing += [name for name in RECORDS if name not in constant]
@@ -193,10 +193,7 @@ def _find(idata: xr.DataTree) -> tuple[xr.Dataset, dict[str, FloatArray]]:
 def stored_statistics(idata: xr.DataTree) -> dict[str, FloatArray]:
     """Read what a result of `untemper` keeps, chain first.
 
-    Raises
-    ------
-    DataError
-        If chains or draws were cut away, or have no finite delta.
+    Chains or draws that were cut away, or have no finite delta, are a DataError.
     """
     dataset = idata["tempering"].dataset if "tempering" in idata.children else xr.Dataset()
     absent = [name for name in ("chain", "draw") if not dataset.sizes.get(name, 0)]

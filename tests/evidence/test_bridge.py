@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning
-from pymc_tempering.evidence.bridge import bridge_draws, findings, largest_r_hat
+from pymc_tempering.evidence.bridge import bridge_draws, bridge_from_idata, findings, largest_r_hat
 from tests.chains import autoregressive_chains
 
 SLOPES = np.random.default_rng(0).normal(size=(30, 3))
@@ -267,8 +267,8 @@ def test_both_ways_are_named_where_the_model_is_missing(run):
         pm_temper.estimate_logz(run)
 
 
-def test_long_runs_are_thinned(rng, model, exact, monkeypatch):
-    monkeypatch.setattr("pymc_tempering.evidence.bridge.MAX_DRAWS", 900)
-    estimate = pm_temper.estimate_logz(posterior_run(rng, 1000), model=model, random_seed=1)
+def test_long_runs_are_thinned(rng, model, exact):
+    run = posterior_run(rng, 1000)
+    estimate = bridge_from_idata(run, model, random_seed=1, max_draws=900)
     assert_right(estimate, exact, 0.1)
     assert estimate.ess <= 900

@@ -7,7 +7,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.common import combine
-from pymc_tempering.evidence.gibbs_ct import collect
+from pymc_tempering.evidence.coupled import collect_gibbs_ct as collect
 
 KNOTS = np.array([0.0, 0.05, 0.2, 0.5, 1.0])
 

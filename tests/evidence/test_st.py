@@ -7,7 +7,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.common import combine
-from pymc_tempering.evidence.st import collect
+from pymc_tempering.evidence.coupled import collect_st as collect
 
 BETAS = np.array([0.0, 0.1, 0.35, 0.65, 1.0])
 

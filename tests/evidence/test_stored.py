@@ -15,7 +15,7 @@ from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import has_statistics, method_of
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.results.concat import concat_chains
-from pymc_tempering.results.diagnostics import diagnostic_variables
+from pymc_tempering.results.datatree import diagnostic_variables
 
 # runs this short may say so, and which of them do depends on the machine's last digits
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")

@@ -16,7 +16,7 @@ from pymc_tempering.errors import OptionError, OutputError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.stored import estimate_from_idata
 from pymc_tempering.plots.report import _zero_density, report
-from pymc_tempering.results.diagnostics import diagnostic_variables
+from pymc_tempering.results.datatree import diagnostic_variables
 
 mpl.use("Agg")
 

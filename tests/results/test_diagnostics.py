@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.results.diagnostics import diagnostic_variables, read_diagnostics
+from pymc_tempering.results.datatree import diagnostic_variables, read_diagnostics
 from pymc_tempering.results.files import read_run, write_run
 
 DOUBTS = (

@@ -14,9 +14,6 @@ MIN_STARTS = 20
 """Draws of the target below which they may well have missed a mode of some weight: 20 draws miss
 one of 0.2 with probability 0.01."""
 
-MIN_PARTICLES = 25
-"""The fewest that :func:`pymc_tempering.numerics.pareto_k` fits a tail to."""
-
 
 def _bounds(run: AtHand) -> Iterator[Finding]:
     gap, error = run.annealed.gap, run.annealed.gap_error
@@ -48,10 +45,11 @@ def _particles(run: AtHand) -> Iterator[Finding]:
             {"weight_ess": float(annealed.weight_ess)},
             "weight",
         )
-    if annealed.n_particles < MIN_PARTICLES:
+    # the fewest that a tail is fitted to
+    if annealed.n_particles < 25:
         yield Finding(
-            f"there are {annealed.n_particles} annealing weights in a direction, fewer than "
-            f"{MIN_PARTICLES}, so nothing is known of their tail.",
+            f"there are {annealed.n_particles} annealing weights in a direction, fewer than 25, so "
+            "nothing is known of their tail.",
             {"number of weights": annealed.n_particles},
             "number",
             "Raise the number of draws or particles.",

@@ -15,6 +15,7 @@ from scipy.stats import f as f_distribution
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.evidence.run import MethodEstimate
+from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -42,8 +43,6 @@ MAX_RHAT = 1.1
 MIN_SPLIT = 0.85
 """Share of the variance that two groups explain, beyond which they are modes: of a normal they
 explain 0.64, of a uniform 0.75."""
-
-_MAX_QUANTITIES = 1000  # a second of R-hat
 
 
 class ModeSplit(NamedTuple):
@@ -147,7 +146,10 @@ def posterior_findings(
     1.53
     """
     found, measured = _different_draws(draws)
-    if barriers is not None and _far_apart(barriers):
+    known = np.empty(0) if barriers is None else barriers[np.isfinite(barriers)]
+    low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+    # more than a level apart, and one twice another: barriers of a run differ by chance too
+    if barriers is not None and high - low > 1.0 and high > 2.0 * low:
         listed = ", ".join(f"{barrier:.1f}" for barrier in barriers)
         found.append(f"the global barriers of the chains are {listed}")
         measured["global_barrier"] = barriers.tolist()
@@ -198,20 +200,21 @@ def split_in_two(values: FloatArray) -> ModeSplit:
 
 
 def scalar_series(draws: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Finite, varying series (chain, draw) of each entry, evenly picked where there are many."""
-    entries = [
-        (name, index)
+    """Finite, varying series (chain, draw) of each entry, a thousand evenly picked of more.
+
+    R-hat of a thousand takes a second.
+    """
+    shapes = {
+        name: values.shape[2:]
         for name, values in draws.items()
         if values.dtype.kind in "fiu" and values.ndim >= 2
-        for index in np.ndindex(values.shape[2:])
-    ]
-    picked = np.unique(np.linspace(0, len(entries) - 1, _MAX_QUANTITIES).astype(int))
-    chosen = entries if len(entries) <= _MAX_QUANTITIES else [entries[i] for i in picked]
+    }
+    entries = list(named_entries(shapes))
+    picked = np.unique(np.linspace(0, len(entries) - 1, min(len(entries), 1000)).astype(int))
     series = {}
-    for name, index in chosen:
+    for label, name, index in (entries[i] for i in picked):
         x = np.asarray(draws[name][(slice(None), slice(None), *index)], dtype=np.float64)
         if np.isfinite(x).all() and np.ptp(x) > 1e-12 * np.abs(x).max():
-            label = f"{name}[{', '.join(map(str, index))}]" if index else name
             series[label] = x
     return series
 
@@ -254,15 +257,6 @@ def _rhat(x: FloatArray, method: str) -> float:
         value = float(array_stats.rhat(x, method=method))
     # 0 / 0: the ranks of each half are constant, and nothing could differ more
     return np.inf if np.isnan(value) else value
-
-
-def _far_apart(barriers: FloatArray) -> bool:
-    """More than a level apart, and one twice another: barriers of a run differ by chance too."""
-    known = barriers[np.isfinite(barriers)]
-    if known.size < 2:
-        return False
-    low, high = float(known.min()), float(known.max())
-    return high - low > 1.0 and high > 2.0 * low
 
 
 def _comparable_barriers(arrays: Mapping[str, FloatArray]) -> FloatArray | None:

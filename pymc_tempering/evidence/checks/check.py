@@ -28,45 +28,30 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """One kind of diagnostic, and how it is found.
-
-    Attributes
-    ----------
-    code, name : str
-        For programs; and as users read it, in front of what was found.
-    meaning : str
-        For the page of diagnostics: what it means and why it matters.
-    remedy : str
-        What to do.
-    run : callable or None
-        From a :class:`~pymc_tempering.evidence.run.Run` to findings, the strongest first. None
-        where another function looks (`modes`, `compare`, `average`, `prior_sensitivity`).
-    needs : tuple of str
-        Attributes of the run that `run` reads. It runs where they are at hand.
-    lasting : bool
-        Whether every later estimate from the stored draws repeats it: what concerns the model,
-        which is then no longer at hand, or what the draws do not show.
-    is_cause : bool
-        Whether other diagnostics follow from it: it comes first.
-    mass_missing : bool
-        Whether log Z may lack the mass of a mode, of which its standard error knows nothing.
-    of_comparison : bool
-        Whether it speaks against no result by itself, but against comparing it with others.
-    refuses : bool
-        Whether it leaves nothing of the estimate, which is then nan.
-    """
+    """One kind of diagnostic, and how it is found."""
 
     code: str
     name: str
+    """As users read it, in front of what was found."""
     meaning: str
+    """For the page of diagnostics: what it means and why it matters."""
     remedy: str
-    run: Callable[[Run], Iterable[Finding]] | None = None
+    run: Callable[[AtHand], Iterable[Finding]] | None = None
+    """To findings, the strongest first. None where another function looks (`modes`, `compare`,
+    `average`, `prior_sensitivity`)."""
     needs: tuple[str, ...] = ()
+    """Attributes of the run that ``run`` reads. It runs where they are at hand."""
     lasting: bool = False
+    """Whether every later estimate from the stored draws repeats it: what concerns the model, which
+    is then no longer at hand, or what the draws do not show."""
     is_cause: bool = False
+    """Whether other diagnostics follow from it: it comes first."""
     mass_missing: bool = False
+    """Whether log Z may lack the mass of a mode, of which its standard error knows nothing."""
     of_comparison: bool = False
+    """Whether it speaks against no result by itself, but against comparing it with others."""
     refuses: bool = False
+    """Whether it leaves nothing of the estimate, which is then nan."""
 
     def of(self, run: Run) -> Diagnostic | None:
         """Look at a run; None where what is needed is not at hand, or nothing was found."""

@@ -7,14 +7,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "density_findings"]
 
-MAX_BAD_GRADIENTS = 0.01
-"""Share of the gradients that may be missing without a word: single points on an edge."""
-
-MAX_INFINITE = 1e-3
-"""Share of infinite densities, up to which they are no more than draws of a base with heavy tails,
-so far out that a density overflows, as that of an LKJ distribution does at one of 8,000. Moves
-climb to a pole, and meet it again and again."""
-
 
 def density_findings(statistics: Mapping[str, FloatArray]) -> Iterator[Finding]:
     """Many points of infinite density, or of finite density without a finite gradient.
@@ -29,7 +21,9 @@ def density_findings(statistics: Mapping[str, FloatArray]) -> Iterator[Finding]:
         int(statistics[name].sum()) if n and name in statistics else 0
         for name in ("n_infinite_density", "n_bad_gradients")
     )
-    if n_infinite > MAX_INFINITE * n:
+    # fewer are draws of a base with heavy tails, so far out that a density overflows, as that of an
+    # LKJ distribution does at one of 8,000; moves climb to a pole, and meet it again and again
+    if n_infinite > 1e-3 * n:
         yield Finding(
             f"at {n_infinite} of {n} points the log density is +inf. They count as points of zero "
             "density: draws stay away from them, and log Z leaves out the mass around them.",
@@ -38,7 +32,8 @@ def density_findings(statistics: Mapping[str, FloatArray]) -> Iterator[Finding]:
             "Look for an overflow, as of `pt.exp` in a potential, or for a density with a pole, as "
             "of a scale that may be zero, and write it on the log scale or bound it.",
         )
-    if n_bad > MAX_BAD_GRADIENTS * n:
+    # fewer are single points on an edge
+    if n_bad > 0.01 * n:
         yield Finding(
             f"{100 * n_bad / n:.2g} % of the points where moves asked for the gradient have a "
             "finite density and a gradient that is not finite. The missing slope counts as zero: "

@@ -27,25 +27,17 @@ def _few(run: AtHand) -> Iterator[Finding]:
             {"log_marginal_likelihood_ess": float(ess)},
             "scans",
         )
-    yield from _lost_controls(run)
-
-
-def _lost_controls(run: AtHand) -> Iterator[Finding]:
-    """Part of a run has too few draws for what made the error of the whole run small."""
-    before = run.before
+    before = {} if run.before is None else run.before
     # one chain without controls makes the error of all as large as its own
-    if before is None or "n_controls" not in before:
-        return
-    if run.arrays["n_controls"].min() >= before["n_controls"].min():
-        return
-    error = float(before["log_marginal_likelihood_se"])
-    yield Finding(
-        "what is left of the run has too few draws for all control variates, with which the error "
-        f"of log Z was {error:.2g}.",
-        {"n_controls": run.arrays["n_controls"].tolist()},
-        "controls",
-        f"Keep {LEAST_DRAWS} draws of a chain, and {LEAST_CONTROLLED:.0f} of all.",
-    )
+    if "n_controls" in before and run.arrays["n_controls"].min() < before["n_controls"].min():
+        error = float(before["log_marginal_likelihood_se"])
+        yield Finding(
+            "what is left of the run has too few draws for all control variates, with which the "
+            f"error of log Z was {error:.2g}.",
+            {"n_controls": run.arrays["n_controls"].tolist()},
+            "controls",
+            f"Keep {LEAST_DRAWS} draws of a chain, and {LEAST_CONTROLLED:.0f} of all.",
+        )
 
 
 CHECKS = (

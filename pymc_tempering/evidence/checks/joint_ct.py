@@ -5,31 +5,27 @@ from collections.abc import Iterator
 import numpy as np
 
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.few_draws import MIN_ESS
+from pymc_tempering.evidence.run import FULL_SUPPORT
 
 __all__ = ["CHECKS"]
-
-MIN_WEIGHT_ESS = 100.0
-"""Effective weights below which posterior draws repeat a few tempered ones."""
-
-MAX_BASE_Z = 6.0
-"""Standard errors; the largest of a hundred coordinates exceeds them once in 10^6 runs."""
 
 
 def _weights(run: AtHand) -> Iterator[Finding]:
     if "base_weight_ess" not in run.arrays:
         return
     ess = float(run.arrays["weight_ess"].sum())
-    if ess < MIN_WEIGHT_ESS:
+    # below, posterior draws repeat a few tempered ones
+    if ess < MIN_ESS:
         yield Finding(
-            f"posterior draws rest on {ess:.0f} effective weights, fewer than "
-            f"{MIN_WEIGHT_ESS:.0f}.",
+            f"posterior draws rest on {ess:.0f} effective weights, fewer than {MIN_ESS:.0f}.",
             {"weight_ess": ess},
         )
 
 
 def _full(run: AtHand) -> bool:
     """Whether the target has no edge inside the base: there NUTS diverges, and moments are cut."""
-    return "base_weight_ess" in run.arrays and run.support_mass > 0.99
+    return "base_weight_ess" in run.arrays and run.support_mass > FULL_SUPPORT
 
 
 def _divergences(run: AtHand) -> Iterator[Finding]:
@@ -48,7 +44,8 @@ def _base(run: AtHand) -> Iterator[Finding]:
     if not _full(run):
         return
     worst = np.nan_to_num(run.arrays["base_mean_error"])
-    if worst.max(initial=0.0) > MAX_BASE_Z:
+    # standard errors that the largest of a hundred coordinates exceeds once in 10^6 runs
+    if worst.max(initial=0.0) > 6.0:
         yield Finding(
             f"draws weighted to beta = 0 miss the known mean of the base by {worst.max():.1f} "
             f"standard errors in chain {int(worst.argmax())} (eq. 23): the chain has not "

@@ -158,10 +158,6 @@ def _may_exceed(model: pm.Model) -> bool:
     return unknown or not model.observed_RVs
 
 
-def _orders(run: AtHand) -> list[Finding]:
-    return orders(run.model, run.idata)
-
-
 CHECKS = (
     Check(
         "power_likelihood",
@@ -180,7 +176,7 @@ CHECKS = (
         "all orders are equivalent.",
         "Add log k! before comparing with models without an order, or order by a prior that is "
         "normalised.",
-        _orders,
+        lambda run: orders(run.model, run.idata),
         ("model", "idata"),
         lasting=True,
     ),

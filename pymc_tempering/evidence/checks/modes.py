@@ -10,9 +10,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "exchangeable", "pieces", "unseen_by_chains", "widest_gap"]
 
-LEAST = 8
-"""Draws on each side of a gap."""
-
 WIDE = 4.0
 """Width of a gap over the standard deviations of its sides together. Of normal, exponential and
 Cauchy draws none in ten thousand sets has such a gap (tests/diagnostics/test_pieces.py)."""
@@ -42,11 +39,14 @@ def pieces(entries: Mapping[str, FloatArray], labels: np.ndarray) -> Iterator[Fi
         )
 
 
-def widest_gap(x: FloatArray) -> tuple[float, float, float, int, int] | None:
-    """Width over spread of the widest gap of sorted values, its ends, and draws on its sides."""
-    if x.size < 2 * LEAST:
+def widest_gap(x: FloatArray, least: int = 8) -> tuple[float, float, float, int, int] | None:
+    """Width over spread of the widest gap of sorted values, its ends, and draws on its sides.
+
+    At least so many draws are on each side, to have a spread.
+    """
+    if x.size < 2 * least:
         return None
-    i = LEAST + int(np.argmax(np.diff(x)[LEAST - 1 : x.size - LEAST]))
+    i = least + int(np.argmax(np.diff(x)[least - 1 : x.size - least]))
     spread = x[:i].std() + x[i:].std()
     # equal values are those of a discrete variable
     if min(x[:i].std(), x[i:].std()) <= 1e-12 * np.ptp(x):

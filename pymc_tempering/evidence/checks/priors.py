@@ -16,13 +16,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "improper_priors", "runaway_flat_variables", "wide_priors"]
 
-MAX_WIDTH_RATIO = 1e3
-"""Width of the prior over that of the posterior (interquartile ranges) above which log Z is mostly
-about the prior's width."""
-
-MAX_SPREAD = 1e7
-"""Distance of draws of a flat variable from their median above which it is taken to run away."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +41,7 @@ def improper_priors(model: pm.Model) -> list[Finding]:
 
 
 def runaway_flat_variables(run: AtHand) -> list[Finding]:
-    """Draws of flat variables that spread as where the posterior has no finite integral."""
+    """Draws of flat variables more than 10^7 from their median: the integral is not finite."""
     posterior = run.idata["posterior"].dataset
     spread = {}
     for name in _improper(run.model):
@@ -56,7 +49,7 @@ def runaway_flat_variables(run: AtHand) -> list[Finding]:
             with np.errstate(invalid="ignore"):
                 distance = np.abs(posterior[name].values - np.median(posterior[name].values))
             spread[name] = float(np.nan_to_num(distance, nan=np.inf, posinf=np.inf).max())
-    far = {name: s for name, s in spread.items() if not s <= MAX_SPREAD}
+    far = {name: s for name, s in spread.items() if not s <= 1e7}
     if not far:
         return []
     listed = ", ".join(f"{name} ({s:.2g})" for name, s in far.items())
@@ -72,7 +65,10 @@ def runaway_flat_variables(run: AtHand) -> list[Finding]:
 
 
 def wide_priors(model: pm.Model, posterior: xr.Dataset) -> list[Finding]:
-    """Priors that are far wider than the posterior of their variable."""
+    """Priors a thousand times as wide as the posterior, by the interquartile range of a variable.
+
+    Log Z is then mostly about the width of the prior.
+    """
     wide: dict[str, float] = {}
     sampled = [rv for rv in model.free_RVs if rv.name in posterior and posterior[rv.name].size]
     # the quartiles of a handful of draws are no width, and those of one draw coincide
@@ -88,7 +84,7 @@ def wide_priors(model: pm.Model, posterior: xr.Dataset) -> list[Finding]:
         values = posterior[rv.name].stack(sample=("chain", "draw")).values
         lower, upper = np.quantile(values, [0.25, 0.75], axis=-1)
         ratio = np.max((high - low) / np.maximum(upper - lower, 1e-300))
-        if ratio > MAX_WIDTH_RATIO:
+        if ratio > 1e3:
             wide[rv.name] = float(ratio)
     if not wide:
         return []
@@ -143,10 +139,6 @@ def _draw_at(draw: Any, sampled: list[Any], posterior: xr.Dataset) -> list[Float
     return [np.array(column) for column in zip(*draws, strict=True)]
 
 
-def _wide(run: AtHand) -> list[Finding]:
-    return wide_priors(run.model, run.idata["posterior"].dataset)
-
-
 CHECKS = (
     Check(
         "improper_priors",
@@ -166,7 +158,7 @@ CHECKS = (
         "it, so `compare` alone says it, where models differ in such a width.",
         "Each factor of ten in such a width takes 2.3 nats off log Z and leaves the posterior as "
         "it is: compare models only if these widths are meant, and look at `prior_sensitivity`.",
-        _wide,
+        lambda run: wide_priors(run.model, run.idata["posterior"].dataset),
         ("model", "idata"),
         lasting=True,
         of_comparison=True,

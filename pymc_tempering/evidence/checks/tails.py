@@ -31,19 +31,7 @@ MAX_DROP = 9.0
 many as 9, and a Gaussian from half of its standard deviations on 12."""
 
 _MIN_DRAWS = 200  # 20 of them in a tail
-_OUTWARD = 10.0  # times as far as the outermost draws
 _N_CLIMBS = 3  # draws that climb: each costs hundreds of gradients
-
-# the last three are beyond the width of any funnel that has not fallen by MAX_FALL where it is as
-# wide; squares of them are numbers still
-_DOUBLINGS = 2.0 ** np.array([*range(21), 40, 80, 160])
-_LEAST_SEEN = 4  # doublings along which the density has to last
-_FAR, MAX_FALL = 6, 700.0
-"""Doublings after which a density that has fallen by so many nats holds nothing beyond."""
-
-MAX_LOSS = 1e-3
-"""Nats that density times distance may lose with each doubling of the distance: a tail with the
-index of 500 loses more."""
 
 
 def noise(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
@@ -145,15 +133,13 @@ def _falls_like_a_power(density: Density, z: FloatArray, i: int, rows: IntArray)
     """Whether the density lasts ten times as far out, the others kept, taken along, or fitted."""
     centre, spread = np.median(z, axis=0), z.std(axis=0)
     path = TemperedPath.from_base(density, GaussianBase(centre, spread)).view
-    near = (z[rows] - centre) / spread
+    near, outward = (z[rows] - centre) / spread, 10.0
     far = near.copy()
-    far[:, i] *= _OUTWARD
+    far[:, i] *= outward
     top = new_replicas(path, near).log_target
     drop = top - new_replicas(path, far).log_target
     # all coordinates of a multivariate t are far out at once, where each gives more room
-    together = (
-        top - new_replicas(path, _OUTWARD * near).log_target - near.shape[1] * np.log(_OUTWARD)
-    )
+    together = top - new_replicas(path, outward * near).log_target - near.shape[1] * np.log(outward)
     if min(np.median(drop), np.median(together)) <= MAX_DROP:
         return True
     # a scale that governs the coordinate, and grows with it, is a part of the same tail
@@ -224,29 +210,34 @@ def plateau(density: Density, z: FloatArray, names: Sequence[str]) -> list[Findi
         return []
     centre = np.median(z, axis=0)
     path = TemperedPath.from_base(density, GaussianBase(centre, spread)).view
-    way = np.tile((z[len(z) // 2] - centre) / spread, (_DOUBLINGS.size, 1))
+    # the last three are beyond the width of any funnel that is as wide where its density has not
+    # fallen by 700 nats; squares of them are numbers still
+    distances = 2.0 ** np.array([*range(21), 40, 80, 160])
+    way = np.tile((z[len(z) // 2] - centre) / spread, (distances.size, 1))
     top = new_replicas(path, way[:1]).log_target[0]
     for i, sign in product(range(z.shape[1]), (1.0, -1.0)):
         u = way.copy()
-        u[:, i] = sign * _DOUBLINGS
-        far = new_replicas(path, u[_FAR : _FAR + 1]).log_target[0]
-        if np.isfinite(far) and far < top - MAX_FALL:
+        u[:, i] = sign * distances
+        # one that has fallen by so much after six doublings holds nothing beyond
+        far = new_replicas(path, u[6:7]).log_target[0]
+        if np.isfinite(far) and far < top - 700.0:
             continue
-        masses = new_replicas(path, u).log_target + np.log(_DOUBLINGS)
+        masses = new_replicas(path, u).log_target + np.log(distances)
         # beyond the first that is not finite numbers overflow, or the support ends
         n = int(np.append(np.isfinite(masses), False).argmin())
-        if n >= _LEAST_SEEN and np.diff(masses[n - _LEAST_SEEN : n]).min() > -MAX_LOSS:
-            return [_lasting(names[i], float(_DOUBLINGS[n - 1]))]
+        # over the last three doublings density times distance lasts: with each a tail that has the
+        # index of 500 loses more
+        if n >= 4 and np.diff(masses[n - 4 : n]).min() > -1e-3:
+            reach = float(distances[n - 1])
+            return [
+                Finding(
+                    f"along {names[i]} the density falls no faster than one over the distance, as "
+                    f"far as {reach:.3g} standard deviations of the draws: it has no finite "
+                    "integral there, whatever is printed.",
+                    {f"distance along {names[i]}": reach},
+                )
+            ]
     return []
-
-
-def _lasting(name: str, reach: float) -> Finding:
-    return Finding(
-        f"along {name} the density falls no faster than one over the distance, as far as "
-        f"{reach:.3g} standard deviations of the draws: it has no finite integral there, whatever "
-        "is printed.",
-        {f"distance along {name}": reach},
-    )
 
 
 def _heavy(run: AtHand) -> list[Finding]:

@@ -5,8 +5,11 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
-from pymc_tempering.evidence.checks.mode_hardly_reached import component_arrivals, group_arrivals
-from pymc_tempering.evidence.checks.mode_missing import arrivals_of_wide_base
+from pymc_tempering.evidence.checks.mode_missing import (
+    arrivals_of_wide_base,
+    component_arrivals,
+    group_arrivals,
+)
 
 
 def two_groups(rng, share, n_draws=160, n_chains=4):

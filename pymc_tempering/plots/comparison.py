@@ -1,21 +1,100 @@
-"""Evidence against the scale of a prior, and where the weights cannot be trusted."""
+"""Pictures of several models: evidence, sensitivity to priors, calibration of probabilities."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from pymc_tempering.comparison.calibration import ModelCalibration
 from pymc_tempering.errors import DataError
-from pymc_tempering.options import check_probability
-from pymc_tempering.plots.common import BLUE, GREY, ORANGE, get_axes_row, legend_below, tidy
+from pymc_tempering.estimators.result import with_error
+from pymc_tempering.evidence.reading import evidence_intervals
+from pymc_tempering.options import check_positive, check_probability
+from pymc_tempering.plots.common import (
+    BLUE,
+    GREY,
+    ORANGE,
+    get_axes,
+    get_axes_row,
+    legend_below,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_prior_sensitivity"]
+__all__ = ["plot_calibration", "plot_evidence", "plot_prior_sensitivity"]
 
-_PER_ROW = 3
+
+def plot_evidence(
+    models: pd.DataFrame | Mapping[str, Any],
+    *,
+    prob: float = 0.95,
+    ax: "Axes | None" = None,
+    figsize: tuple[float, float] | None = None,
+) -> "Axes":
+    """Log marginal likelihood of each model with its interval, best on top.
+
+    Parameters
+    ----------
+    models : DataFrame or mapping
+        Table of :func:`pymc_tempering.compare`, or names to estimates or runs. A table gives
+        normal intervals, since it has no degrees of freedom.
+    prob : float, default 0.95
+        Coverage of the intervals.
+    ax : Axes, optional
+    figsize : tuple of float, optional
+        In inches; by default as high as the number of models needs.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        In nats. Models with warnings are drawn hollow, in orange.
+
+    Raises
+    ------
+    DataError
+        If `models` is neither.
+    OptionError
+        If `prob` is not between 0 and 1.
+    """
+    table = evidence_intervals(models, prob)
+    ax = get_axes(ax, figsize, (7.0, 1.3 + 0.42 * len(table)))
+    rows = np.arange(len(table))
+    for doubtful, colour, label in (
+        (False, BLUE, f"estimate, {100 * prob:g} % interval"),
+        (True, ORANGE, "the same, with warnings"),
+    ):
+        chosen = table["warning"].to_numpy(dtype=bool) == doubtful
+        if not chosen.any():
+            continue
+        part, y = table[chosen], rows[chosen]
+        ax.hlines(y, part["low"], part["high"], color=colour, linewidth=2.5)
+        ax.plot(
+            part["log_z"], y, "o", color=colour, markersize=7, label=label,
+            markerfacecolor="white" if doubtful else colour, markeredgewidth=1.8,
+        )  # fmt: skip
+    ax.axvline(table["log_z"].iloc[0], color=GREY, linewidth=0.8, zorder=0)
+    ax.set_yticks(rows, [str(name) for name in table.index])
+    ax.set_ylim(len(table) - 0.5, -0.5)
+    # values of seven characters need room
+    ax.locator_params(axis="x", nbins=6)
+    ax.set_xlabel("log marginal likelihood (nats)")
+    ax.set_ylabel("model")
+    values = ax.secondary_yaxis("right")
+    values.set_yticks(
+        rows,
+        [v.replace("-", "\N{MINUS SIGN}") for v in map(with_error, table["log_z"], table["se"])],
+    )
+    values.tick_params(length=0, labelsize="small")
+    values.spines["right"].set_visible(False)
+    tidy(ax)
+    ax.margins(x=0.06)
+    legend_below(ax)
+    return ax
+
 
 _NEEDED = ("change", "name", "value", "log_bayes_factor", "log_bayes_factor_se", "warning")
 
@@ -60,9 +139,10 @@ def plot_prior_sensitivity(
     """
     check_probability("prob", prob)
     names = _names(table, name)
-    columns = min(len(names), _PER_ROW)
-    size = (max(6.0, 3.6 * columns), 3.8 * -(-len(names) // _PER_ROW))
-    axes = get_axes_row(ax, figsize, size, len(names), per_row=_PER_ROW)
+    per_row = 3  # a page is as wide
+    n_columns, n_rows = min(len(names), per_row), -(-len(names) // per_row)
+    size = (max(6.0, 3.6 * n_columns), 3.8 * n_rows)
+    axes = get_axes_row(ax, figsize, size, len(names), per_row=per_row)
     for one, label in zip(axes, names, strict=True):
         _draw(one, table[table["name"] == label], label, prob, 2 if len(names) == 1 else 1)
     # one scale for all priors, so that what matters more looks steeper; powers move log Z by far
@@ -136,3 +216,60 @@ def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float, n_columns: in
         ax.set_ylabel("log Bayes factor against\nthe original model (nats)")
     tidy(ax)
     legend_below(ax, n_columns=n_columns)
+
+
+def plot_calibration(
+    check: ModelCalibration,
+    *,
+    n_bins: int = 10,
+    ax: Any = None,
+    figsize: tuple[float, float] | None = None,
+) -> "Axes":
+    """Share of the data sets of which a statement was true, against its probability.
+
+    Parameters
+    ----------
+    check : ModelCalibration
+        Of :func:`pymc_tempering.check_calibration`.
+    n_bins : int, default 10
+        Of equal width in the probability.
+    ax : Axes, optional
+    figsize : tuple of float, optional
+        In inches.
+
+    Returns
+    -------
+    Axes
+        One point for each bin, with its exact 95 % interval; calibrated probabilities lie on the
+        diagonal. Bars show the share of the statements in each bin.
+
+    Raises
+    ------
+    DataError
+        If `check` is something else.
+    OptionError
+        If `n_bins` is not a positive integer.
+    """
+    if not isinstance(check, ModelCalibration):
+        raise DataError(
+            f"Given was a {type(check).__name__}; expected the result of `check_calibration`."
+        )
+    check_positive("n_bins", n_bins, integer=True)
+    one = get_axes(ax, figsize, (5.0, 4.6))
+    curve = check.curve(n_bins)
+    said, true = curve["said"].to_numpy(), curve["true"].to_numpy()
+    share = curve["n"] / curve["n"].sum()
+    place = np.minimum((said * n_bins).astype(int), n_bins - 1)
+    one.bar((place + 0.5) / n_bins, share, 0.9 / n_bins, color=GREY, alpha=0.35, linewidth=0,
+            label="share of the statements")  # fmt: skip
+    one.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, label="calibrated")
+    errors = [true - curve["low"], curve["high"] - true]
+    one.errorbar(said, true, yerr=errors, fmt="o", color=BLUE, markersize=5, linewidth=1.2,
+                 label="true, with 95 % interval")  # fmt: skip
+    one.set_xlim(0, 1)
+    one.set_ylim(0, 1)
+    one.set_xlabel("stated posterior probability")
+    one.set_ylabel("share that was true")
+    tidy(one)
+    legend_below(one, n_columns=2)
+    return one

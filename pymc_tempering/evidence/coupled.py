@@ -1,4 +1,4 @@
-"""The evidence of a run of Gibbs continuous tempering, from its recorded statistics."""
+"""The evidence of runs with one tempered replica beside one at the target: gibbs_ct and st."""
 
 from collections.abc import Mapping
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.continuous import continuous_tempering, log_beta_density
-from pymc_tempering.evidence.common import MethodEstimate, one_setting, pair_arrays
+from pymc_tempering.estimators.rts import rts, rts_bias_and_variance
+from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
+from pymc_tempering.evidence.common import MethodEstimate, one_setting
 from pymc_tempering.numerics import log_mean_exp, pareto_k
 from pymc_tempering.types import FloatArray
 
-__all__ = ["collect"]
-
-_N_BINS = 8  # of beta, where the bias has fewer knots
+__all__ = ["collect_gibbs_ct", "collect_st"]
 
 
-def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """Estimate log Z of each chain by eq. 21 of Graham & Storkey (2017).
 
     Where the target is zero on part of the base, the tempered replica never goes there, and the log
@@ -27,7 +27,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     n_chains = len(delta)
     log_z, influences = np.empty(n_chains), []
     log_z_levels = np.empty(knots.shape)
-    common = pair_arrays(statistics)
+    common = _pair_arrays(statistics)
     mass = common["support_mass"]
     occupancy, tail, with_target = np.empty((3, n_chains))
     for chain in range(n_chains):
@@ -88,7 +88,54 @@ def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: f
 
 
 def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
-    # few knots do not resolve where beta is
-    edges = knots if knots.size > _N_BINS else np.linspace(0.0, 1.0, _N_BINS + 1)
+    # few knots do not resolve where beta is: then eight bins do
+    edges = knots if knots.size > 8 else np.linspace(0.0, 1.0, 9)
     counts, _ = np.histogram(beta, edges)
     return float(counts.min() * counts.size / beta.size)
+
+
+def collect_st(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
+    """Estimate log Z of each chain by Rao-Blackwellised tempered sampling, others beside it.
+
+    Eq. 12, 15, 16 and 21 of Carlson et al. (2016). Refused with a DataError are draws from more
+    than one schedule, as those of tuning are.
+    """
+    betas, weights = (one_setting(statistics[n], n) for n in ("betas", "log_level_weights"))
+    delta = statistics["delta"]
+    n_chains = len(delta)
+    log_z, influences = np.empty(n_chains), []
+    ti_rb = np.full(n_chains, np.nan)
+    by_level = ("log_z_levels", "level_probability", "log_z_bias", "log_z_variance")
+    arrays = {name: np.full(betas.shape, np.nan) for name in by_level} | {
+        "betas": betas,
+        "log_level_weights": weights,
+        **_pair_arrays(statistics),
+    }
+    for chain in range(n_chains):
+        used = np.isfinite(betas[chain])
+        ladder = delta[chain].ravel(), betas[chain][used], weights[chain][used]
+        estimate = rts(*ladder)
+        log_z[chain] = estimate.log_z[-1]
+        influences.append(estimate.influence)
+        bias, variance = rts_bias_and_variance(*ladder)
+        for name, values in zip(
+            by_level, (estimate.log_z, estimate.level_probability, bias, variance), strict=True
+        ):
+            arrays[name][chain, used] = values
+        if np.isfinite(ladder[0]).all():
+            ti_rb[chain] = thermodynamic_integration_rb(*ladder).log_z[-1]
+    per_method = {"rts": float(log_z.mean())}
+    if np.isfinite(ti_rb).all():
+        per_method["ti-rb"] = float(ti_rb.mean())
+    return MethodEstimate(log_z, influences, per_method, arrays=arrays)
+
+
+def _pair_arrays(statistics: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """What both methods say of each chain; shape (chain,) each."""
+    draws = statistics["n_base_draws"].sum(axis=1)
+    return {
+        "support_mass": statistics["n_base_support"].sum(axis=1) / np.maximum(draws, 1),
+        "exchange_rate": statistics["exchange_rate"].mean(axis=1),
+        "n_round_trips": statistics["n_round_trips"].sum(axis=1).astype(float),
+        "n_tempered_restarts": statistics["n_tempered_restarts"].sum(axis=1).astype(float),
+    }
