@@ -13,7 +13,7 @@ import pytest
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning, WorkerError
-from pymc_tempering.executors import Lost, check_executor, run_tasks
+from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
 from pymc_tempering.steps.spread import parent_of_chain
 
 # short runs have few of everything

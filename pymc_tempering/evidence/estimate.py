@@ -17,10 +17,10 @@ from pymc_tempering.evidence.checks.requested import interrupted
 from pymc_tempering.evidence.more_chains import estimate_draws, reach_target_se, round_seeds
 from pymc_tempering.evidence.run import Request
 from pymc_tempering.evidence.stored import at_hand, checked, read_run
-from pymc_tempering.executors import check_executor
 from pymc_tempering.methods import load, resolve_method
 from pymc_tempering.options import check_positive, check_whole, resolve_model, unwrapped
 from pymc_tempering.results.datatree import open_hint
+from pymc_tempering.steps.executors import check_executor
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
 __all__ = ["estimate_logz", "sample"]

@@ -13,8 +13,8 @@ import xarray as xr
 from pymc.util import get_random_generator
 
 from pymc_tempering.errors import OptionError, WorkerError
-from pymc_tempering.executors import Lost, run_tasks
 from pymc_tempering.progress import phases
+from pymc_tempering.steps.executors import Lost, run_tasks
 
 _log = logging.getLogger("pymc")
 

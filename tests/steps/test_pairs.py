@@ -8,12 +8,12 @@ import pymc_tempering as pm_temper
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import DataError
-from pymc_tempering.evidence import gibbs_ct, st
 from pymc_tempering.evidence.common import combine
+from pymc_tempering.evidence.coupled import collect_gibbs_ct, collect_st
 from pymc_tempering.results.statistics import unpacked
 
 KINDS = {"gibbs_ct": pm_temper.GibbsCT, "st": pm_temper.SimulatedTempering}
-COLLECT = {"gibbs_ct": gibbs_ct.collect, "st": st.collect}
+COLLECT = {"gibbs_ct": collect_gibbs_ct, "st": collect_st}
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
 
 
@@ -87,7 +87,7 @@ def test_published_method_has_one_slope(seed):
     s = statistics_of(idata)
     assert s["knots"][0, 0].tolist() == [0.0, 1.0]
     assert s["bias"][0, 0].tolist() == [0.0, target.log_z]
-    estimate = combine(gibbs_ct.collect(s), "gibbs_ct")
+    estimate = combine(collect_gibbs_ct(s), "gibbs_ct")
     assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
     assert estimate.se < 0.1
 
@@ -97,14 +97,14 @@ def test_a_wrong_slope_is_warned_of(seed):
     target = testing.asymmetric_bimodal()
     base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
     idata = sample("gibbs_ct", target, seed, draws=50, log_zeta=target.log_z - 200.0, base=base)
-    warnings = combine(gibbs_ct.collect(statistics_of(idata)), "gibbs_ct").warnings
+    warnings = combine(collect_gibbs_ct(statistics_of(idata)), "gibbs_ct").warnings
     assert "levels_hardly_visited" in [w.code for w in warnings]
 
 
 def test_levels_share_the_time_after_tuning(seed):
     """No level has less than a third or more than three times its share."""
     idata = sample("st", testing.asymmetric_bimodal(), seed, draws=600, tune=200)
-    parts = st.collect(statistics_of(idata))
+    parts = collect_st(statistics_of(idata))
     share = parts.arrays["level_probability"]
     relative = share / np.nanmean(share, axis=1, keepdims=True)
     assert np.nanmin(relative) > 1 / 3
@@ -121,7 +121,7 @@ def test_every_level_has_its_own_log_z(seed):
     base = GaussianBase.from_moments(target.mean, 1.5 * target.cov)
     betas = [0.0, 0.1, 0.3, 0.6, 1.0]
     idata = sample("st", target, seed, betas=betas, base=base, adapt_base=False)
-    arrays = st.collect(statistics_of(idata)).arrays
+    arrays = collect_st(statistics_of(idata)).arrays
     exact = target.log_z_path(betas, base)
     # eq. 15 and 16: the bias is far below the error, and the error is honest
     assert np.abs(arrays["log_z_bias"]).max() < 0.01
@@ -134,7 +134,7 @@ def test_every_level_has_its_own_log_z(seed):
 def test_both_level_updates_are_right(level_update, seed):
     target = testing.asymmetric_bimodal()
     idata = sample("st", target, seed, level_update=level_update)
-    estimate = combine(st.collect(statistics_of(idata)), "st")
+    estimate = combine(collect_st(statistics_of(idata)), "st")
     assert abs(estimate.log_z - target.log_z) < 4.5 * estimate.se
     recorded = statistics_of(idata)
     chains = zip(recorded["betas"][:, 0], recorded["beta"], strict=True)
@@ -150,7 +150,7 @@ def test_weights_start_from_nothing_without_a_pilot_run(seed):
     idata = sample("st", target, seed, betas=[0.0, 0.1, 0.4, 1.0], base=base, adapt_base=False)
     s = statistics_of(idata)
     assert -s["log_level_weights"][:, 0, -1] == pytest.approx(-300.0, abs=1.5)
-    estimate = combine(st.collect(s), "st")
+    estimate = combine(collect_st(s), "st")
     assert abs(estimate.log_z + 300.0) < 4.5 * estimate.se
 
 
