@@ -12,18 +12,20 @@ from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import BoolArray, FloatArray
 
-__all__ = ["N_IMPORTANCE", "N_WEIGHTS", "Elbo", "ImportanceEvidence", "delta_at",
-           "evaluate_elbo", "importance_evidence", "log_weights", "trimmed_variance"]  # fmt: skip
+__all__ = ["N_DRAWS", "N_IMPORTANCE", "N_MANY", "N_ROUGH", "TRIMMED", "Elbo",
+           "ImportanceEvidence", "delta_at", "evaluate_elbo", "has_gradient",
+           "importance_evidence", "log_weights", "trimmed_variance"]  # fmt: skip
 
-N_WEIGHTS = 200
-"""Draws of a transport map that tell its V."""
+N_ROUGH, N_DRAWS, N_MANY = 16, 100, 400
+"""Draws of an ELBO: where many candidates are compared, V of a curvature, V of a fit that stays."""
 
 N_IMPORTANCE = 128
 """Of each fit: where the variance of its log weights is 0.25, the error is 0.05 nats at most."""
 
-_TRIMMED = 0.02  # share of the draws, the lowest, that V leaves out: a tail, not the shape
+TRIMMED = 0.02
+"""Share of the draws, the lowest, that V and regressions leave out: a tail, not the shape."""
 
 
 class Elbo(NamedTuple):
@@ -36,6 +38,11 @@ class Elbo(NamedTuple):
     value: float
     se: float
     variance: float
+
+
+def has_gradient(values: FloatArray, grads: FloatArray) -> BoolArray:
+    """Which draws are inside the support, with gradients whose products are still numbers."""
+    return np.isfinite(values) & (np.abs(grads) < 1e150).all(axis=1)
 
 
 def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArray:
@@ -77,9 +84,12 @@ def evaluate_elbo(
 
 
 def log_weights(
-    density: Density, shape: LocalDensity, rng: np.random.Generator, n: int = N_WEIGHTS
+    density: Density, shape: LocalDensity, rng: np.random.Generator, n: int = 200
 ) -> FloatArray:
-    """Return the log target minus the log density of a shape at its own draws, shape (n,)."""
+    """Return the log target minus the log density of a shape at its own draws, shape (n,).
+
+    200 draws tell V of a transport map.
+    """
     z = shape.from_base(rng.standard_normal((n, shape.dim)))
     return delta_at(density, z, shape.log_density(z))
 
@@ -88,14 +98,9 @@ def trimmed_variance(delta: FloatArray) -> float:
     """V: variance of log weights without the lowest 2 %, in squared nats.
 
     Infinite, or not a number, where others of them are.
-
-    Examples
-    --------
-    >>> trimmed_variance(np.append(np.zeros(99), -np.inf))
-    0.0
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.sort(delta)[int(_TRIMMED * delta.size) :].var())
+        return float(np.sort(delta)[int(TRIMMED * delta.size) :].var())
 
 
 class ImportanceEvidence(NamedTuple):

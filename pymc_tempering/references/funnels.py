@@ -22,9 +22,6 @@ horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors (benchmarks
 N_PLACES = 200  # draws that are looked at: ten of them are in the narrowest twentieth
 N_EVALUATIONS = 2 * N_PLACES  # one beside each
 
-_NARROW = 0.05
-"""Share of the draws that count as those of the narrow end."""
-
 
 @np.errstate(over="ignore", invalid="ignore")
 def depth_of_funnels(density: Density, z: FloatArray, rng: np.random.Generator) -> float:
@@ -50,5 +47,5 @@ def depth_of_funnels(density: Density, z: FloatArray, rng: np.random.Generator) 
     log_scales = -0.5 * np.log(curvature[np.isfinite(curvature)])
     if log_scales.size < len(places) // 2:
         return 0.0
-    narrow, typical = np.quantile(log_scales, [_NARROW, 0.5])
+    narrow, typical = np.quantile(log_scales, [0.05, 0.5])
     return float(typical - narrow)

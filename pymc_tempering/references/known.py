@@ -20,10 +20,11 @@ from pymc_tempering.references.quality import EXACT
 from pymc_tempering.references.starts import Starts, evaluated
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["KnownModes", "Owners"]
+__all__ = ["MOST_KNOWN", "KnownModes", "Owners"]
 
 MOST_KNOWN = 64
-"""Modes that starts are compared with: each takes D squared operations a start."""
+"""Modes that starts are compared with, each by D squared operations a start, and of which the
+curvature is taken at the end of a search. With more, places decide the base and not shapes."""
 
 AGREEMENT = 0.1
 """Share of the gradient, and of the fall from the mode in nats, by which a start may differ from
@@ -33,16 +34,8 @@ GAUSSIAN_ITSELF = EXACT / 5.0
 """V up to which a mode is divided out. Draws in flanks of other modes make it 1e-4 where modes are
 four standard deviations apart."""
 
-_ROUNDING = 1e-10  # far above rounding in a log density and a quadratic form of one nat
-
 _RADII = np.repeat(np.geomspace(0.5, 8.0, 9), 4)
 """Where the fall from a mode is compared with Student's t, in root mean squares of its Gaussian."""
-
-_WEIGHTS = np.concatenate([np.geomspace(1.0, 1e4, 81), [np.inf]])
-"""Tail weights tried, beyond the dimensions; the last is the Gaussian."""
-
-_DISTANCES = np.geomspace(0.02, 3.0, 24)  # looked at along a line, in lengths of the coordinates
-_MOST_LINES = 8  # that are followed from one start
 
 
 class Owners(NamedTuple):
@@ -85,7 +78,8 @@ def _fall_like(falls: FloatArray, squares: FloatArray, dim: int) -> _Fall:
 
     Each place tells the curvature for each tail; elsewhere other modes may stand.
     """
-    tails = dim + _WEIGHTS[:, None]
+    # beyond the dimensions; the last is the Gaussian
+    tails = dim + np.append(np.geomspace(1.0, 1e4, 81), np.inf)[:, None]
     twice = 2.0 * falls[falls > 0.0]
     share = twice / tails
     # log(tail (exp(share) - 1)), for share beyond all exponents too
@@ -172,7 +166,8 @@ class KnownModes:
             np.linalg.norm(off, axis=1) <= AGREEMENT * np.linalg.norm(expected, axis=1)
         )
         agrees &= np.isfinite(fall)
-        rounding = _ROUNDING * (1.0 + fall + np.abs(starts.values))
+        # far above that in a log density and a quadratic form of one nat
+        rounding = 1e-10 * (1.0 + fall + np.abs(starts.values))
         exact = np.array(self._exact)[nearest]
         flank = agrees & exact & (residual > rounding)
         # in the flank of a mode that was found later a start would have led to it by now
@@ -188,12 +183,14 @@ class KnownModes:
         """Follow the deflated residual uphill, along lines, for as long as it rises.
 
         Where it has only begun to outweigh the known modes, an ascent may still leave a narrow
-        mode. Returns points where another mode outweighs them, shape (m, D), m <= n.
+        mode; so eight lines are followed at most. Returns points where another mode outweighs them,
+        shape (m, D), m <= n.
         """
         found = []
+        distances = np.geomspace(0.02, 3.0, 24)[:, None]
         for point, value, grad in zip(*starts, strict=True):
             here = Starts(point[None], np.array([value]), grad[None])
-            for _ in range(_MOST_LINES):
+            for _ in range(8):
                 logs, u = self._log_parts(here.points)
                 k = int(logs[:, 0].argmax())
                 fit = self._fits[k]
@@ -202,7 +199,7 @@ class KnownModes:
                 length = np.linalg.norm(uphill)
                 if not length > 0.0:
                     break
-                far = np.linalg.norm(u[k, 0]) * _DISTANCES[:, None]
+                far = np.linalg.norm(u[k, 0]) * distances
                 line = evaluated(self._density, fit.from_base(u[k, 0] + far * uphill / length))
                 self.n_gradients += len(far)
                 residual = self._residual(line)

@@ -15,18 +15,12 @@ from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
-from pymc_tempering.references.elbo import N_WEIGHTS, log_weights, trimmed_variance
+from pymc_tempering.references.elbo import log_weights, trimmed_variance
+from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.funnels import DEEP, N_EVALUATIONS, N_PLACES, depth_of_funnels
-from pymc_tempering.references.independent import n_independent
 from pymc_tempering.references.local import Shape
 from pymc_tempering.references.map_of_draws import map_of_draws
-from pymc_tempering.references.quality import (
-    COARSE,
-    FAIR,
-    GOOD,
-    LADDER,
-    variance_of_rejection,
-)
+from pymc_tempering.references.quality import COARSE, FAIR, GOOD, LADDER, variance_of_rejection
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_GRADIENTS", "map_by_run"]
@@ -56,7 +50,6 @@ MORE_DRAWS = 1.25
 ENOUGH_DRAWS = 400
 """Independent draws from which more of them say nothing new: what they do not map stays."""
 
-_MOST_UNEVEN = 3  # maps with succeeding swaps and uneven weights before a run ends
 _ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)  # scans of each
 
 
@@ -94,13 +87,15 @@ def map_by_run(
         else:
             lowest_seen = min(lowest_seen, variance)
             if variance < min(lowest, HELPS * gaussian):
-                n_gradients += N_WEIGHTS
+                weights = log_weights(density, in_use, rng)
+                n_gradients += weights.size
                 # infinite where one draw in fifty has no density
-                if trimmed_variance(log_weights(density, in_use, rng)) <= FAIR:
+                if trimmed_variance(weights) <= FAIR:
                     best, lowest = in_use, variance
                 else:
                     n_uneven += 1
-            in_vain = n_uneven == _MOST_UNEVEN or n_fitted > ENOUGH_DRAWS
+            # three maps whose swaps succeed with uneven weights are enough
+            in_vain = n_uneven == 3 or n_fitted > ENOUGH_DRAWS
             if (best is not None and lowest <= GOOD) or (best is None and in_vain):
                 break
         earlier.append(record.target_positions)

@@ -12,7 +12,7 @@ Every fit, candidate and trial is judged by V, and every threshold is one of the
 """
 
 import numpy as np
-from scipy.special import erf, erfinv
+from scipy.special import erfinv
 
 __all__ = [
     "COARSE",
@@ -22,7 +22,6 @@ __all__ = [
     "GOOD",
     "LADDER",
     "barrier_of",
-    "rejection_of",
     "variance_of_barrier",
     "variance_of_rejection",
 ]
@@ -45,17 +44,6 @@ LADDER = 8.0
 
 GAIN = 0.5
 """Share of a fit's V that a better shape has to be below: less is not worth another shape."""
-
-
-def rejection_of(variance: float) -> float:
-    """Rejection rate of swaps between a density of this V and the target, without levels.
-
-    Examples
-    --------
-    >>> [round(rejection_of(v), 2) for v in (GOOD, FAIR, COARSE)]
-    [0.28, 0.52, 0.68]
-    """
-    return float(erf(0.5 * np.sqrt(variance)))
 
 
 def variance_of_rejection(rejection: float) -> float:

@@ -18,7 +18,6 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.basins import Basin
-from pymc_tempering.references.effort import SEARCHES, Effort
 from pymc_tempering.references.elbo import N_IMPORTANCE, importance_evidence
 from pymc_tempering.references.local import (
     LocalFit,
@@ -27,7 +26,16 @@ from pymc_tempering.references.local import (
     well_fitted_modes,
 )
 from pymc_tempering.references.planted import found_if_there
-from pymc_tempering.references.prepared import N_SEARCHES, Prepared, Search, mass_once
+from pymc_tempering.references.prepared import (
+    N_SEARCHES,
+    SEARCHES,
+    Effort,
+    Prepared,
+    Report,
+    Search,
+    mass_once,
+    unwatched,
+)
 from pymc_tempering.references.same_mode import merge
 from pymc_tempering.references.sources import (
     SOURCES,
@@ -43,15 +51,9 @@ from pymc_tempering.references.sources import (
 )
 from pymc_tempering.references.starts import Surroundings, pulled_inside, start_inside
 from pymc_tempering.references.survey import NEGLIGIBLE, Survey
-from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
-
-_LEAST_BATCH, _MOST_BATCH = 16, 512  # starts; small ones while a start is dear
-
-MOST_RISES = 2
-"""Ascents that ran away of which the mass is looked at, the highest first."""
 
 
 # what is fitted far from any mode has squares beyond all numbers
@@ -70,27 +72,10 @@ def find_modes(
 ) -> Prepared:
     """Find modes by ascents from many starts, fit each, and combine the fits into one Gaussian.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-    prior_points : ndarray of shape (n, D), optional
-        Draws of the prior: every second start, as long as there are any.
-    images : callable
-        From a place of shape (D,) to those of shape (P, D) where symmetries of the target would
-        have its like.
-    effort : Effort
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-    sources : sequence of str
-        Those of :data:`.sources.SOURCES` that are used.
-
-    Raises
-    ------
-    BaseError
-        If no start has a finite density, or no fit succeeded.
+    Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
+    any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
+    have its like. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError
+    if no start has a finite density, or no fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
@@ -144,9 +129,9 @@ def _look_around(
             break
         survey.basins.search = search
         survey.report("search for modes", survey.n_looked, int(most))
-        # none goes far beyond what is left
+        # none goes far beyond what is left; small ones while a start is dear
         n = int((most - survey.n_looked) * n_done / (4 * survey.n_looked)) if n_done > 1 else 0
-        n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
+        n = min(max(n, 16), 512, total - n_done)
         n_done += n
         own = searches[search][1]
         for source in (own, *(source for name, source in later if name in sources)):
@@ -238,10 +223,10 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
 
 
 def _rise(survey: Survey, fit: GaussianBase, without_fit: list[Basin]) -> Rise:
-    """Look at the mass along the highest ascents that found no end, away from the best fit."""
+    """Look at the mass along the two highest ascents that found no end, away from the best fit."""
     runaways = [basin for basin in survey.basins.known if not basin.converged]
     runaways += [basin for basin in without_fit if basin.measured]
-    highest = sorted(runaways, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
+    highest = sorted(runaways, key=lambda basin: basin.value, reverse=True)[:2]
     base = GaussianBase(fit.mean, fit.standard_deviation)
     left = survey.effort.most - survey.n_gradients
     return first_rise(survey.density, base, [basin.end for basin in highest], left)

@@ -47,13 +47,6 @@ N_PATHS = 6
 """Starts of which the path is looked at: what each second one passes by is missed in two of a
 hundred searches."""
 
-_FOLLOWED, _MOST_IN_VAIN = 2, 8
-"""Starts of a batch whose residual is followed, and how many in a row may lead nowhere."""
-
-_OUTSIDE = 2.0
-"""Standard deviations of a fit beyond which the highest place is outside. That of one mode is at
-most the square root of three of them from the mean, on a line."""
-
 type Images = Callable[[FloatArray], FloatArray]
 """From a place of shape (D,) to those of shape (P, D) where symmetries would have its like."""
 
@@ -96,15 +89,18 @@ def around_known_modes() -> StartSource:
 
 
 def deflated_residual() -> StartSource:
-    """Where the residual rises to from the flanks of the latest starts."""
+    """Where the residual rises to from the flanks of two starts of a batch.
+
+    Until eight in a row have led nowhere.
+    """
     n_in_vain = 0
 
     def starts(survey: Survey, _: int) -> Iterator[Proposal]:
         nonlocal n_in_vain
         flanks, survey.flanks = survey.flanks, survey.flanks.at(np.zeros(0, dtype=np.int64))
-        if not len(flanks.points) or n_in_vain >= _MOST_IN_VAIN:
+        if not len(flanks.points) or n_in_vain >= 8:
             return
-        flanks = flanks.at(np.arange(len(flanks.points))[-_FOLLOWED:])
+        flanks = flanks.at(np.arange(len(flanks.points))[-2:])
         n_known = len(survey.basins.known)
         points = survey.known.follow_residual(flanks)
         if len(points):
@@ -153,7 +149,9 @@ def on_ascent_paths(around: Surroundings) -> FitSource:
             if basin.fit is not None
             and basin.fit.most >= best - NEGLIGIBLE
             and not basin.is_gaussian
-            and np.abs(basin.fit.base.to_base(basin.end[None])).max() > _OUTSIDE
+            # on a line, the highest place of one mode is at most the square root of three
+            # standard deviations from the mean
+            and np.abs(basin.fit.base.to_base(basin.end[None])).max() > 2.0
         ]
         # on a line no ascent passes by a mode
         if not odd or survey.density.dim == 1:

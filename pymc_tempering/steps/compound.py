@@ -9,9 +9,8 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.powered import PoweredModel
-from pymc_tempering.references.prepared import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH, Report
 from pymc_tempering.references.prior import PriorDraws
-from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.compound_ladder import CompoundLadder, PriorPath, PyMCMoves
 from pymc_tempering.steps.parallel import ParallelTempering

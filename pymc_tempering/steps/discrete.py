@@ -22,9 +22,8 @@ from pymc_tempering.model.freeze import discrete_names, finite_supports, freeze
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.powered import check_likelihood
 from pymc_tempering.options import check_choice
-from pymc_tempering.references.prepared import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH, Report
 from pymc_tempering.references.prior import PriorReference
-from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.compound import CompoundTempering
 from pymc_tempering.steps.parallel import ParallelTempering

@@ -14,7 +14,7 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_flag, check_positive, check_unknown
-from pymc_tempering.references.moments import match_moments
+from pymc_tempering.references.fit import match_moments
 from pymc_tempering.references.search import SEARCHES
 from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.arguments import explorer_settings, suited_to_funnels

@@ -25,7 +25,7 @@ from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references import quality
 from pymc_tempering.references.elbo import trimmed_variance
-from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import (
     first_mixture,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from pymc_tempering.references.independent import effective_sizes, n_independent
+from pymc_tempering.references.fit import effective_sizes, n_independent
 from tests.chains import autoregressive_chains
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError
-from pymc_tempering.references.moments import expand_to_draws, match_moments, widen
+from pymc_tempering.references.fit import expand_to_draws, match_moments, widen
 
 COV = np.array([[1.0, 1.2, 0.0], [1.2, 4.0, -3.0], [0.0, -3.0, 9.0]])
 

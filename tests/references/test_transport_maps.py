@@ -1,6 +1,7 @@
 """Which fits get another shape, from gradients or from a short run, and which stay."""
 
 import ctypes
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -342,5 +343,5 @@ def test_the_other_modes_are_mended_and_have_no_runs(no_runs, rng, monkeypatch):
     target = testing.banana()
     fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
     assert fit_maps(target, prepared(fit), rng).shapes == (fit,)
-    monkeypatch.setattr(transport_maps, "_MOST_OF_SEARCH", -1.0)
-    assert fit_maps(REGRESSION, prepared(AT_MAXIMUM), rng).shapes == (AT_MAXIMUM,)
+    free = replace(prepared(AT_MAXIMUM), search=Search(n_gradients=-1))
+    assert fit_maps(REGRESSION, free, rng).shapes == (AT_MAXIMUM,)
