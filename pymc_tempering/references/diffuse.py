@@ -18,10 +18,9 @@ import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.elbo import N_DRAWS, N_ROUGH, evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
 from pymc_tempering.references.local import LocalFit, assess
-from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.quality import GOOD, N_DRAWS, N_ROUGH, evaluate_elbo
 from pymc_tempering.references.same_mode import LEAST_DIM, MAX_DIP, unexplained
 
 __all__ = ["MOST_FITS", "NEARBY", "WIDTHS", "find_diffuse"]

@@ -10,6 +10,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.robust import TAIL, scale_from_correlation
 from pymc_tempering.errors import BaseError
 from pymc_tempering.options import as_numbers
+from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM
 from pymc_tempering.types import FloatArray
 
 __all__ = ["base_from_draws", "effective_sizes", "expand_to_draws", "match_moments",
@@ -80,9 +81,7 @@ def _n_effective(x: FloatArray) -> float | None:
     return float(np.clip(np.quantile(share, 0.25), 1e-6, 1.0)) * x.shape[0] * n
 
 
-def match_moments(
-    bases: Sequence[GaussianBase], log_weights: FloatArray, *, max_full_dim: int = 200
-) -> GaussianBase:
+def match_moments(bases: Sequence[GaussianBase], log_weights: FloatArray) -> GaussianBase:
     r"""Replace a mixture of local Gaussians by one Gaussian with its mean and covariance.
 
     For the mixture of eq. 26 of Graham & Storkey (2017), with weights
@@ -91,39 +90,24 @@ def match_moments(
     .. math:: m = \sum_i w_i m_i, \qquad
         C = \sum_i w_i \bigl(C_i + (m_i - m)(m_i - m)^\top\bigr).
 
-    Log weights, shape (K,), need not be normalised: they are ELBOs in nats. Above ``max_full_dim``
-    dimensions diagonal fits give a diagonal. The ``log_zeta`` is that of the sum, None if one of
-    the bases has none. Raises BaseError for weights that are none, or unlike dimensions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> left, right = GaussianBase([-2.0], [1.0]), GaussianBase([2.0], [1.0])
-    >>> round(float(match_moments([left, right], np.zeros(2)).covariance[0, 0]), 6)
-    5.0
+    Log weights, shape (K,), need not be normalised: they are ELBOs in nats. Above 200 dimensions
+    diagonal fits give a diagonal. The ``log_zeta`` is that of the sum, None if one of the bases has
+    none. Raises BaseError for unlike dimensions.
     """
-    logw = np.asarray(log_weights, dtype=np.float64)
-    if len(bases) == 0 or logw.shape != (len(bases),):
-        raise BaseError(
-            f"{len(bases)} bases and log weights of shape {logw.shape} were given; expected one "
-            "log weight for each of at least one base."
-        )
     dims = {base.dim for base in bases}
     if len(dims) != 1:
         raise BaseError(f"The bases have dimensions {sorted(dims)}; they must agree.")
-    if np.isnan(logw).any() or not np.isfinite(logw.max()):
-        raise BaseError("Log weights must be numbers below infinity, at least one of them finite.")
     zetas = [base.log_zeta for base in bases if base.log_zeta is not None]
     log_zeta = float(logsumexp(zetas)) if len(zetas) == len(bases) else None
 
-    weights = softmax(logw)
+    weights = softmax(log_weights)
     means = np.stack([base.mean for base in bases])
     mean = weights @ means
     spread = means - mean
     variances = np.stack([base.standard_deviation**2 for base in bases])
     sd = np.sqrt(weights @ (variances + spread**2))
     any_full = not all(base.is_diagonal for base in bases)
-    if not any_full and mean.size > max_full_dim:
+    if not any_full and mean.size > MAX_FULL_RANK_DIM:
         return GaussianBase(mean, sd, log_zeta)
     cov = (spread.T * weights) @ spread
     for weight, base in zip(weights, bases, strict=True):
@@ -134,13 +118,7 @@ def match_moments(
 
 
 def widen(base: GaussianBase, min_scale: FloatArray | float) -> GaussianBase:
-    """Raise the marginal standard deviations to a lower bound, keeping all correlations.
-
-    Examples
-    --------
-    >>> widen(GaussianBase([0.0, 0.0], [1.0, 3.0]), 2.0).scale
-    array([2., 3.])
-    """
+    """Raise the marginal standard deviations to a lower bound, keeping all correlations."""
     ratio = np.maximum(1.0, min_scale / base.standard_deviation)
     scale = base.scale * (ratio if base.is_diagonal else ratio[:, None])
     return GaussianBase(base.mean, scale, base.log_zeta)
@@ -155,14 +133,6 @@ def expand_to_draws(base: GaussianBase, draws: FloatArray, n_effective: float) -
     distribution of the largest eigenvalue in principal components analysis", Annals of Statistics
     29). Each direction above what one in a thousand exceeds gets its sample variance, and its mean
     is moved; all others keep the precision of the fit, which draws would estimate far worse.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> draws = rng.standard_normal((2000, 3)) * [1.0, 4.0, 0.5]
-    >>> narrow = GaussianBase(np.zeros(3), np.ones(3))
-    >>> expand_to_draws(narrow, draws, 2000).standard_deviation.round()
-    array([1., 4., 1.])
     """
     u = base.to_base(draws[np.isfinite(draws).all(axis=1)])
     # so that no variance is infinite
@@ -217,13 +187,6 @@ def effective_sizes(columns: FloatArray) -> FloatArray:
     chain, at least four, whose halves count as two. Geyer's initial monotone sequence (1992,
     "Practical Markov chain Monte Carlo", section 3.3) and eq. 10-13 of Vehtari et al. (2021,
     "Rank-normalization, folding, and localization: an improved R-hat").
-
-    Examples
-    --------
-    >>> draws = np.random.default_rng(1).normal(size=(1000, 2))
-    >>> draws[:, 1] = np.repeat(draws[::10, 1], 10)
-    >>> effective_sizes(draws).round(-2)
-    array([1000.,  100.])
     """
     n = len(columns) // 2
     halves = np.stack([columns[:n], columns[-n:]])

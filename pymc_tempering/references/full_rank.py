@@ -15,7 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references.elbo import TRIMMED, has_gradient
+from pymc_tempering.references.quality import TRIMMED, has_gradient
 from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]

@@ -14,10 +14,9 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.curvature import curvature_at
-from pymc_tempering.references.elbo import N_DRAWS, N_MANY, N_ROUGH, evaluate_elbo
 from pymc_tempering.references.fit import match_moments, widen
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.quality import GOOD, N_DRAWS, N_MANY, N_ROUGH, evaluate_elbo
 from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 

@@ -31,12 +31,6 @@ def first_mixture(fits: Sequence[LocalDensity]) -> Mixture:
     """Mixture of local fits before any draw, with weights from their ELBOs (``log_zeta``, nats).
 
     Half of the weights are spread evenly: ELBOs of unlike modes do not compare.
-
-    Examples
-    --------
-    >>> fits = [GaussianBase([-2.0], [1.0], -3.0), GaussianBase([2.0], [1.0], -2.0)]
-    >>> first_mixture(fits).weights.round(2)
-    array([0.38, 0.62])
     """
     elbos = np.array([0.0 if fit.log_zeta is None else fit.log_zeta for fit in fits])
     return Mixture(tuple(fits), _with_floor(softmax(elbos), 0.5))

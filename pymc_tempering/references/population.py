@@ -13,8 +13,8 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import BaseError
-from pymc_tempering.references.elbo import N_MANY, evaluate_elbo
 from pymc_tempering.references.prepared import Prepared, Report, Search, unwatched
+from pymc_tempering.references.quality import N_MANY, evaluate_elbo
 from pymc_tempering.references.starts import inside, jitter, pulled_inside
 from pymc_tempering.types import FloatArray
 
@@ -38,14 +38,6 @@ def fit_by_draws(
     From ``prior_points`` (n, D), draws of the prior, or without enough of them points around the
     start. It may take ``most`` evaluations, those of one round at least. Raises BaseError if the
     density is positive nowhere around.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> target, rng = testing.scaled_normal(), np.random.default_rng(1)
-    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).pooled
-    >>> bool(abs(fit.log_zeta - target.log_z) < 0.3)
-    True
     """
     points = _first_points(density, start, rng, prior_points)
     n = min(max(512, 20 * density.dim), 4000)

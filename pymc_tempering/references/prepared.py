@@ -109,7 +109,7 @@ class Search:
     - ``mass_once`` is the share of the mass, as fits have it, in modes that one search alone found;
       ``planted`` the probability that one mode more would have been found, by width and mass
       (:mod:`.planted`).
-    - ``funnel_depth`` (nats) is of the modes that short runs were made in (:mod:`.funnels`).
+    - ``funnel_depth`` (nats) is of the modes that short runs were made in (:mod:`.local_runs`).
     - ``rise_along`` is the coordinate along which the mass rises without end, -1 for none; ``rise``
       and ``rise_beyond`` by how many nats over two stretches far outside
       (:mod:`pymc_tempering.engine.path.divergent`).

@@ -6,7 +6,6 @@ mass is the ELBO of Gaussians in between: from one width of a group to another t
 while the mass falls. Everything here takes plain arrays, Gaussians or transport maps.
 """
 
-import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,12 +14,9 @@ from scipy.special import chdtri, logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
-from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.jit import compiled
-from pymc_tempering.references.elbo import N_ROUGH, delta_at, evaluate_elbo
 from pymc_tempering.references.local import LocalFit
-from pymc_tempering.references.quality import COARSE, GOOD
+from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, delta_at, evaluate_elbo
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -96,10 +92,9 @@ def along(density: Density, a: FloatArray, b: FloatArray, n_points: int = N_ON_L
 
     Outside of the support they are ``-inf``.
     """
-    shares = _shares(n_points)
-    values = np.empty(shares.size)
-    _fill_along(density.address, np.array([a, b], dtype=np.float64), shares, values)
-    return values
+    t = np.linspace(0.0, 1.0, n_points + 2)[:, None]
+    values = delta_at(density, (1.0 - t) * a + t * b, np.zeros(t.size))
+    return np.where(np.isnan(values), -np.inf, values)
 
 
 def joined(density: Density, a: FloatArray, b: FloatArray) -> bool:
@@ -111,22 +106,6 @@ def dip(values: FloatArray) -> float:
     """Lower end of a line less the lowest point between, at least 0; inf outside the support."""
     lower = min(values[0], values[-1])
     return max(0.0, float(lower - values[1:-1].min())) if np.isfinite(lower) else np.inf
-
-
-@functools.cache
-def _shares(n_points: int) -> FloatArray:
-    return np.linspace(0.0, 1.0, n_points + 2)
-
-
-@compiled
-def _fill_along(address: int, ends: FloatArray, shares: FloatArray, values: FloatArray) -> None:
-    z, grad = np.empty(ends.shape[1]), np.empty(ends.shape[1])
-    for n in range(shares.shape[0]):
-        t = shares[n]
-        for i in range(z.shape[0]):
-            z[i] = (1.0 - t) * ends[0, i] + t * ends[1, i]
-        value = call_density(address, z, grad)
-        values[n] = -np.inf if np.isnan(value) else value
 
 
 def same_mode(

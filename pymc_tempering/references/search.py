@@ -18,7 +18,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.basins import Basin
-from pymc_tempering.references.elbo import N_IMPORTANCE, importance_evidence
+from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import (
     LocalFit,
     combine_local_bases,
@@ -36,6 +36,7 @@ from pymc_tempering.references.prepared import (
     mass_once,
     unwatched,
 )
+from pymc_tempering.references.quality import N_IMPORTANCE, importance_evidence
 from pymc_tempering.references.same_mode import merge
 from pymc_tempering.references.sources import (
     SOURCES,
@@ -43,14 +44,12 @@ from pymc_tempering.references.sources import (
     StartSource,
     around_known_modes,
     deflated_residual,
-    diffuse_components,
     images_of_modes,
     no_images,
     on_ascent_paths,
-    surroundings,
 )
 from pymc_tempering.references.starts import Surroundings, pulled_inside, start_inside
-from pymc_tempering.references.survey import NEGLIGIBLE, Survey
+from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
@@ -86,7 +85,7 @@ def find_modes(
     survey.fit_modes()
     found = survey.fits
     if around is not None and "paths" in sources:
-        found += on_ascent_paths(around)(survey, found)
+        found += on_ascent_paths(survey, found, around)
     if not found:
         raise BaseError(
             "None of the local fits succeeded: the density may be improper. Give a base explicitly."
@@ -95,7 +94,9 @@ def find_modes(
     survey.spent["fits"] += n_merge
     fits = found
     if around is not None and "diffuse" in sources:
-        diffuse = diffuse_components(start)(survey, found)
+        starts, left = GaussianBase(start, survey.units), effort.most - survey.n_gradients
+        diffuse, n = find_diffuse(density, found, NEGLIGIBLE, survey.rng, left, starts)
+        survey.spent["fits"] += n
         fits = sorted([*found, *diffuse], key=lambda fit: fit.elbo, reverse=True)
     return _summary(survey, found, fits)
 
@@ -110,10 +111,7 @@ def _look_around(
     """Start in batches until the search ends; return where the first of the searches starts."""
     if "prior" not in sources:
         prior_points = None
-    searches = [
-        (around, surroundings(around, rng))
-        for around, rng in _searches(survey, start, prior_points, jitter="jitter" in sources)
-    ]
+    searches = _searches(survey, start, prior_points, jitter="jitter" in sources)
     residual = deflated_residual()
     later: list[tuple[str, StartSource]] = [
         ("residual", residual),
@@ -133,8 +131,9 @@ def _look_around(
         n = int((most - survey.n_looked) * n_done / (4 * survey.n_looked)) if n_done > 1 else 0
         n = min(max(n, 16), 512, total - n_done)
         n_done += n
-        own = searches[search][1]
-        for source in (own, *(source for name, source in later if name in sources)):
+        around, rng = searches[search]
+        survey.follow(Proposal(*around.draw(n, rng), counted=True))
+        for source in (source for name, source in later if name in sources):
             for proposal in source(survey, n):
                 survey.follow(proposal)
         most = survey.end

@@ -13,12 +13,11 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.curvature import Curvature, curvature_at
-from pymc_tempering.references.elbo import N_DRAWS
 from pymc_tempering.references.known import MOST_KNOWN, KnownModes
 from pymc_tempering.references.local import LocalFit, assess, laplace_at, refine
 from pymc_tempering.references.planted import N_PLACES, Looked
 from pymc_tempering.references.prepared import MOST_ONCE, Effort, Report, mass_once
-from pymc_tempering.references.quality import FAIR, GOOD
+from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS
 from pymc_tempering.references.same_mode import n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
 from pymc_tempering.types import FloatArray

@@ -14,12 +14,20 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.diffuse import MOST_FITS
-from pymc_tempering.references.elbo import N_MANY, delta_at, evaluate_elbo, log_weights
 from pymc_tempering.references.local import Shape, assess, combine_local_bases
 from pymc_tempering.references.local_runs import map_by_run
 from pymc_tempering.references.map_of_draws import MOST_DIM
 from pymc_tempering.references.prepared import Prepared, Report, centre, unwatched
-from pymc_tempering.references.quality import COARSE, EXACT, GAIN, GOOD
+from pymc_tempering.references.quality import (
+    COARSE,
+    EXACT,
+    GAIN,
+    GOOD,
+    N_MANY,
+    delta_at,
+    evaluate_elbo,
+    log_weights,
+)
 from pymc_tempering.references.same_mode import MAX_FALL, owner, unexplained
 from pymc_tempering.references.third_order import MOST_DIM as MOST_DIM_OF_THIRD_ORDER
 from pymc_tempering.references.third_order import third_order_fit

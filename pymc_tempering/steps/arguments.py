@@ -22,7 +22,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.options import check_choice, check_positive, check_probability, did_you_mean
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.funnels import DEEP
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.own import (
     GivenReference,
     OwnReference,

@@ -101,7 +101,7 @@ class ParallelTempering(TemperedStep):
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
         "gist", with steps around the local scale, where short runs before the chains find funnels
-        (`pymc_tempering.references.funnels`, `pymc_tempering.engine.explorers`).
+        (`pymc_tempering.references.local_runs`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float

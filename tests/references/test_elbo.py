@@ -7,7 +7,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.elbo import UNKNOWN, evaluate_elbo, importance_evidence
+from pymc_tempering.references.quality import UNKNOWN, evaluate_elbo, importance_evidence
 from tests.references.conftest import two_gaussians
 
 

@@ -99,7 +99,7 @@ def fits_on_paths(target, starts, rng, most=np.inf):
     place.fit = LocalFit(GaussianBase(np.full(dim, 1e3), np.ones(dim), 0.0), 2.0, 0)
     survey.basins.known.append(place)
     around = SimpleNamespace(fresh=lambda n, _: (np.zeros((n, dim)), starts[:n]))
-    return list(on_ascent_paths(around)(survey, [])), survey.spent["fits"]
+    return list(on_ascent_paths(survey, [], around)), survey.spent["fits"]
 
 
 def test_gradients_are_those_left(rng):

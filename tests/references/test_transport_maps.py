@@ -15,11 +15,10 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.transport import MEAN, NOTHING, SKEW, Terms, TransportMap
 from pymc_tempering.references import local_runs, transport_maps
-from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.local import Shape
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.prepared import Prepared, Search
-from pymc_tempering.references.quality import COARSE, EXACT, GOOD
+from pymc_tempering.references.quality import COARSE, EXACT, GOOD, evaluate_elbo
 from pymc_tempering.references.transport_maps import fit_maps
 from tests.references.conftest import two_gaussians
 from tests.references.test_funnels import FUNNELS
