@@ -198,20 +198,6 @@ def _has_come(
     )
 
 
-@compiled(borrows=True, inside=True)
-def _begin(
-    at: tuple[int, FloatArray, FloatArray],
-    u: FloatArray,
-    first: tuple[float, FloatArray],
-    work: FloatArray,
-) -> tuple[float, int]:
-    """Fill ``work[0]`` with the gradient at a start; return the value, and the gradients taken."""
-    if first[1].size == 0:
-        return _value(at, u, work), 1
-    pull_back(at[2], first[1], work[0])
-    return first[0], 0
-
-
 @compiled(borrows=True, apart=True, inside=True)
 def _climb(
     at: tuple[int, FloatArray, FloatArray],
@@ -230,7 +216,11 @@ def _climb(
     """
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
-    value, n_gradients = _begin(at, u, first, work)
+    value, n_gradients = first[0], 0
+    if first[1].size == 0:
+        value, n_gradients = _value(at, u, work), 1
+    else:
+        pull_back(at[2], first[1], work[0])
     # what takes a 0 that is written out is compiled for it too
     n_pairs, n_steps = np.int64(0), np.int64(0)
     mode, height = known

@@ -76,7 +76,7 @@ def find_diffuse(
             if _excess(density, wider[top], [*fits, *diffuse], rng) <= MAX_DIP:
                 continue
         base, n_fit = fit_gaussian(density, wider[top], rng, left)
-        diffuse_fit = assess(density, base, 0, rng)
+        diffuse_fit = assess(density, base, rng)
         n_gradients += n_fit + N_DRAWS
         if diffuse_fit is None or diffuse_fit.mass < best - negligible:
             continue

@@ -37,7 +37,7 @@ class LocalFit(NamedTuple):
 
     base: GaussianBase
     variance: float
-    start_count: int
+    start_count: int = 0
     laplace: GaussianBase | None = None
     searches: int = 0
 
@@ -83,17 +83,13 @@ class Shape(NamedTuple):
 
 
 def assess(
-    density: Density,
-    base: GaussianBase,
-    start_count: int,
-    rng: np.random.Generator,
-    n_draws: int = N_DRAWS,
+    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = N_DRAWS
 ) -> LocalFit | None:
     """Measure how well a Gaussian fits; None where the density has no mass under it."""
     elbo = evaluate_elbo(density, base, rng, n_draws)
     if not np.isfinite(elbo.value):
         return None
-    return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance, start_count)
+    return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance)
 
 
 def laplace_at(
@@ -140,7 +136,7 @@ def refine(
     elbos = [evaluate_elbo(density, base, rng, N_ROUGH).value for base in candidates]
     n_gradients = path.n_gradients + len(candidates) * N_ROUGH
     base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - spare)
-    fit = assess(density, base, 0, rng, N_MANY)
+    fit = assess(density, base, rng, N_MANY)
     return fit, n_gradients + n_fit + N_MANY
 
 

@@ -32,7 +32,7 @@ NEAREST_AND_FURTHEST = 3.0, 10.0
 
 VALLEY = math.sqrt(2.0 * (MAX_DIP + math.log(2.0)))
 """For each standard deviation of the distance, nats by which a mode has to stand above all else:
-between two Gaussians of equal widths the log density then dips by :data:`.basins.MAX_DIP`."""
+between two Gaussians of equal widths the log density then dips by :data:`.same_mode.MAX_DIP`."""
 
 N_PLACES = 200
 """Places of each; the probability is known to 0.035 at most."""

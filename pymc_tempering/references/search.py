@@ -25,7 +25,7 @@ from pymc_tempering.references.local import (
     poorly_fitted_modes,
     well_fitted_modes,
 )
-from pymc_tempering.references.planted import found_if_there
+from pymc_tempering.references.planted import N_PLACES, found_if_there
 from pymc_tempering.references.prepared import (
     N_SEARCHES,
     SEARCHES,
@@ -193,14 +193,16 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
     planted = found_if_there(
         density, survey.looked, [fit.weighted for fit in seen], np.random.default_rng(0)
     )
+    n_gradients = survey.n_gradients + survey.known.n_gradients
+    n_gradients += rise.n_gradients + mass.n_gradients
+    if len(survey.looked.points):
+        n_gradients += N_PLACES
     search = Search(
         start_count=tuple(n for n, _ in counted),
         found_by=tuple(n for _, n in counted),
         n_left_out=n_left_out,
         n_unfinished=basins.n_lost + sum(b.start_count for b in basins.known if b.is_saddle),
-        n_gradients=(
-            survey.n_gradients + survey.n_told + rise.n_gradients + mass.n_gradients
-        ),
+        n_gradients=n_gradients,
         mass_once=mass_once(
             [fit.mass for fit in seen], [fit.searches.bit_count() for fit in seen]
         ),

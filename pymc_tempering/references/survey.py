@@ -15,7 +15,7 @@ from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.curvature import Curvature, curvature_at
 from pymc_tempering.references.known import MOST_KNOWN, KnownModes
 from pymc_tempering.references.local import LocalFit, assess, laplace_at, refine
-from pymc_tempering.references.planted import N_PLACES, Looked
+from pymc_tempering.references.planted import Looked
 from pymc_tempering.references.prepared import MOST_ONCE, Effort, Report, mass_once
 from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS
 from pymc_tempering.references.same_mode import n_places
@@ -84,11 +84,6 @@ class Survey:
     def n_gradients(self) -> int:
         """Gradients of all, but for what telling starts of known modes apart took."""
         return self.spent.total() + self.basins.n_gradients
-
-    @property
-    def n_told(self) -> int:
-        """Gradients that comparing with known modes took, and what might be missed."""
-        return self.known.n_gradients + (N_PLACES if len(self.looked.points) else 0)
 
     @property
     def fits(self) -> list[LocalFit]:
@@ -240,7 +235,7 @@ class Survey:
         if self._is_noise(basin):
             return None
         found = curvature_at(self.density, basin.end, self.units)
-        fit = assess(self.density, found.base, 0, self.rng)
+        fit = assess(self.density, found.base, self.rng)
         self.spent["curvatures"] += found.n_gradients + N_DRAWS
         if fit is not None and not self._covers_noise(found.base):
             basin.fit = basin.curvature = fit
@@ -260,16 +255,10 @@ class Survey:
         self.spent["fits"] += N_EVALUATIONS * len(places)
         return any(is_noise(self.density, z) for z in places)
 
-    @property
-    def left_for_fits(self) -> float:
-        """Gradients that variational fits may still take."""
-        return self.effort.most / 4 - self.spent["fits"]
-
     def fit_from(self, start: FloatArray, shape: GaussianBase | None = None) -> LocalFit | None:
         """Variational fit of what an ascent from a start passes by, unless that is noise."""
-        fit, n = refine(
-            self.density, start, shape, self.coordinates, self.units, self.rng, self.left_for_fits
-        )
+        left = self.effort.most / 4 - self.spent["fits"]
+        fit, n = refine(self.density, start, shape, self.coordinates, self.units, self.rng, left)
         self.spent["fits"] += n
         return None if fit is None or self._covers_noise(fit.base) else fit
 

@@ -195,7 +195,7 @@ def _without_needless(
         if isinstance(shape, TransportMap):
             kept.append((fit, shape))
             continue
-        assessed = assess(density, fit, 0, rng, N_MANY)
+        assessed = assess(density, fit, rng, N_MANY)
         n_evaluations += N_MANY
         if assessed is None:
             continue
