@@ -16,7 +16,7 @@ from pymc_tempering.options import check_choice, check_random_seed, resolve_mode
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.prepared import SEARCHES, Prepared, Report, unwatched
 from pymc_tempering.references.search import find_modes
-from pymc_tempering.references.sources import SOURCES, Images, no_images
+from pymc_tempering.references.sources import SOURCES
 from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.types import FloatArray
 
@@ -55,7 +55,7 @@ def prepare(
                 density, start, rng, prior_points=points, most=most, report=report
             )
         else:
-            images: Images = no_images
+            images = None
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
                 images = Symmetries.of(density.points, density.model).images

@@ -45,7 +45,6 @@ from pymc_tempering.references.sources import (
     around_known_modes,
     deflated_residual,
     images_of_modes,
-    no_images,
     on_ascent_paths,
 )
 from pymc_tempering.references.starts import Surroundings, pulled_inside, start_inside
@@ -64,7 +63,7 @@ def find_modes(
     rng: np.random.Generator,
     *,
     prior_points: FloatArray | None = None,
-    images: Images = no_images,
+    images: Images | None = None,
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
     sources: Sequence[str] = SOURCES,
@@ -105,7 +104,7 @@ def _look_around(
     survey: Survey,
     start: FloatArray,
     prior_points: FloatArray | None,
-    images: Images,
+    images: Images | None,
     sources: Sequence[str],
 ) -> Surroundings:
     """Start in batches until the search ends; return where the first of the searches starts."""
@@ -117,8 +116,9 @@ def _look_around(
         ("residual", residual),
         ("scales", around_known_modes()),
         ("residual", residual),
-        ("images", images_of_modes(images)),
     ]
+    if images is not None:
+        later.append(("images", images_of_modes(images)))
     n_done, total, most = 1, survey.effort.n_starts, survey.end
     for search in itertools.cycle(range(N_SEARCHES)):
         # where all of them run away, where they began tells more than where they end

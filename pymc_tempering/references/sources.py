@@ -28,7 +28,7 @@ from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
 from pymc_tempering.types import FloatArray
 
 __all__ = ["N_PATHS", "SOURCES", "Images", "StartSource", "around_known_modes",
-           "deflated_residual", "images_of_modes", "no_images", "on_ascent_paths"]  # fmt: skip
+           "deflated_residual", "images_of_modes", "on_ascent_paths"]  # fmt: skip
 
 SOURCES = ("prior", "jitter", "scales", "images", "residual", "paths", "diffuse")
 """Names of all of them."""
@@ -50,11 +50,6 @@ type Images = Callable[[FloatArray], FloatArray]
 
 type StartSource = Callable[[Survey, int], Iterator[Proposal]]
 """Yields starts, given what is known and how many starts the batch has."""
-
-
-def no_images(z: FloatArray) -> FloatArray:
-    """Of a target of which no symmetries are known."""
-    return np.empty((0, z.size))
 
 
 def around_known_modes() -> StartSource:
