@@ -4,7 +4,7 @@
 
 For targets whose log Z is exact: RMSE of log Z, mean reported error, root mean square of error over
 reported error (1 where errors are right), runs more than four errors off and how many of those
-carry no warning, thousands of gradients. *Depth* is that of ``references/funnels.py``, least and
+carry no warning, thousands of gradients. *Depth* is that of ``references/local_runs.py``, least and
 largest over the seeds; beyond its ``DEEP`` the default explorer has steps of local sizes.
 """
 

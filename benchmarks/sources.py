@@ -24,7 +24,7 @@ from hard_targets import HARD
 
 from pymc_tempering.model.compile import compile_density, prior_points
 from pymc_tempering.model.symmetries import Symmetries
-from pymc_tempering.references.elbo import importance_evidence
+from pymc_tempering.references.quality import importance_evidence
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.sources import SOURCES
 

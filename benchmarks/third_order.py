@@ -31,9 +31,15 @@ from pymc_tempering.errors import TemperingError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import pareto_k, weight_ess
 from pymc_tempering.references import transport_maps
-from pymc_tempering.references.elbo import evaluate_elbo, log_weights, trimmed_variance
 from pymc_tempering.references.prepare import prepare
-from pymc_tempering.references.quality import EXACT, GAIN, GOOD
+from pymc_tempering.references.quality import (
+    EXACT,
+    GAIN,
+    GOOD,
+    evaluate_elbo,
+    log_weights,
+    trimmed_variance,
+)
 from pymc_tempering.references.third_order import MOST_DIM, third_order_fit
 from pymc_tempering.references.transport_maps import MAX_TAIL_INDEX, falls_like_a_power
 

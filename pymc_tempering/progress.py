@@ -305,7 +305,7 @@ class Phases:
         return Phase(self._progress, self._progress.add_task(name, total=steps, note=""))
 
     def report(self, part: str, done: int, total: int, gradients: int = 0) -> None:
-        """Show how far a part of the work is; see :data:`.references.watch.Report`."""
+        """Show how far a part of the work is; see :data:`.references.prepared.Report`."""
         if self._progress is None:
             return
         begins = self._part != part

@@ -11,7 +11,7 @@ import pytest
 from test_docs import CELL, DOCS, OPTION, PAGES
 
 from pymc_tempering.methods import METHODS
-from pymc_tempering.references.effort import SEARCHES
+from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.steps.coupled import CoupledStep
 from pymc_tempering.steps.hais import HAIS
 from pymc_tempering.steps.parallel import ScanPlan

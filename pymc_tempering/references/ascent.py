@@ -28,18 +28,11 @@ TOLERANCE = 1e-4
 MOST_GRADIENTS = 200
 """Of one ascent; what still rises after so many runs away along a ridge, or to a pole."""
 
-WITHIN, ALIKE = 1.0, 0.5
-"""Standard deviations from a known mode within which an ascent has come to it, and the share by
-which its gradient, and half of that by which its fall from the mode, may differ from a Gaussian's:
-what else there is so deep inside a mode, draws of that mode meet."""
-
-FORESEEN = 0.5
-"""Share by which a step's gain may differ from what the curvature promised, if what that promises
-next is to be believed: elsewhere it may be the curvature of another place, or only the coordinates.
-"""
-
-_SUFFICIENT, _FLATTER = 1e-4, 0.9  # of the weak Wolfe conditions (Nocedal & Wright, section 3.1)
-_MOST_TRIALS = 20  # along a line: a millionth of the first step
+ALIKE = 0.5
+"""Share by which a place may differ from a Gaussian. Within a standard deviation of a known mode,
+the gradient by this, and the fall from the mode by half of it: what else there is so deep inside,
+draws of that mode meet. And a step's gain from what the curvature promised, if what that promises
+next is to be believed: it may be the curvature of another place, or only the coordinates."""
 
 
 @compiled(borrows=True, inside=True)
@@ -160,14 +153,16 @@ def _step(
     no second derivative: kinks and edges of the support end an ascent, they do not break it.
     Returns the value, ``-inf`` where nothing is uphill, and the number of gradients.
     """
+    # constants of Nocedal & Wright, section 3.1; halvings to a millionth of the first step
+    sufficient, flatter, most = 1e-4, 0.9, 20
     low, high, t = 0.0, np.inf, 1.0
     reached = -np.inf
-    for n in range(_MOST_TRIALS):
+    for n in range(most):
         _move(trial, u, t, direction)
         new_value = _value(at, trial, work)
-        if new_value >= value + _SUFFICIENT * t * slope:
+        if new_value >= value + sufficient * t * slope:
             low, reached = t, new_value
-            if _dot(work[0], direction) <= _FLATTER * slope:
+            if _dot(work[0], direction) <= flatter * slope:
                 return reached, n + 1
         else:
             high = t
@@ -180,7 +175,7 @@ def _step(
     if low > 0.0:
         _move(trial, u, low, direction)
         _value(at, trial, work)
-    return reached, _MOST_TRIALS + 1
+    return reached, most + 1
 
 
 @compiled(borrows=True, inside=True)
@@ -197,24 +192,10 @@ def _has_come(
         off += (grad[i] - towards) ** 2
     fall = 0.5 * squares
     return (
-        squares <= WITHIN**2
+        squares <= 1.0
         and off <= ALIKE**2 * squares
         and abs(height - fall - value) <= 0.5 * ALIKE * fall
     )
-
-
-@compiled(borrows=True, inside=True)
-def _begin(
-    at: tuple[int, FloatArray, FloatArray],
-    u: FloatArray,
-    first: tuple[float, FloatArray],
-    work: FloatArray,
-) -> tuple[float, int]:
-    """Fill ``work[0]`` with the gradient at a start; return the value, and what finding it took."""
-    if first[1].size == 0:
-        return _value(at, u, work), 1
-    pull_back(at[2], first[1], work[0])
-    return first[0], 0
 
 
 @compiled(borrows=True, apart=True, inside=True)
@@ -235,7 +216,11 @@ def _climb(
     """
     work, pairs, alpha = scratch
     grad, direction, trial = work[3], work[4], work[5]
-    value, n_gradients = _begin(at, u, first, work)
+    value, n_gradients = first[0], 0
+    if first[1].size == 0:
+        value, n_gradients = _value(at, u, work), 1
+    else:
+        pull_back(at[2], first[1], work[0])
     # what takes a 0 that is written out is compiled for it too
     n_pairs, n_steps = np.int64(0), np.int64(0)
     mode, height = known
@@ -260,7 +245,7 @@ def _climb(
         n_gradients += n
         if ending and not reached - value >= TOLERANCE:
             return value, n_gradients, True
-        foreseen = abs(reached - value - promised) <= FORESEEN * promised
+        foreseen = abs(reached - value - promised) <= ALIKE * promised
         if not reached > value:
             # nothing is uphill, or no more than rounding lets through
             if n_pairs == 0:
@@ -300,21 +285,12 @@ def _climb_each(
 
 
 class Ascents(NamedTuple):
-    """Where ascents ended.
+    """Where ascents ended: positions ``ends`` (n, D) and log densities ``values`` (n,) in nats.
 
-    Attributes
-    ----------
-    ends : ndarray of shape (n, D)
-        ``z``.
-    values : ndarray of shape (n,)
-        Log density there, in nats; ``-inf`` for a start outside the support.
-    n_gradients : int
-        Of all together.
-    converged : ndarray of bool, shape (n,)
-        False where the density still rose after the last gradient allowed.
-    path, heights : ndarray of shape (n, n_path, D) and (n, n_path)
-        First positions, the start included, and log densities there; the last stands again where
-        there are fewer.
+    The value of a start outside the support is ``-inf``. ``n_gradients`` is of all together;
+    ``converged`` (n,) is False where the density still rose after the last gradient allowed.
+    ``path`` (n, n_path, D) and ``heights`` (n, n_path) are the first positions, the start included,
+    and log densities there; the last stands again where there are fewer.
     """
 
     ends: FloatArray
@@ -343,15 +319,6 @@ def ascend(
     line; ``n_path`` of its positions are kept. ``first`` are log densities (n,) and gradients
     (n, D) at the starts, where they are known. ``known`` is the maximum ``z`` of the mode that the
     coordinates are of, and the log density there: an ascent that comes inside it ends there.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> from pymc_tempering.engine.path.gaussian import GaussianBase
-    >>> target, unit = testing.correlated_gaussian(), GaussianBase(np.zeros(3), np.ones(3))
-    >>> found = ascend(target, np.zeros((1, 3)), Coordinates.of(unit))
-    >>> bool(np.allclose(found.ends, target.mean, atol=0.05))
-    True
     """
     u = np.ascontiguousarray(coordinates.to_base(starts))
     out, path = np.empty((len(u), 3)), np.empty((len(u), n_path, density.dim + 1))

@@ -10,7 +10,7 @@ from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.ascent import Ascents
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.quality import GOOD
-from pymc_tempering.references.same_mode import MAX_DIP, N_ON_LINE, along, dip
+from pymc_tempering.references.same_mode import MAX_DIP, N_NEAREST, N_ON_LINE, along, dip
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["LEAST_RISE", "MOST_RUNAWAYS", "Basin", "Basins"]
@@ -22,34 +22,21 @@ both are of one ridge: half where it rises evenly, a quarter where it rises from
 MOST_RUNAWAYS = 4
 """Ridges and poles, where the density rises on, that are told apart."""
 
-_N_NEAREST = 3  # known places that an end is compared with
-
-# in coordinates of a fit, and nats; ends of one mode are a hundredth apart
-_SAME, _SAME_VALUE, _CLOSE = 0.05, 1e-3, 0.3
-
-_FEW_POINTS = 3  # tell nearly all modes apart, and cost less than a whole line
+_SAME, _SAME_VALUE = 0.05, 1e-3
+"""In coordinates of a fit, and nats; ends of one mode are a hundredth apart."""
 
 
 @dataclass
 class Basin:
     """A place where ascents ended, and the fit of its mode.
 
-    Attributes
-    ----------
-    start, end : ndarray of shape (D,)
-        Of the first ascent, ``z``; ``value`` is the log density at the end, in nats.
-    converged : bool
-        Whether the end is a maximum; otherwise the density rises on.
-    start_count, searches : int
-        Starts that led here, or to images of this mode, and one bit for each search they are of.
-    image_of : int, optional
-        Number of the mode whose image this is, as far as starts are counted.
-    curvature, fit : LocalFit, optional
-        From the curvature at the end, and the best one so far.
-    measured, imaged : bool
-        Whether its curvature was taken, and its images were looked at.
-    is_saddle : bool
-        Whether ascents from both sides lead elsewhere, or it is rounding noise.
+    ``start`` and ``end`` (D,) are of the first ascent, and ``value`` is the log density at the end,
+    in nats; unless it ``converged`` the density rises on. ``start_count`` starts led here, or to
+    images of this mode; ``searches`` has one bit for each search they are of. ``image_of`` is the
+    number of the mode whose image this is, as far as starts are counted. ``curvature`` is the fit
+    from the curvature at the end, ``fit`` the best one so far; ``measured`` and ``imaged`` are
+    whether its curvature was taken, and its images were looked at. At a saddle ascents from both
+    sides lead elsewhere, or it is rounding noise.
     """
 
     start: FloatArray
@@ -147,8 +134,8 @@ class Basins:
             new = Basin(starts[i], found.ends[i], float(found.values[i]), bool(found.converged[i]))
             known = self._nearby(new, distances)
             if known is None:
-                is_kept = new.converged or self._n_runaways < MOST_RUNAWAYS
-                if not is_kept:
+                n_runaways = sum(not basin.converged for basin in self.known)
+                if not new.converged and n_runaways >= MOST_RUNAWAYS:
                     continue
                 known = len(self.known)
                 self.known.append(new)
@@ -166,10 +153,6 @@ class Basins:
                 self.count_starts(j, int(n))
         return [int(i) for i in np.unique(numbers[numbers >= 0])]
 
-    @property
-    def _n_runaways(self) -> int:
-        return sum(not basin.converged for basin in self.known)
-
     def _coinciding(self, u: FloatArray, found: Ascents, places: FloatArray) -> IntArray:
         """Number of the known end that each end coincides with, or -1."""
         if not self.known:
@@ -183,8 +166,8 @@ class Basins:
         return np.where(same, nearest, -1)
 
     def _nearby(self, new: Basin, distances: FloatArray) -> int | None:
-        for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
-            if self._are_one(new, self.known[i], close=distances[i] < _CLOSE):
+        for i in np.argsort(distances, kind="stable")[:N_NEAREST]:
+            if self._are_one(new, self.known[i], close=distances[i] < 0.3):
                 return int(i)
         return None
 
@@ -199,13 +182,12 @@ class Basins:
         unlike = new.converged and known.converged and difference > MAX_DIP
         if unlike and known.is_gaussian:
             return False
-        line = self._line(new, known, _FEW_POINTS)
+        # few points tell nearly all modes apart, and all of those that are close
+        line = self._line(new, known, 3)
         if dip(line) > MAX_DIP:
             return False
-        if unlike:
-            midway = line[1 + _FEW_POINTS // 2]
-            if not midway - min(new.value, known.value) >= LEAST_RISE * difference:
-                return False
+        if unlike and not line[2] - min(new.value, known.value) >= LEAST_RISE * difference:
+            return False
         return close or dip(self._line(new, known, N_ON_LINE)) <= MAX_DIP
 
     def _is_passed(self, known: Basin, new: Basin) -> bool:

@@ -15,16 +15,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_DIM", "WORTH_ALL", "Curvature", "curvature_at"]
 
-# nats by which the density falls over a step: far above rounding, and no further than the mode
-_FALL = 0.05
-_LEAST_SHARE, _MOST_SHARE = 0.02, 10.0  # of it that will do: the curvature is that of the mode
-_MOST_TRIES = 12  # a thousandfold each
-
-_LONGEST = 100.0  # step, in units of the given scales
-
-# in units of the steps, where a curvature is about 0.1: what counts as flat, and as down
-_LEAST_CURVATURE, _SADDLE = 1e-4, 1e-2
-
 MOST_DIM = 1000
 """Beyond it a fit is diagonal: a dense one takes 8 MB, and an evaluation a millisecond."""
 
@@ -66,7 +56,8 @@ def _second_differences(
     n_gradients = 1
     for i in range(dim):
         has_up = has_down = False
-        for _ in range(_MOST_TRIES):
+        # each try changes a step a thousandfold at most
+        for _ in range(12):
             there[i] = z[i] + steps[i]
             above = call_density(address, there, up)
             there[i] = z[i] - steps[i]
@@ -80,8 +71,8 @@ def _second_differences(
             fall = _fall(value, above, below, here[i] * steps[i])
             factor = math.sqrt(wanted_fall / max(fall, 1e-12))
             factor = min(max(factor, 1e-3), longest[i] / steps[i])
-            share = fall / wanted_fall
-            if _LEAST_SHARE <= share <= _MOST_SHARE or 0.99 < factor < 1.01:
+            # so near to it the curvature is that of the mode
+            if 0.02 <= fall / wanted_fall <= 10.0 or 0.99 < factor < 1.01:
                 break
             steps[i] *= factor
         for j in range(dim):
@@ -110,19 +101,12 @@ def _wants_all(precision: FloatArray) -> bool:
 
 
 class Curvature(NamedTuple):
-    """What differences of gradients say about a point.
+    """What differences of gradients say about a point, the mean of ``base``.
 
-    Attributes
-    ----------
-    base : GaussianBase
-        With the point as mean. Above 200 dimensions diagonal where that is nearly as good, with
-        the precisions of a mean-field fit, and above 1000 always. Directions of negative curvature,
-        as at a saddle, have the absolute value.
-    is_maximum : bool
-        Whether there is no direction of negative curvature.
-    newton_decrement : float
-        nats that a Newton step promises; where there are many, the point is on a slope.
-    n_gradients : int
+    Above 200 dimensions that Gaussian is diagonal where this is nearly as good, with the precisions
+    of a mean-field fit, and above 1000 always. Directions of negative curvature, of which a maximum
+    has none, have the absolute value. ``newton_decrement`` are the nats that a Newton step
+    promises; where there are many, the point is on a slope.
     """
 
     base: GaussianBase
@@ -133,42 +117,37 @@ class Curvature(NamedTuple):
 
 @density_guard()
 def curvature_at(
-    density: Density, z: FloatArray, units: FloatArray, fall: float = _FALL
+    density: Density, z: FloatArray, units: FloatArray, fall: float = 0.05
 ) -> Curvature:
     """Fit a Gaussian to the curvature of the log density at a maximum.
 
-    ``units``, rough standard deviations, are where the search for the size of differences begins,
-    and a ten thousandth of the most that a flat direction gets. ``fall`` are the nats by which the
-    density is to fall over a difference: over many the curvature is that of the mode, over few that
-    of its maximum.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> target = testing.correlated_gaussian()
-    >>> found = curvature_at(target, target.mean, np.ones(3))
-    >>> bool(np.allclose(found.base.covariance, target.cov, rtol=1e-6)), found.is_maximum
-    (True, True)
+    ``units``, rough standard deviations, are where the search for the size of differences begins; a
+    hundred of them are the longest, and a flat direction gets ten thousand at most. ``fall`` are
+    the nats by which the density is to fall over a difference, far above rounding: over a twentieth
+    the curvature is that of the mode, over fewer that of its maximum.
     """
     steps = 0.3 * units
     precision, gradient = np.empty((z.size, z.size)), np.empty(z.size)
     n_gradients = _second_differences(
-        density.address, np.array(z), steps, _LONGEST * units, fall, precision, gradient,
+        density.address, np.array(z), steps, 100.0 * units, fall, precision, gradient,
         np.empty((3, z.size)),
     )  # fmt: skip
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
     scaled = precision * np.outer(steps, steps)
     scaled = 0.5 * (scaled + scaled.T)
-    if not _wants_all(scaled):
+    vectors = None
+    if _wants_all(scaled):
+        eigenvalues, vectors = np.linalg.eigh(scaled)
+    else:
         eigenvalues = np.diagonal(scaled)
-        sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
+    # in units of the steps, where a curvature is about 0.1, less is flat
+    sizes = np.maximum(np.abs(eigenvalues), 1e-4)
+    if vectors is None:
         base, along = GaussianBase(z, steps / np.sqrt(sizes)), slope
     else:
-        eigenvalues, vectors = np.linalg.eigh(scaled)
-        sizes = np.maximum(np.abs(eigenvalues), _LEAST_CURVATURE)
-        root = steps[:, None] * (vectors / np.sqrt(sizes))
-        base = GaussianBase.from_root(z, root)
+        base = GaussianBase.from_root(z, steps[:, None] * (vectors / np.sqrt(sizes)))
         along = vectors.T @ slope
     newton_decrement = float(0.5 * (along**2 / sizes).sum())
-    return Curvature(base, bool(eigenvalues.min() > -_SADDLE), newton_decrement, n_gradients)
+    # down is a curvature of a tenth of those of the mode, with the other sign
+    return Curvature(base, bool(eigenvalues.min() > -1e-2), newton_decrement, n_gradients)

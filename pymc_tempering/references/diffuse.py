@@ -18,24 +18,24 @@ import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.local import N_DRAWS, LocalFit, assess
-from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.local import LocalFit, assess
+from pymc_tempering.references.quality import GOOD, N_DRAWS, N_ROUGH, evaluate_elbo
 from pymc_tempering.references.same_mode import LEAST_DIM, MAX_DIP, unexplained
 
-__all__ = ["NEARBY", "WIDTHS", "find_diffuse"]
+__all__ = ["MOST_FITS", "NEARBY", "WIDTHS", "find_diffuse"]
 
 WIDTHS = 2.0 ** np.arange(9)
 """Multiples of the fit's scale that are looked at."""
 
 MOST_FITS = 4
-"""Fits that are looked around, those of most mass."""
+"""Fits that are looked around, or have a short run, those of most mass."""
 
 NEARBY = 2.0 ** np.arange(-3, 3)
 """Multiples of the scales of starts at which hidden mass is looked for."""
 
-_N_DRAWS_EACH, _N_LOOKED_AT = 16, 64  # for an ELBO, and for the median of what is unexplained
+_N_LOOKED_AT = 64
+"""Draws of which the median tells what is unexplained."""
 
 
 def find_diffuse(
@@ -52,15 +52,6 @@ def find_diffuse(
     a Gaussian of starts that depend on nothing; it is looked at where the best fits are good. With
     too few gradients left of ``most`` it is not looked any further. Returns the components, to
     which no start led, and the gradients.
-
-    Examples
-    --------
-    >>> from pymc_tempering.testing import heavy_tail
-    >>> target = heavy_tail(dof=(60.0, 30.0), loc=(0.0, 1.0), scale=(1.0, 2.0))
-    >>> rng = np.random.default_rng(1)
-    >>> fit = assess(target, GaussianBase([0.0, 1.0], [1.0, 2.0]), 1, rng)
-    >>> find_diffuse(target, [fit], 10.0, rng)
-    ([], 144)
     """
     diffuse: list[LocalFit] = []
     n_gradients = 0
@@ -71,21 +62,21 @@ def find_diffuse(
     if starts is not None and starts.dim >= LEAST_DIM and are_good:
         looks.append((starts, NEARBY, True))
     for around, widths, of_starts in looks:
-        left = most - n_gradients - _N_DRAWS_EACH * widths.size - N_DRAWS - 2 * _N_LOOKED_AT
+        left = most - n_gradients - N_ROUGH * widths.size - N_DRAWS - 2 * _N_LOOKED_AT
         if left < 0:
             break
-        elbos = [_elbo(density, around, width, rng) for width in widths]
-        n_gradients += _N_DRAWS_EACH * widths.size
+        wider = [GaussianBase(around.mean, width * around.scale) for width in widths]
+        elbos = [evaluate_elbo(density, base, rng, N_ROUGH).value for base in wider]
+        n_gradients += N_ROUGH * widths.size
         top = int(np.argmax(elbos)) if of_starts else _second_maximum(elbos)
         if top is None or elbos[top] < best - negligible - around.dim:
             continue
-        first = _widened(around, widths[top])
         if of_starts:
             n_gradients += _N_LOOKED_AT
-            if _excess(density, first, [*fits, *diffuse], rng) <= MAX_DIP:
+            if _excess(density, wider[top], [*fits, *diffuse], rng) <= MAX_DIP:
                 continue
-        base, n_fit = fit_gaussian(density, first, rng, left)
-        diffuse_fit = assess(density, base, 0, rng)
+        base, n_fit = fit_gaussian(density, wider[top], rng, left)
+        diffuse_fit = assess(density, base, rng)
         n_gradients += n_fit + N_DRAWS
         if diffuse_fit is None or diffuse_fit.mass < best - negligible:
             continue
@@ -93,14 +84,6 @@ def find_diffuse(
         if _excess(density, diffuse_fit.base, [*fits, *diffuse], rng) > MAX_DIP:
             diffuse.append(diffuse_fit)
     return diffuse, n_gradients
-
-
-def _widened(base: GaussianBase, width: float) -> GaussianBase:
-    return GaussianBase(base.mean, width * base.scale)
-
-
-def _elbo(density: Density, base: GaussianBase, width: float, rng: np.random.Generator) -> float:
-    return evaluate_elbo(density, _widened(base, width), rng, _N_DRAWS_EACH).value
 
 
 def _second_maximum(elbos: Sequence[float]) -> int | None:

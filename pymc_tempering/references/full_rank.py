@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.references.quality import TRIMMED, has_gradient
 from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["MAX_FULL_RANK_DIM", "fit_gaussian"]
@@ -23,22 +24,8 @@ MAX_FULL_RANK_DIM = 200
 """Above this dimension a dense map may cost more than the density it serves, and so many draws as a
 regression takes cost too much."""
 
-MOST_ITERATIONS = 60
-"""Of the first phase, which ends when the ELBO no longer rises."""
-
-_WINDOW, _RISE = 4, 0.2  # the phase ends where so many ELBOs rise by no more nats than that
-_N_AVERAGED = 10  # iterations of the second phase
-_TRIMMED = 0.02  # share of the draws, the lowest, that a regression leaves out
-_N_PAIRS_DIAGONAL = 100  # of draws, whatever the dimension
-
-# largest change of a precision in one iteration, in the coordinates of the present Gaussian
-_MIN_PRECISION, _MAX_PRECISION = 1 / 3, 10.0
-
-# squared nats: a Gaussian from which the log density differs by less is the target itself
-_EXACT = 1e-6
-
-# gradient beyond which a draw counts as outside: its products are no numbers
-_LARGEST = 1e150
+_PRECISIONS = 1 / 3, 10.0
+"""Bounds of a precision in one iteration, in the coordinates of the present Gaussian."""
 
 
 @density_guard()
@@ -65,8 +52,9 @@ def fit_gaussian(
         scale = start.standard_deviation
     elbos: list[float] = []
     n_gradients = n_settled = 0
-    while n_settled < _N_AVERAGED:
-        n_pairs = (2 * dim if n_settled else dim + dim // 4) + 10 if full else _N_PAIRS_DIAGONAL
+    while n_settled < 10:
+        # of a diagonal, each entry is a regression of its own
+        n_pairs = (2 * dim if n_settled else dim + dim // 4) + 10 if full else 100
         if n_gradients + 2 * n_pairs > most:
             break
         eps = rng.standard_normal((n_pairs, dim))
@@ -75,7 +63,7 @@ def fit_gaussian(
         values, grad = np.empty(len(z)), np.empty_like(z)
         call_density_at(density.address, z, values, grad)
         n_gradients += len(z)
-        inside = np.isfinite(values) & (np.abs(grad) < _LARGEST).all(axis=1)
+        inside = has_gradient(values, grad)
         if inside.sum() < dim + 2 if full else not inside.any():
             if not inside.any():
                 return start, n_gradients
@@ -87,9 +75,9 @@ def fit_gaussian(
         delta = (values - log_q)[inside]
         kept = inside.copy()
         # a few draws far out in a funnel would otherwise rule the regression
-        kept[inside] = delta >= np.quantile(delta, _TRIMMED)
-        elbos.append(float(np.maximum(delta, np.quantile(delta, _TRIMMED)).mean()))
-        elbos[-1] += float(np.log(inside.mean()))
+        least = np.quantile(delta, TRIMMED)
+        kept[inside] = delta >= least
+        elbos.append(float(np.maximum(delta, least).mean()) + float(np.log(inside.mean())))
         if n_settled or _has_settled(elbos):
             n_settled += 1
         rate = 1.0 if not n_settled else 1.0 / (n_settled + 1)
@@ -101,16 +89,18 @@ def fit_gaussian(
         scale = scale @ root if full else scale * root
         if not (np.isfinite(scale).all() and np.isfinite(mean).all()):
             return start, n_gradients
-        if float(delta.var()) < _EXACT and inside.all():
+        # the Gaussian is the target itself
+        if float(delta.var()) < 1e-6 and inside.all():
             break
     return GaussianBase(mean, np.tril(scale) if full else scale), n_gradients
 
 
 def _has_settled(elbos: list[float]) -> bool:
-    if len(elbos) < 2 * _WINDOW:
+    """Whether four ELBOs are at most a fifth of a nat above the four before, or 60 are known."""
+    if len(elbos) < 8:
         return False
-    before, now = np.mean(elbos[-2 * _WINDOW : -_WINDOW]), np.mean(elbos[-_WINDOW:])
-    return bool(now - before < _RISE) or len(elbos) >= MOST_ITERATIONS
+    before, now = np.mean(elbos[-8:-4]), np.mean(elbos[-4:])
+    return bool(now - before < 0.2) or len(elbos) >= 60
 
 
 def _slopes(
@@ -139,11 +129,11 @@ def _step(slope: FloatArray, precision: FloatArray, rate: float) -> tuple[FloatA
     """Shift of the mean and factor of the scale, in base coordinates."""
     dim = slope.size
     if precision.ndim == 1:
-        bounded = np.clip(1.0 - rate + rate * precision, _MIN_PRECISION, _MAX_PRECISION)
+        bounded = np.clip(1.0 - rate + rate * precision, *_PRECISIONS)
         shift, root = slope / bounded, 1.0 / np.sqrt(bounded)
     else:
         eigenvalues, vectors = np.linalg.eigh((1.0 - rate) * np.eye(dim) + rate * precision)
-        eigenvalues = np.clip(eigenvalues, _MIN_PRECISION, _MAX_PRECISION)
+        eigenvalues = np.clip(eigenvalues, *_PRECISIONS)
         shift = vectors @ ((vectors.T @ slope) / eigenvalues)
         root = np.linalg.cholesky((vectors / eigenvalues) @ vectors.T)
     length = float(np.linalg.norm(shift))

@@ -14,40 +14,17 @@ from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.curvature import curvature_at
-from pymc_tempering.references.elbo import evaluate_elbo
+from pymc_tempering.references.fit import match_moments, widen
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.moments import match_moments, widen
-from pymc_tempering.references.quality import GOOD
+from pymc_tempering.references.quality import GOOD, N_DRAWS, N_MANY, N_ROUGH, evaluate_elbo
 from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_DRAWS", "LocalFit", "Shape", "assess", "combine_local_bases", "laplace_at",
+__all__ = ["LocalFit", "Shape", "assess", "combine_local_bases", "laplace_at",
            "poorly_fitted_modes", "refine", "well_fitted_modes"]  # fmt: skip
 
-N_DRAWS, _N_REFINED_DRAWS, _N_CANDIDATE_DRAWS = 100, 400, 16
-"""Draws that tell V of a curvature, of a variational fit, and of where one may begin."""
-
-_CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)  # steps of an ascent after which a fit may begin
-_FIRST_SCALE = 0.1  # of such a fit, in units of the rough standard deviations
-_AT_MAXIMUM = 1e-3  # nats over which the curvature of the maximum itself is taken
-
-_MOST_DECREMENT = 1.0
-"""nats that a Newton step may promise at a maximum: it promises a hundredth or less there, and ten
-to a million where an ascent halted on the slope of a funnel."""
-
-_MOST_HALF_VARIANCE = 10.0
-"""nats that an ELBO is taken to miss at most: of a variance beyond it nothing is known."""
-
-_MUCH = 1 / 3
-"""Share of the mass from which a poorly fitted mode is looked for. Laplace's approximation is wrong
-by factors: of 80 modes of two sinusoids two or three were given a tenth and hold nothing."""
-
-_LITTLE = 0.02
-"""Share of the largest mass below which a mode matters to no log Z."""
-
-_MIN_MODE_WEIGHT = 0.3
-"""Least weight of a mode in the pooled base: an ELBO says little about a mode's mass, and a base
-that is too wide costs less than one that leaves a mode out."""
+_CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
+"""Steps of an ascent after which a fit may begin."""
 
 
 class LocalFit(NamedTuple):
@@ -60,7 +37,7 @@ class LocalFit(NamedTuple):
 
     base: GaussianBase
     variance: float
-    start_count: int
+    start_count: int = 0
     laplace: GaussianBase | None = None
     searches: int = 0
 
@@ -72,8 +49,11 @@ class LocalFit(NamedTuple):
 
     @property
     def mass(self) -> float:
-        """Log of the mode's mass in nats: the ELBO and half of V, which it misses."""
-        return self.elbo + min(0.5 * self.variance, _MOST_HALF_VARIANCE)
+        """Log of the mode's mass in nats: the ELBO and half of V, which it misses.
+
+        Ten nats at most: of a V beyond that nothing is known.
+        """
+        return self.elbo + min(0.5 * self.variance, 10.0)
 
     @property
     def most(self) -> float:
@@ -103,17 +83,13 @@ class Shape(NamedTuple):
 
 
 def assess(
-    density: Density,
-    base: GaussianBase,
-    start_count: int,
-    rng: np.random.Generator,
-    n_draws: int = N_DRAWS,
+    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = N_DRAWS
 ) -> LocalFit | None:
     """Measure how well a Gaussian fits; None where the density has no mass under it."""
     elbo = evaluate_elbo(density, base, rng, n_draws)
     if not np.isfinite(elbo.value):
         return None
-    return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance, start_count)
+    return LocalFit(GaussianBase(base.mean, base.scale, elbo.value), elbo.variance)
 
 
 def laplace_at(
@@ -122,10 +98,12 @@ def laplace_at(
     """Laplace approximation at a maximum of log density ``value``, and the gradients it took.
 
     A Gaussian inside a curved mode has next to no mass, and so has an ELBO; the curvature at the
-    maximum does not see the bend, nor the mass beyond it. None at a saddle, or on a slope.
+    maximum does not see the bend, nor the mass beyond it. None at a saddle, or on a slope, where a
+    Newton step promises more than a nat: at a maximum it promises a hundredth or less, and ten to a
+    million where an ascent halted on the slope of a funnel.
     """
-    found = curvature_at(density, end, units, _AT_MAXIMUM)
-    if not found.is_maximum or found.newton_decrement > _MOST_DECREMENT:
+    found = curvature_at(density, end, units, fall=1e-3)
+    if not found.is_maximum or found.newton_decrement > 1.0:
         return None, found.n_gradients
     log_mass = value + found.base.log_det_scale + 0.5 * density.dim * LOG_2PI
     return GaussianBase(found.base.mean, found.base.scale, log_mass), found.n_gradients
@@ -148,45 +126,49 @@ def refine(
     (``most``), and the gradients that it took.
     """
     # an ascent, the candidates, and what tells how good the fit is
-    spare = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * _N_CANDIDATE_DRAWS + _N_REFINED_DRAWS
+    spare = MOST_GRADIENTS + (len(_CANDIDATES) + 1) * N_ROUGH + N_MANY
     if most < spare:
         return None, 0
     path = ascend(density, start[None], coordinates, n_path=_CANDIDATES[-1] + 1)
-    candidates = [GaussianBase(path.path[0, i], _FIRST_SCALE * units) for i in _CANDIDATES]
+    candidates = [GaussianBase(path.path[0, i], 0.1 * units) for i in _CANDIDATES]
     if shape is not None:
         candidates.append(shape)
-    elbos = [evaluate_elbo(density, base, rng, _N_CANDIDATE_DRAWS).value for base in candidates]
-    n_gradients = path.n_gradients + len(candidates) * _N_CANDIDATE_DRAWS
+    elbos = [evaluate_elbo(density, base, rng, N_ROUGH).value for base in candidates]
+    n_gradients = path.n_gradients + len(candidates) * N_ROUGH
     base, n_fit = fit_gaussian(density, candidates[int(np.argmax(elbos))], rng, most - spare)
-    fit = assess(density, base, 0, rng, _N_REFINED_DRAWS)
-    return fit, n_gradients + n_fit + _N_REFINED_DRAWS
+    fit = assess(density, base, rng, N_MANY)
+    return fit, n_gradients + n_fit + N_MANY
 
 
-def poorly_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
+def poorly_fitted_modes(
+    fits: Sequence[LocalFit], least_share: float = 1 / 3
+) -> tuple[GaussianBase, ...]:
     """Laplace approximations of poorly fitted modes that may have a third of the mass or more.
 
-    Without that of the fit with most mass, from which draws come for certain.
+    They are wrong by factors: of 80 modes of two sinusoids two or three were given a tenth and hold
+    nothing. Without that of the fit with most mass, from which draws come for certain.
     """
     first = max(fits, key=lambda fit: fit.mass)
-    least = logsumexp([fit.most for fit in fits]) + np.log(_MUCH)
+    least = logsumexp([fit.most for fit in fits]) + np.log(least_share)
     others = [fit for fit in fits if fit is not first and fit.most >= least]
     return tuple(fit.laplace for fit in others if fit.laplace is not None)
 
 
-def well_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
+def well_fitted_modes(
+    fits: Sequence[LocalFit], least_share: float = 0.02
+) -> tuple[GaussianBase, ...]:
     """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
-    Their mass is known, whatever else there is: where log Z is not much more, draws lie in them.
+    Their mass is known, whatever else there is: where log Z is not much more, draws lie in them. A
+    mode with less than a share of the largest mass matters to no log Z.
     """
-    least = max(fit.mass for fit in fits) + np.log(_LITTLE)
+    least = max(fit.mass for fit in fits) + np.log(least_share)
     good = [fit for fit in fits if fit.variance <= GOOD and fit.mass >= least]
     heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_WELL_FITTED]
     return tuple(fit.weighted for fit in heaviest)
 
 
-def combine_local_bases(
-    fits: Sequence[GaussianBase], min_weight: float = _MIN_MODE_WEIGHT
-) -> GaussianBase:
+def combine_local_bases(fits: Sequence[GaussianBase], min_weight: float = 0.3) -> GaussianBase:
     """Combine local fits into one Gaussian that is wide enough for every mode.
 
     Moments are matched (eq. 26 of Graham & Storkey 2017) with weights proportional to
@@ -198,7 +180,7 @@ def combine_local_bases(
     fits : sequence of GaussianBase
         Distinct local fits with their ELBO in ``log_zeta``.
     min_weight : float, default 0.3
-        Before normalisation.
+        Before normalisation. A base that is too wide costs less than one that leaves a mode out.
 
     Returns
     -------

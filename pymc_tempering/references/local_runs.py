@@ -3,6 +3,12 @@
 Two levels suffice: a Gaussian around the fit, which proposes, and the target. As soon as the draws
 give a map, it takes the place of the Gaussian, and its own draws mend it. A run stays in its mode,
 so that a curved one which the wide Gaussian hardly ever reaches has a shape before any tempering.
+
+The same runs tell how deep funnels are: whether scales differ from place to place by more than one
+step size serves. In the narrow end of a funnel, of a hierarchy written centred or a horseshoe, a
+trajectory needs steps of a fraction of those that the bulk asks for. With one step size, moves into
+it and out of it are rejected for hundreds of scans. Its mass comes out too small, and the error
+does not show it.
 """
 
 from collections.abc import Sequence
@@ -10,14 +16,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.explorers.gist import Gist
+from pymc_tempering.engine.explorers.gist import DISPLACEMENT, FLAT, Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
-from pymc_tempering.references.elbo import N_WEIGHTS, log_weights, trimmed_variance
-from pymc_tempering.references.funnels import DEEP, N_EVALUATIONS, N_PLACES, depth_of_funnels
-from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.local import Shape
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.quality import (
@@ -25,11 +30,20 @@ from pymc_tempering.references.quality import (
     FAIR,
     GOOD,
     LADDER,
+    log_weights,
+    trimmed_variance,
     variance_of_rejection,
 )
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_GRADIENTS", "map_by_run"]
+__all__ = ["DEEP", "MOST_GRADIENTS", "depth_of_funnels", "map_by_run"]
+
+DEEP = 0.8
+"""Depth from which steps of local sizes pay: 0.8 to 3 on hierarchies written centred, funnels and
+horseshoes, 0.3 to 0.8 on bananas, heavy tails and skewed posteriors (benchmarks/funnels.py)."""
+
+N_PLACES = 200  # draws that are looked at: ten of them are in the narrowest twentieth
+N_EVALUATIONS = 2 * N_PLACES  # one beside each
 
 HELPS = 0.64
 """Share of the Gaussian's V up to which a map helps: a fifth of the barrier less. Maps of the modes
@@ -56,7 +70,6 @@ MORE_DRAWS = 1.25
 ENOUGH_DRAWS = 400
 """Independent draws from which more of them say nothing new: what they do not map stays."""
 
-_MOST_UNEVEN = 3  # maps with succeeding swaps and uneven weights before a run ends
 _ROUNDS = (100, 100, 200, *(400,) * 4, *(800,) * 20)  # scans of each
 
 
@@ -94,13 +107,15 @@ def map_by_run(
         else:
             lowest_seen = min(lowest_seen, variance)
             if variance < min(lowest, HELPS * gaussian):
-                n_gradients += N_WEIGHTS
+                weights = log_weights(density, in_use, rng)
+                n_gradients += weights.size
                 # infinite where one draw in fifty has no density
-                if trimmed_variance(log_weights(density, in_use, rng)) <= FAIR:
+                if trimmed_variance(weights) <= FAIR:
                     best, lowest = in_use, variance
                 else:
                     n_uneven += 1
-            in_vain = n_uneven == _MOST_UNEVEN or n_fitted > ENOUGH_DRAWS
+            # three maps whose swaps succeed with uneven weights are enough
+            in_vain = n_uneven == 3 or n_fitted > ENOUGH_DRAWS
             if (best is not None and lowest <= GOOD) or (best is None and in_vain):
                 break
         earlier.append(record.target_positions)
@@ -154,3 +169,31 @@ def _most(gaussian: float, lowest: float, maps: bool) -> float:
     if lowest < HELPS * gaussian:
         return 2 * most
     return most if maps or most < MOST_GRADIENTS else most / 2
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def depth_of_funnels(density: Density, z: FloatArray, rng: np.random.Generator) -> float:
+    """Log of the typical local scale over that in the narrowest twentieth of the draws (n, D).
+
+    The scale of a place comes from the curvature along one random direction, in units of the draws'
+    own standard deviations, as in :mod:`pymc_tempering.engine.explorers.gist`. 200 draws are looked
+    at; fewer tell little. It is 1 for a factor of e, and up to 0.5 for a Gaussian of few
+    dimensions.
+    """
+    moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))
+    root = moments.matrix
+    places = np.ascontiguousarray(z[rng.permutation(len(z))[:N_PLACES]])
+    directions = rng.standard_normal(places.shape)
+    beside = np.ascontiguousarray(places + DISPLACEMENT * directions @ root.T)
+    gradients = []
+    for points in (places, beside):
+        values, grads = np.empty(len(points)), np.empty(points.shape)
+        call_density_at(density.address, points, values, grads)
+        gradients.append(grads @ root)
+    change = np.linalg.norm(gradients[1] - gradients[0], axis=1) / DISPLACEMENT
+    curvature = FLAT + change / np.linalg.norm(directions, axis=1)
+    log_scales = -0.5 * np.log(curvature[np.isfinite(curvature)])
+    if log_scales.size < len(places) // 2:
+        return 0.0
+    narrow, typical = np.quantile(log_scales, [0.05, 0.5])
+    return float(typical - narrow)

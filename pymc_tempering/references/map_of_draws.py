@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 from scipy.stats import kurtosis
 
 from pymc_tempering.engine.path.transport import (
@@ -35,13 +36,7 @@ _SIGMAS = 4.0
 """Standard errors of a correlation, for a term to enter: of 7000 correlations with nothing, one is
 that large every second time."""
 
-_MOST_DRAWS, _DRAWS_PER_TERM = 1000, 10.0  # draws that are kept, and that a term needs
-_ROUNDS, _TOGETHER = 3, 4  # of regressions of a coordinate; terms that enter one together
-_NEWTON_STEPS, _HALVINGS, _CONVERGED = 12, 8, 1e-6  # of log scales
-_MOST_LOG_RATIO, _TINY = 12.0, 1e-12  # bounds that keep weights and logarithms finite
-_LOG_OF_NORMAL = -0.6351814227307392  # mean of log|y| for a standard normal y
-_MAD_OF_NORMAL = 0.6744897501960817  # its median absolute deviation
-_DOFS, _ITERATIONS = (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0), 20  # tried, and EM steps of each
+_TINY = 1e-12  # keeps quotients and logarithms finite
 
 
 def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:
@@ -66,7 +61,8 @@ def map_of_draws(draws: FloatArray, n_effective: float) -> TransportMap | None:
     # a correlation of 1 is needed at most
     if not 1 < dim <= MOST_DIM or min(n, n_effective) <= 1.2 * _SIGMAS**2:
         return None
-    kept = finite[np.linspace(0, n - 1, min(n, _MOST_DRAWS)).astype(np.int64)]
+    # more than a thousand draws only cost more
+    kept = finite[np.linspace(0, n - 1, min(n, 1000)).astype(np.int64)]
     mean, sd = kept.mean(axis=0), kept.std(axis=0)
     if not (sd > 0.0).all():
         return None
@@ -199,19 +195,20 @@ def _fit_coordinate(
     pairs = [(a, b) for b in range(i) for a in range(b + 1) if drives[a] or drives[b]]
     factors = np.concatenate([linear, np.array(pairs, dtype=np.int64).reshape(-1, 2)])
     candidates = products(x, *factors.T)
-    most = int(n_independent / _DRAWS_PER_TERM)
+    # a term needs ten draws
+    most = int(n_independent / 10.0)
     logs = _log_size(t - np.median(t))
     chosen = np.flatnonzero(np.abs(_correlations(x, logs, np.ones(n))) > threshold)
     design = np.column_stack([np.ones(n), x[:, chosen[:most]]])
     log_scale = design @ np.linalg.lstsq(design, logs)[0]
-    for _ in range(_ROUNDS):
-        weights = np.exp(
-            -2.0 * np.clip(log_scale - log_scale.mean(), -_MOST_LOG_RATIO, _MOST_LOG_RATIO)
-        )
+    for _ in range(3):
+        # bounds keep weights finite
+        weights = np.exp(-2.0 * np.clip(log_scale - log_scale.mean(), -12.0, 12.0))
         weights /= weights.mean()
         chosen, coefficients = _forward(candidates, t, weights, threshold, most)
         residual = t - coefficients[0] - candidates[:, chosen] @ coefficients[1:]
-        logs = _log_size(residual) - _LOG_OF_NORMAL
+        # less the mean of log|y| for a standard normal y
+        logs = _log_size(residual) + 0.6351814227307392
         drivers, start = _forward(x, logs, np.ones(n), threshold, most)
         design = np.column_stack([np.ones(n), x[:, drivers]])
         slopes = _log_scale_coefficients(residual, design, start)
@@ -247,7 +244,7 @@ def _correlations(columns: FloatArray, values: FloatArray, weights: FloatArray) 
 def _forward(
     candidates: FloatArray, values: FloatArray, weights: FloatArray, threshold: float, most: int
 ) -> tuple[IntArray, FloatArray]:
-    """Columns that enter a weighted regression, a few at a time, and the coefficients.
+    """Columns that enter a weighted regression, four at a time at most, and the coefficients.
 
     The coefficient of a constant comes first.
     """
@@ -256,7 +253,7 @@ def _forward(
     while True:
         design = np.column_stack([np.ones(len(values)), candidates[:, chosen]])
         coefficients = np.linalg.lstsq(design * root[:, None], values * root)[0]
-        room = min(most - chosen.size, _TOGETHER)
+        room = min(most - chosen.size, 4)
         if room <= 0 or not candidates.shape[1]:
             return chosen, coefficients
         sizes = np.abs(_correlations(candidates, values - design @ coefficients, weights))
@@ -271,7 +268,10 @@ def _forward(
 def _log_scale_coefficients(
     residual: FloatArray, design: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Most likely coefficients of the logarithm of a normal's scale, by damped Fisher scoring."""
+    """Most likely coefficients of the logarithm of a normal's scale, by damped Fisher scoring.
+
+    Twelve steps at most, each halved up to eight times.
+    """
     squares = residual**2
     if design.shape[1] == 1:
         return np.array([0.5 * np.log(squares.mean() + _TINY)])
@@ -282,15 +282,15 @@ def _log_scale_coefficients(
         return float((0.5 * squares * np.exp(-2.0 * log_scale) + log_scale).sum())
 
     coefficients, lowest = np.array(start), loss(start)
-    for _ in range(_NEWTON_STEPS):
+    for _ in range(12):
         log_scale = np.clip(design @ coefficients, -50.0, 50.0)
         score = design.T @ (squares * np.exp(-2.0 * log_scale) - 1.0)
         step = np.linalg.solve(information, score)
         largest = np.abs(design @ step).max()
-        if largest < _CONVERGED:
+        if largest < 1e-6:
             return coefficients
         step *= min(1.0, 1.5 / largest)
-        for _ in range(_HALVINGS):
+        for _ in range(8):
             if (value := loss(coefficients + step)) <= lowest:
                 coefficients, lowest = coefficients + step, value
                 break
@@ -316,8 +316,8 @@ class StudentFits(NamedTuple):
 def student_fits(y: FloatArray) -> StudentFits:
     """Fit a t density to each coordinate of draws (n, D), none of them constant.
 
-    By the EM algorithm for a few degrees of freedom (Lange, Little & Taylor 1989, "Robust
-    statistical modeling using the t distribution", JASA 84).
+    By twenty steps of the EM algorithm for each of a few degrees of freedom (Lange, Little & Taylor
+    1989, "Robust statistical modeling using the t distribution", JASA 84).
 
     Examples
     --------
@@ -330,11 +330,12 @@ def student_fits(y: FloatArray) -> StudentFits:
     [1.0, 3.0, 2.0]
     """
     centre = np.median(y, axis=0)
-    spread = np.maximum(np.median(np.abs(y - centre), axis=0) / _MAD_OF_NORMAL, _TINY)
+    # a standard normal's median absolute deviation is its upper quartile
+    spread = np.maximum(np.median(np.abs(y - centre), axis=0) / ndtri(0.75), _TINY)
     best, found = np.full(y.shape[1], -np.inf), np.zeros((3, y.shape[1]))
-    for dof in _DOFS:
+    for dof in (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0):
         location, scale = centre, spread
-        for _ in range(_ITERATIONS):
+        for _ in range(20):
             weights = (dof + 1.0) / (dof + ((y - location) / scale) ** 2)
             location = (weights * y).sum(axis=0) / weights.sum(axis=0)
             scale = np.sqrt((weights * (y - location) ** 2).mean(axis=0)) + _TINY

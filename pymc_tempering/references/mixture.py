@@ -9,9 +9,8 @@ from scipy.special import softmax
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
-from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.fit import expand_to_draws, n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
-from pymc_tempering.references.moments import expand_to_draws
 from pymc_tempering.references.same_mode import owner
 from pymc_tempering.types import FloatArray
 
@@ -24,12 +23,6 @@ __all__ = [
     "with_fit_of_uncovered",
 ]
 
-_FIRST_FLOOR = 0.5
-"""Share of the weights that is spread evenly at first: ELBOs of unlike modes do not compare."""
-
-_FLOOR = 0.1
-"""The same however many draws there are: they may have missed a mode."""
-
 _PRIOR_DRAWS = 5.0
 """What each fit counts for beside draws of the target."""
 
@@ -37,17 +30,14 @@ _PRIOR_DRAWS = 5.0
 def first_mixture(fits: Sequence[LocalDensity]) -> Mixture:
     """Mixture of local fits before any draw, with weights from their ELBOs (``log_zeta``, nats).
 
-    Examples
-    --------
-    >>> fits = [GaussianBase([-2.0], [1.0], -3.0), GaussianBase([2.0], [1.0], -2.0)]
-    >>> first_mixture(fits).weights.round(2)
-    array([0.38, 0.62])
+    Half of the weights are spread evenly: ELBOs of unlike modes do not compare.
     """
     elbos = np.array([0.0 if fit.log_zeta is None else fit.log_zeta for fit in fits])
-    return Mixture(tuple(fits), _with_floor(softmax(elbos), _FIRST_FLOOR))
+    return Mixture(tuple(fits), _with_floor(softmax(elbos), 0.5))
 
 
-def _with_floor(weights: FloatArray, floor: float) -> FloatArray:
+def _with_floor(weights: FloatArray, floor: float = 0.1) -> FloatArray:
+    """Spread a share of the weights evenly, however many draws made them: they may miss a mode."""
     mixed = (1.0 - floor) * weights / weights.sum() + floor / weights.size
     return np.asarray(mixed / mixed.sum())
 
@@ -62,16 +52,9 @@ def refined_mixture(
 ) -> Mixture:
     """Weights from the responsibilities of draws; Gaussians widened where draws spread further.
 
-    Parameters
-    ----------
-    mixture : Mixture
-        Of the fits as they are, so that widening does not compound from round to round.
-    coordinates : Coordinates
-        Whose Gaussian is the defensive component.
-    positions : ndarray of shape (n, D)
-        Draws of the target.
-    n_effective : float
-        How many of them count as independent.
+    ``mixture`` is of the fits as they are, so that widening does not compound from round to round;
+    the Gaussian of ``coordinates`` is the defensive component. Of the draws of the target,
+    ``positions`` (n, D), ``n_effective`` count as independent.
     """
     finite = positions[np.isfinite(positions).all(axis=1)]
     shares = mixture.responsibilities(finite, coordinates)
@@ -87,7 +70,7 @@ def refined_mixture(
             fits.append(expand_to_draws(fit, draws, n_own))
         else:
             fits.append(fit)
-    return replace(mixture, fits=tuple(fits), weights=_with_floor(weights, _FLOOR))
+    return replace(mixture, fits=tuple(fits), weights=_with_floor(weights))
 
 
 def mixture_of_maps(mixture: Mixture, coordinates: Coordinates, positions: FloatArray) -> Mixture:
@@ -106,7 +89,7 @@ def mixture_of_maps(mixture: Mixture, coordinates: Coordinates, positions: Float
         n = n_independent(draws)
         weights[k] += n
         fits.append(map_of_draws(draws, n) or fit)
-    return replace(mixture, fits=tuple(fits), weights=_with_floor(weights, _FLOOR))
+    return replace(mixture, fits=tuple(fits), weights=_with_floor(weights))
 
 
 def with_fit_of_uncovered(mixture: Mixture, positions: FloatArray) -> Mixture:

@@ -32,7 +32,7 @@ NEAREST_AND_FURTHEST = 3.0, 10.0
 
 VALLEY = math.sqrt(2.0 * (MAX_DIP + math.log(2.0)))
 """For each standard deviation of the distance, nats by which a mode has to stand above all else:
-between two Gaussians of equal widths the log density then dips by :data:`.basins.MAX_DIP`."""
+between two Gaussians of equal widths the log density then dips by :data:`.same_mode.MAX_DIP`."""
 
 N_PLACES = 200
 """Places of each; the probability is known to 0.035 at most."""
@@ -78,17 +78,6 @@ def found_if_there(
     Of the places where it would be a mode, with a valley before it. The mode more has the shape of
     one of ``modes`` (with the log of their mass as ``log_zeta``), drawn by mass, and is in a random
     direction from there. It takes 200 gradients. Returns an array of shape (W, M).
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> target, rng = testing.correlated_gaussian(), np.random.default_rng(1)
-    >>> known = GaussianBase.from_moments(target.mean, target.cov)
-    >>> known = GaussianBase(known.mean, known.scale, log_zeta=target.log_z)
-    >>> starts = evaluated(target, known.from_base(9.0 * rng.normal(size=(200, 3))))
-    >>> found = found_if_there(target, Looked(starts.points, starts.values), [known], rng)
-    >>> bool(found[0, 2] > 0.5), bool(found[2, 0] < found[0, 2])
-    (True, True)
     """
     log_masses = np.array([mode.log_zeta for mode in modes], dtype=np.float64)
     log_odds = np.log(masses) - np.log1p(-np.array(masses)) + logsumexp(log_masses)

@@ -13,25 +13,15 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.errors import BaseError
-from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.references.prepared import Prepared, Search
+from pymc_tempering.references.prepared import Prepared, Report, Search, unwatched
+from pymc_tempering.references.quality import N_MANY, evaluate_elbo
 from pymc_tempering.references.starts import inside, jitter, pulled_inside
-from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
 __all__ = ["fit_by_draws"]
 
-MOST_ROUNDS = 40  # a bound: rounds end where the weights have settled
-
-_N_DRAWS, _DRAWS_PER_DIM, _MOST_DRAWS = 512, 20, 4000  # of a round, by dimensions
-_EFFECTIVE = 0.25  # share of the draws that the power of the weights leaves effective
-_N_SETTLED = 2  # rounds with the weights in full, after which the Gaussian is the best one
-
-_WIDENING = 1.1
-"""Of the Gaussian that is drawn from: one narrower than the target has weights without a bound."""
-
-_FEW = 32  # draws of the prior, below which points around the start help
-_N_ELBO = 400
+MOST_ROUNDS = 40
+"""A bound: rounds end where the weights have settled."""
 
 
 def fit_by_draws(
@@ -48,26 +38,20 @@ def fit_by_draws(
     From ``prior_points`` (n, D), draws of the prior, or without enough of them points around the
     start. It may take ``most`` evaluations, those of one round at least. Raises BaseError if the
     density is positive nowhere around.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> target, rng = testing.scaled_normal(), np.random.default_rng(1)
-    >>> fit = fit_by_draws(target, target.start, rng, prior_points=np.empty((0, 4))).pooled
-    >>> bool(abs(fit.log_zeta - target.log_z) < 0.3)
-    True
     """
     points = _first_points(density, start, rng, prior_points)
-    n = min(max(_N_DRAWS, _DRAWS_PER_DIM * density.dim), _MOST_DRAWS)
+    n = min(max(512, 20 * density.dim), 4000)
     base, place = GaussianBase.from_draws(points), points[0]
     n_done = n_settled = 0
     n_rounds = MOST_ROUNDS
     if np.isfinite(most):
-        n_rounds = int(np.clip((most - _N_ELBO - len(prior_points)) // n, 1, MOST_ROUNDS))
-    while n_done < n_rounds and n_settled < _N_SETTLED:
+        n_rounds = int(np.clip((most - N_MANY - len(prior_points)) // n, 1, MOST_ROUNDS))
+    # after two rounds with the weights in full, the Gaussian is the best one
+    while n_done < n_rounds and n_settled < 2:
         report("draws and weights", n_done, n_rounds)
         n_done += 1
-        path = TemperedPath.from_base(density, GaussianBase(base.mean, _WIDENING * base.scale))
+        # one narrower than the target has weights without a bound
+        path = TemperedPath.from_base(density, GaussianBase(base.mean, 1.1 * base.scale))
         u = rng.standard_normal((n, density.dim))
         delta = new_replicas(path.view, u).delta
         if np.isfinite(delta).sum() < 2:
@@ -80,9 +64,9 @@ def fit_by_draws(
         place = chosen[0]
         n_settled += power == 1.0
     report("draws and weights", n_rounds, n_rounds)
-    elbo = evaluate_elbo(density, base, rng, _N_ELBO).value
+    elbo = evaluate_elbo(density, base, rng, N_MANY).value
     fitted = GaussianBase(base.mean, base.scale, elbo if np.isfinite(elbo) else None)
-    n_evaluations = n_done * n + _N_ELBO + len(prior_points)
+    n_evaluations = n_done * n + N_MANY + len(prior_points)
     return Prepared(fitted, (fitted,), Search(n_gradients=n_evaluations), place=place)
 
 
@@ -90,9 +74,10 @@ def _first_points(
     density: Density, start: FloatArray, rng: np.random.Generator, prior_points: FloatArray
 ) -> FloatArray:
     points = prior_points[inside(density, prior_points)]
-    if len(points) < _FEW:
-        offsets = jitter(rng, 2 * _FEW, np.ones((2 * _FEW, density.dim)))
-        around, _ = pulled_inside(density, np.tile(start, (2 * _FEW, 1)), offsets)
+    if len(points) < 32:
+        around, _ = pulled_inside(
+            density, np.tile(start, (64, 1)), jitter(rng, 64, np.ones((64, density.dim)))
+        )
         points = np.concatenate([points, around.points])
     if len(points) < 2:
         raise BaseError(
@@ -103,16 +88,9 @@ def _first_points(
 
 
 def _tempered_weights(delta: FloatArray) -> tuple[float, FloatArray]:
-    """Largest power at which enough draws are effective, and the normalised weights.
-
-    Examples
-    --------
-    >>> power, weights = _tempered_weights(np.array([0.0, -1.0, -np.inf, -9.0]))
-    >>> round(power, 2), round(float(1.0 / (weights**2).sum()), 2)
-    (1.0, 1.65)
-    """
+    """Largest power at which a quarter of the draws is effective, and the normalised weights."""
     raised = np.where(np.isfinite(delta), delta, -np.inf) - delta[np.isfinite(delta)].max()
-    least = _EFFECTIVE * np.isfinite(raised).sum()
+    least = 0.25 * np.isfinite(raised).sum()
 
     def weights_at(power: float) -> FloatArray:
         weights = np.where(np.isfinite(raised), np.exp(power * np.maximum(raised, -1e300)), 0.0)

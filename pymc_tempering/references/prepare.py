@@ -14,11 +14,10 @@ from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
 from pymc_tempering.references.population import fit_by_draws
-from pymc_tempering.references.prepared import Prepared
-from pymc_tempering.references.search import SEARCHES, find_modes
-from pymc_tempering.references.sources import SOURCES, Images, no_images
+from pymc_tempering.references.prepared import SEARCHES, Prepared, Report, unwatched
+from pymc_tempering.references.search import find_modes
+from pymc_tempering.references.sources import SOURCES
 from pymc_tempering.references.transport_maps import fit_maps
-from pymc_tempering.references.watch import Report, unwatched
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def prepare(
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
     Without a gradient, one Gaussian from weighted draws (:mod:`.population`). ``search`` is one of
-    :data:`.search.SEARCHES`; ``bend`` is whether what is sampled can start from transport maps;
+    :data:`.prepared.SEARCHES`; ``bend`` is whether what is sampled can start from transport maps;
     ``most`` are the gradients that it may take. Raises BaseError if no fit succeeded.
     """
     report("starting points", 0, 0)
@@ -56,7 +55,7 @@ def prepare(
                 density, start, rng, prior_points=points, most=most, report=report
             )
         else:
-            images: Images = no_images
+            images = None
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
                 images = Symmetries.of(density.points, density.model).images
@@ -76,12 +75,6 @@ def shared_generator(rng: np.random.Generator) -> np.random.Generator:
 
     Chains have generators spawned from one, and keep the entropy of that one; only the last entry
     of the spawn key tells them apart.
-
-    Examples
-    --------
-    >>> first, second = np.random.default_rng(5).spawn(2)
-    >>> shared_generator(first).random() == shared_generator(second).random()
-    True
     """
     sequence = rng.bit_generator.seed_seq
     if not isinstance(sequence, np.random.SeedSequence):

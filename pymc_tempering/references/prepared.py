@@ -1,9 +1,10 @@
-"""What a search for modes hands on."""
+"""What a search for modes is given, how far to go and whom to tell, and what it hands on."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import softmax
@@ -14,7 +15,8 @@ from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.results.statistics import N_START_COUNTS
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MOST_ONCE", "NO_SEARCH", "N_SEARCHES", "Prepared", "Search", "centre", "mass_once"]
+__all__ = ["MOST_ONCE", "NO_SEARCH", "N_SEARCHES", "SEARCHES", "Effort", "Prepared", "Report",
+           "Search", "centre", "mass_once", "unwatched"]  # fmt: skip
 
 N_SEARCHES = 4
 """Searches that share what they know and what they may spend. Each starts on its own: from another
@@ -25,16 +27,69 @@ MOST_ONCE = 0.05
 likely to lie in modes that none found."""
 
 
+class Report(Protocol):
+    """Told of a part of the work, how many of its steps are done, and how many there are to be.
+
+    And of the gradients that it took so far, where the steps are none themselves.
+    """
+
+    def __call__(self, part: str, done: int, total: int, gradients: int = 0) -> None:
+        """Take note of it."""
+
+
+def unwatched(part: str, done: int, total: int, gradients: int = 0) -> None:
+    """Report to nobody."""
+
+
+class Effort(NamedTuple):
+    """How far to search; gradients are those of starts, ascents, and telling apart where they end.
+
+    A search takes ``n_starts``, unless its ``n_gradients`` are used up before. It ends after
+    ``n_for_one_mode`` if it knows of one mode alone which may hold mass, and goes on to
+    ``n_for_seldom`` where few starts led to any of the highest modes: others as high may have none.
+    With those of all fits it may take ``most``.
+    """
+
+    n_starts: int
+    n_gradients: int
+    n_for_one_mode: float = math.inf
+    most: float = math.inf
+    n_for_seldom: float = 0.0
+
+    def within(self, most: float) -> "Effort":
+        """Effort of no more gradients than these, half of them for starts and ascents."""
+        return self._replace(
+            n_gradients=int(min(self.n_gradients, most / 2)),
+            most=most,
+            n_for_seldom=min(self.n_for_seldom, most / 2),
+        )
+
+    def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:
+        """Gradients after which a search ends that knows of so many modes.
+
+        ``seldom`` is whether few starts led to any of the highest.
+        """
+        if seldom:
+            return max(self.n_gradients, self.n_for_seldom)
+        if n_modes > 1 or math.isinf(self.n_for_one_mode):
+            return self.n_gradients
+        # in few dimensions every basin has a large share of the starts
+        return min(self.n_gradients, self.n_for_one_mode, 6000.0 + 1500.0 * dim)
+
+
+SEARCHES = {
+    "none": Effort(1, 1000),
+    "default": Effort(50_000, 50_000, 15_000, n_for_seldom=200_000),
+    "thorough": Effort(500_000, 500_000),
+}
+"""Efforts by the names that users give."""
+
+
 def mass_once(log_masses: Sequence[float], found_by: Sequence[int]) -> float:
     """Share of the mass in modes that one of the searches alone found.
 
     What one of several found stands for what none did (Good 1953, for mass in place of numbers).
     ``log_masses`` in nats, ``found_by`` the number of searches that found each mode.
-
-    Examples
-    --------
-    >>> round(mass_once([0.0, -1.0, -1.0], [4, 1, 3]), 2)
-    0.21
     """
     if not len(log_masses):
         return 0.0
@@ -45,32 +100,21 @@ def mass_once(log_masses: Sequence[float], found_by: Sequence[int]) -> float:
 class Search:
     """What a search for modes did.
 
-    Attributes
-    ----------
-    start_count, found_by : tuple of int
-        Starts that led to each distinct mode, those of its images included, and how many of the
-        :data:`N_SEARCHES` searches found it; first the modes of :attr:`Prepared.fits`, then those
-        left out.
-    n_left_out : int
-        Modes that the reference leaves out: their fits have negligible mass.
-    n_unfinished : int
-        Starts that led to no mode: up without end, or to a saddle.
-    n_gradients : int
-        Of all ascents and fits.
-    mass_once : float
-        Share of the modes' mass, as their fits have it, in modes that one search alone found.
-    planted : tuple of float
-        Probability that one mode more would have been found, by width and mass (:mod:`.planted`).
-    n_images : int
-        Modes more that no counted start led to: images of others, or around others.
-    funnel_depth : float
-        In nats, of the modes that short runs were made in; see :mod:`.funnels`.
-    rise_along, rise, rise_beyond
-        Coordinate along which the mass rises without end, -1 for none, and by how many nats over
-        two stretches far outside; see :mod:`pymc_tempering.engine.path.divergent`.
-    log_mass, log_mass_se : float
-        Importance-sampled evidence of the well fitted modes and its error, in nats; -inf where it
-        is not known.
+    - ``start_count`` are the starts that led to each distinct mode, those of its images included,
+      and ``found_by`` how many of the :data:`N_SEARCHES` searches found it; first the modes of
+      :attr:`Prepared.fits`, then the ``n_left_out`` whose fits have negligible mass.
+    - ``n_unfinished`` starts led to no mode, but up without end, or to a saddle. To ``n_images``
+      modes more no counted start led: they are images of others, or around others.
+    - ``n_gradients`` are of all ascents and fits.
+    - ``mass_once`` is the share of the mass, as fits have it, in modes that one search alone found;
+      ``planted`` the probability that one mode more would have been found, by width and mass
+      (:mod:`.planted`).
+    - ``funnel_depth`` (nats) is of the modes that short runs were made in (:mod:`.local_runs`).
+    - ``rise_along`` is the coordinate along which the mass rises without end, -1 for none; ``rise``
+      and ``rise_beyond`` by how many nats over two stretches far outside
+      (:mod:`pymc_tempering.engine.path.divergent`).
+    - ``log_mass`` and ``log_mass_se`` are the importance-sampled evidence of the well fitted modes
+      and its error, in nats; -inf where it is not known.
     """
 
     start_count: tuple[int, ...] = ()
@@ -123,23 +167,17 @@ NO_SEARCH = Search()
 class Prepared:
     """What is known of a target before any tempering.
 
-    Attributes
-    ----------
-    pooled : GaussianBase
-        The local fits combined by matched moments, with an ELBO as ``log_zeta``.
-    fits : tuple of GaussianBase
-        The distinct local fits, not widened, the best ELBO first; without those of negligible mass.
-    search : Search
-    poorly_fitted : tuple of GaussianBase
-        Laplace approximations of poorly fitted modes that may hold much of the mass.
-    place : ndarray of shape (D,), optional
-        Where replicas start in place of the means, which between modes may have no density.
-    shapes : tuple of LocalDensity
-        What a mixture is made of: the fits, with transport maps in place of some.
-    needs_levels : bool
-        Whether a shape is too poor for a path without levels, as far as short runs have shown.
-    well_fitted : tuple of GaussianBase
-        Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
+    - ``pooled`` are the local fits combined by matched moments, with an ELBO as ``log_zeta``.
+    - ``fits`` are the distinct local fits, not widened, the best ELBO first; without those of
+      negligible mass.
+    - ``poorly_fitted`` are Laplace approximations of poorly fitted modes that may hold much of the
+      mass; ``well_fitted`` good fits of the heaviest modes, with the log of their mass as
+      ``log_zeta``, by mass.
+    - ``place`` (D,) is where replicas start in place of the means, which between modes may have no
+      density.
+    - ``shapes`` are what a mixture is made of: the fits, with transport maps in place of some.
+      ``needs_levels`` is whether one is too poor for a path without levels, as far as short runs
+      have shown.
     """
 
     pooled: GaussianBase

@@ -25,8 +25,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorDraws", "PriorReference"]
 
-_N_CHECKED = 256  # draws that are looked at before any sampling
-
 
 class PriorDraws:
     """Draws of a model's free variables, as unconstrained values.
@@ -40,7 +38,7 @@ class PriorDraws:
         self._names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
         try:
             self._draw = _compile_draws(model)
-            self.checked = self(_N_CHECKED, np.random.default_rng(0))
+            self.checked = self(256, np.random.default_rng(0))
         except (NotImplementedError, ModelError, TypeError, ValueError) as error:
             raise _refusal(str(error).strip()) from error
         except Exception as error:  # `random=` of a user's own distribution raises what it likes

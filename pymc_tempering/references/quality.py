@@ -8,24 +8,28 @@ draws. Their variance V, in squared nats, says everything else where log weights
   :math:`\operatorname{erf}(\sqrt V / 2)`.
 - The communication barrier from q to the target is :math:`\sqrt{V / \pi}`.
 
-Every fit, candidate and trial is judged by V, and every threshold is one of the five below.
+Every fit, candidate and trial is judged by V, and every threshold is one of the five below. The
+same draws give lower bounds on log Z: the ELBO, and importance-sampled evidence of all fits.
 """
 
-import numpy as np
-from scipy.special import erf, erfinv
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
-__all__ = [
-    "COARSE",
-    "EXACT",
-    "FAIR",
-    "GAIN",
-    "GOOD",
-    "LADDER",
-    "barrier_of",
-    "rejection_of",
-    "variance_of_barrier",
-    "variance_of_rejection",
-]
+import numpy as np
+from scipy.special import erfinv, logsumexp
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.types import BoolArray, FloatArray
+
+__all__ = ["COARSE", "EXACT", "FAIR", "GAIN", "GOOD", "LADDER", "N_DRAWS", "N_IMPORTANCE", "N_MANY",
+           "N_ROUGH", "TRIMMED", "Elbo", "ImportanceEvidence", "barrier_of", "delta_at",
+           "evaluate_elbo", "has_gradient", "importance_evidence", "log_weights",
+           "trimmed_variance", "variance_of_barrier", "variance_of_rejection"]  # fmt: skip
 
 EXACT = 0.005
 """Nothing is left to explain: log Z from 2560 weights is off by 0.0014 nats."""
@@ -46,16 +50,14 @@ LADDER = 8.0
 GAIN = 0.5
 """Share of a fit's V that a better shape has to be below: less is not worth another shape."""
 
+N_ROUGH, N_DRAWS, N_MANY = 16, 100, 400
+"""Draws of an ELBO: where many candidates are compared, V of a curvature, V of a fit that stays."""
 
-def rejection_of(variance: float) -> float:
-    """Rejection rate of swaps between a density of this V and the target, without levels.
+N_IMPORTANCE = 128
+"""Of each fit: where the variance of its log weights is 0.25, the error is 0.05 nats at most."""
 
-    Examples
-    --------
-    >>> [round(rejection_of(v), 2) for v in (GOOD, FAIR, COARSE)]
-    [0.28, 0.52, 0.68]
-    """
-    return float(erf(0.5 * np.sqrt(variance)))
+TRIMMED = 0.02
+"""Share of the draws, the lowest, that V and regressions leave out: a tail, not the shape."""
 
 
 def variance_of_rejection(rejection: float) -> float:
@@ -71,3 +73,110 @@ def barrier_of(variance: float) -> float:
 def variance_of_barrier(barrier: float) -> float:
     """V of a density with this barrier to the target."""
     return float(np.pi * barrier**2)
+
+
+class Elbo(NamedTuple):
+    """A lower bound on log Z in nats, and V, half of which is about what it misses.
+
+    ``-inf`` and ``inf`` if no draw has a finite density.
+    """
+
+    value: float
+    variance: float
+
+
+def has_gradient(values: FloatArray, grads: FloatArray) -> BoolArray:
+    """Which draws are inside the support, with gradients whose products are still numbers."""
+    return np.isfinite(values) & (np.abs(grads) < 1e150).all(axis=1)
+
+
+def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArray:
+    """Return ``log_target - log_base`` at the rows of ``z``."""
+    z, log_target = np.ascontiguousarray(z), np.empty(len(z))
+    call_density_at(density.address, z, log_target, np.empty_like(z))
+    return log_target - log_base
+
+
+def evaluate_elbo(
+    density: Density, base: GaussianBase, rng: np.random.Generator, n_draws: int = 1000
+) -> Elbo:
+    r"""Evaluate a lower bound on log Z from draws of a base.
+
+    .. math:: \ell = \log b + E_q[\log \pi(z) - \log q(z) \mid \pi(z) > 0] \le \log Z,
+
+    where q is the base and b its mass on the support of the target, so b = 1 and this is the
+    ordinary ELBO for targets that are positive everywhere.
+
+    Draws are in antithetic pairs: 1000 of 92 parameters have a standard error near 0.1 nats.
+    """
+    half = rng.standard_normal((max(n_draws // 2, 2), base.dim))
+    u = np.concatenate([half, -half])
+    log_base = -0.5 * (u * u).sum(axis=1) - base.log_det_scale - 0.5 * base.dim * LOG_2PI
+    delta = delta_at(density, base.from_base(u), log_base)
+    finite = np.isfinite(delta)
+    if not finite.any():
+        return Elbo(-math.inf, math.inf)
+    # a fit far from any mode has densities whose sum is beyond all numbers
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(delta[finite].mean()) + math.log(int(finite.sum()) / len(u))
+    return Elbo(value, trimmed_variance(delta[finite]))
+
+
+def log_weights(
+    density: Density, shape: LocalDensity, rng: np.random.Generator, n: int = 200
+) -> FloatArray:
+    """Return the log target minus the log density of a shape at its own draws, shape (n,).
+
+    200 draws tell V of a transport map.
+    """
+    z = shape.from_base(rng.standard_normal((n, shape.dim)))
+    return delta_at(density, z, shape.log_density(z))
+
+
+def trimmed_variance(delta: FloatArray) -> float:
+    """V: variance of log weights without the lowest 2 %, in squared nats.
+
+    Infinite, or not a number, where others of them are.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.sort(delta)[int(TRIMMED * delta.size) :].var())
+
+
+class ImportanceEvidence(NamedTuple):
+    """A lower bound on log Z and its error, in nats; ``-inf`` and 0 where nothing is known."""
+
+    value: float
+    se: float
+    n_gradients: int
+
+
+UNKNOWN = ImportanceEvidence(-np.inf, 0.0, 0)
+
+
+def importance_evidence(
+    density: Density,
+    modes: Sequence[GaussianBase],
+    rng: np.random.Generator,
+    n_draws: int = N_IMPORTANCE,
+) -> ImportanceEvidence:
+    r"""Weight draws of all fits against their mixture, so that no place counts twice.
+
+    .. math:: \hat Z = \frac{1}{KN} \sum_{k=1}^K \sum_{n=1}^N
+        \frac{\pi(z_{kn})}{\frac{1}{K} \sum_j q_j(z_{kn})}, \qquad z_{kn} \sim q_k
+
+    (multiple importance sampling with the balance heuristic, Veach & Guibas 1995). It needs no
+    chain, and is less than log Z where other modes hold some: an estimate of log Z below it lacks
+    what is known to be there. Each mode has ``n_draws`` draws.
+    """
+    if not modes:
+        return UNKNOWN
+    z = np.concatenate([mode.draw(rng, n_draws) for mode in modes])
+    log_mixture = logsumexp([mode.log_density(z) for mode in modes], axis=0) - np.log(len(modes))
+    log_weights = delta_at(density, z, log_mixture)
+    value = float(logsumexp(log_weights) - np.log(len(z)))
+    if not np.isfinite(value):
+        return UNKNOWN._replace(n_gradients=len(z))
+    # each mode has the same number of draws: what the modes differ by is no error
+    weights = np.exp(log_weights - value).reshape(len(modes), n_draws)
+    variance = weights.var(axis=1, ddof=1).mean() / len(z)
+    return ImportanceEvidence(value, float(np.sqrt(variance)), len(z))

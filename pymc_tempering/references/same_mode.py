@@ -6,7 +6,6 @@ mass is the ELBO of Gaussians in between: from one width of a group to another t
 while the mass falls. Everything here takes plain arrays, Gaussians or transport maps.
 """
 
-import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,17 +14,14 @@ from scipy.special import chdtri, logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
-from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.jit import compiled
-from pymc_tempering.references.elbo import delta_at, evaluate_elbo
 from pymc_tempering.references.local import LocalFit
-from pymc_tempering.references.quality import COARSE, GOOD
+from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, delta_at, evaluate_elbo
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
-    "MAX_DIP", "MAX_FALL", "N_ON_LINE", "along", "hides_one", "joined", "merge", "n_places",
-    "one_place", "owner", "same_mode", "unexplained", "which_mode",
+    "LEAST_DIM", "MAX_DIP", "MAX_FALL", "N_NEAREST", "N_ON_LINE", "along", "dip", "hides_one",
+    "joined", "merge", "n_places", "one_place", "owner", "same_mode", "unexplained", "which_mode",
 ]  # fmt: skip
 
 MAX_DIP = 1.0
@@ -42,9 +38,8 @@ LEAST_DIM = 25
 """Below it no fit hides another three of its scales away: at the worst ratio of scales that takes
 2.7 dimensions (``e``) for each squared one."""
 
-_OUTSIDE = 1e-3  # share of a component's draws that lie outside of it
-_N_NEAREST = 3  # fits that one is compared with, each of which may cost a hundred evaluations
-_N_BETWEEN, _N_DRAWS = 3, 16  # Gaussians on the geodesic, and draws of each
+N_NEAREST = 3
+"""Known modes that one is compared with, each of which may cost a hundred evaluations."""
 
 
 def owner(fits: Sequence[LocalDensity], z: FloatArray) -> IntArray:
@@ -59,7 +54,7 @@ def owner(fits: Sequence[LocalDensity], z: FloatArray) -> IntArray:
     >>> owner([slab, spike], np.array([[0.3], [0.5], [9.0]])).tolist()
     [0, 1, -1]
     """
-    limit = chdtri(z.shape[1], _OUTSIDE)
+    limit = chdtri(z.shape[1], 1e-3)
     logs = np.full((len(fits), len(z)), -np.inf)
     for row, fit in zip(logs, fits, strict=True):
         inside = (fit.to_base(z) ** 2).sum(axis=1) <= limit
@@ -97,10 +92,9 @@ def along(density: Density, a: FloatArray, b: FloatArray, n_points: int = N_ON_L
 
     Outside of the support they are ``-inf``.
     """
-    shares = _shares(n_points)
-    values = np.empty(shares.size)
-    _fill_along(density.address, np.array([a, b], dtype=np.float64), shares, values)
-    return values
+    t = np.linspace(0.0, 1.0, n_points + 2)[:, None]
+    values = delta_at(density, (1.0 - t) * a + t * b, np.zeros(t.size))
+    return np.where(np.isnan(values), -np.inf, values)
 
 
 def joined(density: Density, a: FloatArray, b: FloatArray) -> bool:
@@ -112,22 +106,6 @@ def dip(values: FloatArray) -> float:
     """Lower end of a line less the lowest point between, at least 0; inf outside the support."""
     lower = min(values[0], values[-1])
     return max(0.0, float(lower - values[1:-1].min())) if np.isfinite(lower) else np.inf
-
-
-@functools.cache
-def _shares(n_points: int) -> FloatArray:
-    return np.linspace(0.0, 1.0, n_points + 2)
-
-
-@compiled
-def _fill_along(address: int, ends: FloatArray, shares: FloatArray, values: FloatArray) -> None:
-    z, grad = np.empty(ends.shape[1]), np.empty(ends.shape[1])
-    for n in range(shares.shape[0]):
-        t = shares[n]
-        for i in range(z.shape[0]):
-            z[i] = (1.0 - t) * ends[0, i] + t * ends[1, i]
-        value = call_density(address, z, grad)
-        values[n] = -np.inf if np.isnan(value) else value
 
 
 def same_mode(
@@ -157,12 +135,12 @@ def same_mode(
         n += N_ON_LINE + 2
         if not joined(density, a.laplace.mean, b.base.mean):
             return False, n
+    # both ends, and three between them
     first, *inside, last = (
-        evaluate_elbo(density, between, rng, _N_DRAWS).value
-        for between in geodesic(a.base, b.base, np.linspace(0.0, 1.0, _N_BETWEEN + 2))
+        evaluate_elbo(density, between, rng, N_ROUGH).value
+        for between in geodesic(a.base, b.base, np.linspace(0.0, 1.0, 5))
     )
-    n += (_N_BETWEEN + 2) * _N_DRAWS
-    return bool(min(inside) >= min(first, last) - MAX_FALL), n
+    return bool(min(inside) >= min(first, last) - MAX_FALL), n + 5 * N_ROUGH
 
 
 def which_mode(
@@ -171,7 +149,7 @@ def which_mode(
     """Number of the fit of the same mode among the three nearest, and the evaluations it took."""
     n_evaluations = 0
     distances = [distance(fit.base, other.base) for other in known]
-    for i in np.argsort(distances, kind="stable")[:_N_NEAREST]:
+    for i in np.argsort(distances, kind="stable")[:N_NEAREST]:
         same, n = same_mode(density, fit, known[i], rng)
         n_evaluations += n
         if same:

@@ -18,16 +18,25 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.basins import Basin
-from pymc_tempering.references.effort import SEARCHES, Effort
-from pymc_tempering.references.elbo import N_IMPORTANCE, importance_evidence
+from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import (
     LocalFit,
     combine_local_bases,
     poorly_fitted_modes,
     well_fitted_modes,
 )
-from pymc_tempering.references.planted import found_if_there
-from pymc_tempering.references.prepared import N_SEARCHES, Prepared, Search, mass_once
+from pymc_tempering.references.planted import N_PLACES, found_if_there
+from pymc_tempering.references.prepared import (
+    N_SEARCHES,
+    SEARCHES,
+    Effort,
+    Prepared,
+    Report,
+    Search,
+    mass_once,
+    unwatched,
+)
+from pymc_tempering.references.quality import N_IMPORTANCE, importance_evidence
 from pymc_tempering.references.same_mode import merge
 from pymc_tempering.references.sources import (
     SOURCES,
@@ -35,23 +44,14 @@ from pymc_tempering.references.sources import (
     StartSource,
     around_known_modes,
     deflated_residual,
-    diffuse_components,
     images_of_modes,
-    no_images,
     on_ascent_paths,
-    surroundings,
 )
 from pymc_tempering.references.starts import Surroundings, pulled_inside, start_inside
-from pymc_tempering.references.survey import NEGLIGIBLE, Survey
-from pymc_tempering.references.watch import Report, unwatched
+from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
 from pymc_tempering.types import FloatArray
 
 __all__ = ["SEARCHES", "Effort", "find_modes"]
-
-_LEAST_BATCH, _MOST_BATCH = 16, 512  # starts; small ones while a start is dear
-
-MOST_RISES = 2
-"""Ascents that ran away of which the mass is looked at, the highest first."""
 
 
 # what is fitted far from any mode has squares beyond all numbers
@@ -63,34 +63,17 @@ def find_modes(
     rng: np.random.Generator,
     *,
     prior_points: FloatArray | None = None,
-    images: Images = no_images,
+    images: Images | None = None,
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
     sources: Sequence[str] = SOURCES,
 ) -> Prepared:
     """Find modes by ascents from many starts, fit each, and combine the fits into one Gaussian.
 
-    Parameters
-    ----------
-    density : Density
-        The target's compiled log density and gradient.
-    start : ndarray of shape (D,)
-    rng : numpy.random.Generator
-    prior_points : ndarray of shape (n, D), optional
-        Draws of the prior: every second start, as long as there are any.
-    images : callable
-        From a place of shape (D,) to those of shape (P, D) where symmetries of the target would
-        have its like.
-    effort : Effort
-    report : callable
-        See :data:`pymc_tempering.references.watch.Report`.
-    sources : sequence of str
-        Those of :data:`.sources.SOURCES` that are used.
-
-    Raises
-    ------
-    BaseError
-        If no start has a finite density, or no fit succeeded.
+    Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
+    any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
+    have its like. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError
+    if no start has a finite density, or no fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
@@ -101,7 +84,7 @@ def find_modes(
     survey.fit_modes()
     found = survey.fits
     if around is not None and "paths" in sources:
-        found += on_ascent_paths(around)(survey, found)
+        found += on_ascent_paths(survey, found, around)
     if not found:
         raise BaseError(
             "None of the local fits succeeded: the density may be improper. Give a base explicitly."
@@ -110,7 +93,9 @@ def find_modes(
     survey.spent["fits"] += n_merge
     fits = found
     if around is not None and "diffuse" in sources:
-        diffuse = diffuse_components(start)(survey, found)
+        starts, left = GaussianBase(start, survey.units), effort.most - survey.n_gradients
+        diffuse, n = find_diffuse(density, found, NEGLIGIBLE, survey.rng, left, starts)
+        survey.spent["fits"] += n
         fits = sorted([*found, *diffuse], key=lambda fit: fit.elbo, reverse=True)
     return _summary(survey, found, fits)
 
@@ -119,23 +104,21 @@ def _look_around(
     survey: Survey,
     start: FloatArray,
     prior_points: FloatArray | None,
-    images: Images,
+    images: Images | None,
     sources: Sequence[str],
 ) -> Surroundings:
     """Start in batches until the search ends; return where the first of the searches starts."""
     if "prior" not in sources:
         prior_points = None
-    searches = [
-        (around, surroundings(around, rng))
-        for around, rng in _searches(survey, start, prior_points, jitter="jitter" in sources)
-    ]
+    searches = _searches(survey, start, prior_points, jitter="jitter" in sources)
     residual = deflated_residual()
     later: list[tuple[str, StartSource]] = [
         ("residual", residual),
         ("scales", around_known_modes()),
         ("residual", residual),
-        ("images", images_of_modes(images)),
     ]
+    if images is not None:
+        later.append(("images", images_of_modes(images)))
     n_done, total, most = 1, survey.effort.n_starts, survey.end
     for search in itertools.cycle(range(N_SEARCHES)):
         # where all of them run away, where they began tells more than where they end
@@ -144,12 +127,13 @@ def _look_around(
             break
         survey.basins.search = search
         survey.report("search for modes", survey.n_looked, int(most))
-        # none goes far beyond what is left
+        # none goes far beyond what is left; small ones while a start is dear
         n = int((most - survey.n_looked) * n_done / (4 * survey.n_looked)) if n_done > 1 else 0
-        n = min(max(n, _LEAST_BATCH), _MOST_BATCH, total - n_done)
+        n = min(max(n, 16), 512, total - n_done)
         n_done += n
-        own = searches[search][1]
-        for source in (own, *(source for name, source in later if name in sources)):
+        around, rng = searches[search]
+        survey.follow(Proposal(*around.draw(n, rng), counted=True))
+        for source in (source for name, source in later if name in sources):
             for proposal in source(survey, n):
                 survey.follow(proposal)
         most = survey.end
@@ -209,14 +193,16 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
     planted = found_if_there(
         density, survey.looked, [fit.weighted for fit in seen], np.random.default_rng(0)
     )
+    n_gradients = survey.n_gradients + survey.known.n_gradients
+    n_gradients += rise.n_gradients + mass.n_gradients
+    if len(survey.looked.points):
+        n_gradients += N_PLACES
     search = Search(
         start_count=tuple(n for n, _ in counted),
         found_by=tuple(n for _, n in counted),
         n_left_out=n_left_out,
         n_unfinished=basins.n_lost + sum(b.start_count for b in basins.known if b.is_saddle),
-        n_gradients=(
-            survey.n_gradients + survey.n_told + rise.n_gradients + mass.n_gradients
-        ),
+        n_gradients=n_gradients,
         mass_once=mass_once(
             [fit.mass for fit in seen], [fit.searches.bit_count() for fit in seen]
         ),
@@ -238,10 +224,10 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
 
 
 def _rise(survey: Survey, fit: GaussianBase, without_fit: list[Basin]) -> Rise:
-    """Look at the mass along the highest ascents that found no end, away from the best fit."""
+    """Look at the mass along the two highest ascents that found no end, away from the best fit."""
     runaways = [basin for basin in survey.basins.known if not basin.converged]
     runaways += [basin for basin in without_fit if basin.measured]
-    highest = sorted(runaways, key=lambda basin: basin.value, reverse=True)[:MOST_RISES]
+    highest = sorted(runaways, key=lambda basin: basin.value, reverse=True)[:2]
     base = GaussianBase(fit.mean, fit.standard_deviation)
     left = survey.effort.most - survey.n_gradients
     return first_rise(survey.density, base, [basin.end for basin in highest], left)

@@ -1,7 +1,7 @@
 """Sources of starts and of fits for a search, each of which can be left out.
 
-A source of starts is given what is known, and yields :class:`.survey.Proposal`; a source of fits
-yields candidate Gaussians at the end of a search, for places that no ascent ends in:
+A source of starts is given what is known, and yields :class:`.survey.Proposal`. The last two give
+Gaussians at the end of a search, for places that no ascent ends in:
 
 =========  ========================================================================
 prior      draws of the prior, and the same with some coordinates of a known place
@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.quality import FAIR
 from pymc_tempering.references.same_mode import which_mode
@@ -29,9 +27,8 @@ from pymc_tempering.references.starts import Surroundings, pulled_inside
 from pymc_tempering.references.survey import NEGLIGIBLE, Proposal, Survey
 from pymc_tempering.types import FloatArray
 
-__all__ = ["N_PATHS", "SOURCES", "FitSource", "Images", "StartSource", "around_known_modes",
-           "deflated_residual", "diffuse_components", "images_of_modes", "no_images",
-           "on_ascent_paths", "surroundings"]  # fmt: skip
+__all__ = ["N_PATHS", "SOURCES", "Images", "StartSource", "around_known_modes",
+           "deflated_residual", "images_of_modes", "on_ascent_paths"]  # fmt: skip
 
 SOURCES = ("prior", "jitter", "scales", "images", "residual", "paths", "diffuse")
 """Names of all of them."""
@@ -47,36 +44,12 @@ N_PATHS = 6
 """Starts of which the path is looked at: what each second one passes by is missed in two of a
 hundred searches."""
 
-_FOLLOWED, _MOST_IN_VAIN = 2, 8
-"""Starts of a batch whose residual is followed, and how many in a row may lead nowhere."""
-
-_OUTSIDE = 2.0
-"""Standard deviations of a fit beyond which the highest place is outside. That of one mode is at
-most the square root of three of them from the mean, on a line."""
-
 type Images = Callable[[FloatArray], FloatArray]
 """From a place of shape (D,) to those of shape (P, D) where symmetries would have its like."""
 
 
 type StartSource = Callable[[Survey, int], Iterator[Proposal]]
 """Yields starts, given what is known and how many starts the batch has."""
-
-type FitSource = Callable[[Survey, Sequence[LocalFit]], Iterator[LocalFit]]
-"""Yields fits of what no ascent ends in, given the fits of the modes."""
-
-
-def no_images(z: FloatArray) -> FloatArray:
-    """Of a target of which no symmetries are known."""
-    return np.empty((0, z.size))
-
-
-def surroundings(around: Surroundings, rng: np.random.Generator) -> StartSource:
-    """Draws of the prior and jitter, which depend on nothing that is found: they are counted."""
-
-    def starts(_: Survey, n: int) -> Iterator[Proposal]:
-        yield Proposal(*around.draw(n, rng), counted=True)
-
-    return starts
 
 
 def around_known_modes() -> StartSource:
@@ -96,15 +69,18 @@ def around_known_modes() -> StartSource:
 
 
 def deflated_residual() -> StartSource:
-    """Where the residual rises to from the flanks of the latest starts."""
+    """Where the residual rises to from the flanks of two starts of a batch.
+
+    Until eight in a row have led nowhere.
+    """
     n_in_vain = 0
 
     def starts(survey: Survey, _: int) -> Iterator[Proposal]:
         nonlocal n_in_vain
         flanks, survey.flanks = survey.flanks, survey.flanks.at(np.zeros(0, dtype=np.int64))
-        if not len(flanks.points) or n_in_vain >= _MOST_IN_VAIN:
+        if not len(flanks.points) or n_in_vain >= 8:
             return
-        flanks = flanks.at(np.arange(len(flanks.points))[-_FOLLOWED:])
+        flanks = flanks.at(np.arange(len(flanks.points))[-2:])
         n_known = len(survey.basins.known)
         points = survey.known.follow_residual(flanks)
         if len(points):
@@ -138,55 +114,43 @@ def images_of_modes(images: Images) -> StartSource:
     return starts
 
 
-def on_ascent_paths(around: Surroundings) -> FitSource:
+def on_ascent_paths(
+    survey: Survey, known: Sequence[LocalFit], around: Surroundings
+) -> Iterator[LocalFit]:
     """Masses on the paths of ascents from fresh starts, where these end outside of the mass.
 
     Where the density rises from one mode into another, as from a wide group scale into the funnel
     of a narrow one, all ascents end in one place. The path there leads through what holds the mass.
+    Yields fits, of which the modes' are ``known``.
     """
-
-    def fits(survey: Survey, known: Sequence[LocalFit]) -> Iterator[LocalFit]:
-        best = max((fit.mass for fit in known), default=0.0)
-        odd = [
-            basin
-            for basin in survey.basins.known
-            if basin.fit is not None
-            and basin.fit.most >= best - NEGLIGIBLE
-            and not basin.is_gaussian
-            and np.abs(basin.fit.base.to_base(basin.end[None])).max() > _OUTSIDE
-        ]
-        # on a line no ascent passes by a mode
-        if not odd or survey.density.dim == 1:
-            return
-        place = max(odd, key=lambda basin: basin.start_count)
-        starts, n = pulled_inside(survey.density, *around.fresh(N_PATHS, survey.rng))
+    best = max((fit.mass for fit in known), default=0.0)
+    odd = [
+        basin
+        for basin in survey.basins.known
+        if basin.fit is not None
+        and basin.fit.most >= best - NEGLIGIBLE
+        and not basin.is_gaussian
+        # on a line, the highest place of one mode is at most the square root of three standard
+        # deviations from the mean
+        and np.abs(basin.fit.base.to_base(basin.end[None])).max() > 2.0
+    ]
+    # on a line no ascent passes by a mode
+    if not odd or survey.density.dim == 1:
+        return
+    place = max(odd, key=lambda basin: basin.start_count)
+    starts, n = pulled_inside(survey.density, *around.fresh(N_PATHS, survey.rng))
+    survey.spent["fits"] += n
+    seen = list(known)
+    for start in starts.points:
+        fit = survey.fit_from(start)
+        # what fits no better is a piece of a mode, of which there is no end
+        if fit is None or fit.variance > FAIR:
+            continue
+        same, n = which_mode(survey.density, fit, seen, survey.rng)
         survey.spent["fits"] += n
-        seen = list(known)
-        for start in starts.points:
-            fit = survey.fit_from(start)
-            # what fits no better is a piece of a mode, of which there is no end
-            if fit is None or fit.variance > FAIR:
-                continue
-            same, n = which_mode(survey.density, fit, seen, survey.rng)
-            survey.spent["fits"] += n
-            if same is None:
-                seen.append(fit)
-            else:
-                # what is known stays as it is, and counts the starts that pass by it
-                fit = seen[same]
-            yield fit._replace(start_count=1, searches=place.searches)
-
-    return fits
-
-
-def diffuse_components(start: FloatArray) -> FitSource:
-    """Wide mass around the best fits, and where starts around the first one are drawn."""
-
-    def fits(survey: Survey, known: Sequence[LocalFit]) -> Iterator[LocalFit]:
-        left = survey.effort.most - survey.n_gradients
-        starts = GaussianBase(start, survey.units)
-        found, n = find_diffuse(survey.density, known, NEGLIGIBLE, survey.rng, left, starts)
-        survey.spent["fits"] += n
-        yield from found
-
-    return fits
+        if same is None:
+            seen.append(fit)
+        else:
+            # what is known stays as it is, and counts the starts that pass by it
+            fit = seen[same]
+        yield fit._replace(start_count=1, searches=place.searches)

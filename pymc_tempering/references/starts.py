@@ -21,8 +21,6 @@ SMALLEST, LARGEST = 0.5, 15.0
 """Standard deviations of the jitter, log uniform: modes nearby need a small one, modes far away a
 large one."""
 
-_MOST_HALVINGS = 20  # to a millionth of an offset
-
 
 class Starts(NamedTuple):
     """Points ``z`` (n, D), log densities there in nats (n,), and gradients (n, D), all finite."""
@@ -65,7 +63,8 @@ def pulled_inside(density: Density, centres: FloatArray, offsets: FloatArray) ->
     offsets = np.array(offsets)
     starts, fine = _at(density, centres + offsets)
     n_gradients = len(offsets)
-    for _ in range(_MOST_HALVINGS):
+    # to a millionth of an offset
+    for _ in range(20):
         if fine.all():
             break
         out = ~fine
@@ -108,14 +107,11 @@ def jitter(rng: np.random.Generator, n: int, units: FloatArray) -> FloatArray:
 class Surroundings:
     """Where a search starts: around places, at draws of the prior, and where both are crossed.
 
-    Parameters
-    ----------
-    places, units : ndarray of shape (K, D)
-        Fixed before the search, where starts are counted: each is to be independent of what others
-        find. Each place takes any of the units, or with ``own_units`` those of its number.
-    prior_points : ndarray of shape (m, D), optional
-        Half of the starts, or all of them without ``jitter``: each once, and crossed with a place,
-        of which a part of the coordinates is replaced, as often as there is need.
+    ``places`` and ``units``, both (K, D), are fixed before the search where starts are counted:
+    each is to be independent of what others find. Each place takes any of the units, or with
+    ``own_units`` those of its number. Half of the starts, or all of them without ``jitter``, are
+    of ``prior_points`` (m, D): each once, and crossed with a place, of which a part of the
+    coordinates is replaced, as often as there is need.
     """
 
     def __init__(

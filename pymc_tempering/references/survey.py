@@ -13,15 +13,13 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
 from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.curvature import Curvature, curvature_at
-from pymc_tempering.references.effort import Effort
-from pymc_tempering.references.known import KnownModes
-from pymc_tempering.references.local import N_DRAWS, LocalFit, assess, laplace_at, refine
-from pymc_tempering.references.planted import N_PLACES, Looked
-from pymc_tempering.references.prepared import MOST_ONCE, mass_once
-from pymc_tempering.references.quality import FAIR, GOOD
+from pymc_tempering.references.known import MOST_KNOWN, KnownModes
+from pymc_tempering.references.local import LocalFit, assess, laplace_at, refine
+from pymc_tempering.references.planted import Looked
+from pymc_tempering.references.prepared import MOST_ONCE, Effort, Report, mass_once
+from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS
 from pymc_tempering.references.same_mode import n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
-from pymc_tempering.references.watch import Report
 from pymc_tempering.types import FloatArray
 
 __all__ = ["NEGLIGIBLE", "Proposal", "Survey"]
@@ -33,24 +31,8 @@ SELDOM = 10
 """Starts that led to a mode, below which one as likely may have none; more than chance says, since
 a third of the starts are around the first."""
 
-MOST_FITS, MOST_REFINED = 64, 8
-"""Modes of which the curvature is taken, the highest first, and of which a variational fit is made
-where curvature does not describe them. With more modes, places decide the base and not shapes."""
-
-_FEW_STARTS = 1 / 3
-"""Share of the starts that may lead to modes which hold nothing, before they say that the density
-is rugged, so that what holds most may have been missed."""
-
-_WIDER = 1000.0
-"""A variational fit is made of places that would hold mass if they were so much wider, in every
-direction, than the fit with most mass."""
-
-_FIRST_GRADIENTS, _MOST_REPEATS, _MOST_DECREMENT = 1000, 4, 0.1
-"""The first ascent, which knows no scales, and how often it goes on from the curvature at its end
-until a Newton step promises a tenth of a nat there."""
-
-_N_PATH = 8  # places on the path of an ascent that are remembered: most take no more steps
-_N_LOOKED_AT = 3  # draws of a fit at which the density has to be more than rounding noise
+MOST_REFINED = 8
+"""Modes of which a variational fit is made where curvature does not describe them."""
 
 
 class Proposal(NamedTuple):
@@ -75,18 +57,10 @@ class Proposal(NamedTuple):
 class Survey:
     """What a search knows, and what it has spent.
 
-    Attributes
-    ----------
-    coordinates : Coordinates
-        In which ascents begin: those of the first mode's fit, which saves most of the steps.
-    units : ndarray of shape (D,)
-        Rough standard deviations.
-    flanks : Starts
-        The latest starts at which the deflated residual shows, those of the largest last.
-    looked : Looked
-        Where the search has been.
-    spent : Counter
-        Gradients of "ascents", "images", "curvatures" and "fits".
+    Ascents begin in ``coordinates``, those of the first mode's fit, which saves most of the steps;
+    ``units`` (D,) are rough standard deviations. ``flanks`` are the latest starts at which the
+    deflated residual shows, those of the largest last, and ``looked`` is where the search has been.
+    ``spent`` are gradients of "ascents", "images", "curvatures" and "fits".
     """
 
     def __init__(
@@ -112,11 +86,6 @@ class Survey:
         return self.spent.total() + self.basins.n_gradients
 
     @property
-    def n_told(self) -> int:
-        """Gradients that comparing with known modes took, and what might be missed."""
-        return self.known.n_gradients + (N_PLACES if len(self.looked.points) else 0)
-
-    @property
     def fits(self) -> list[LocalFit]:
         """The fit of each basin that has one, with its starts."""
         return [
@@ -126,15 +95,19 @@ class Survey:
         ]
 
     def begin(self, start: FloatArray) -> None:
-        """Ascend to a first mode, and learn the scales of the target there."""
-        most = int(min(_FIRST_GRADIENTS, self.effort.most / 8))
+        """Ascend to a first mode, and learn the scales of the target there.
+
+        The first ascent knows no scales. It goes on from the curvature at its end, up to four
+        times, until a Newton step promises a tenth of a nat there.
+        """
+        most = int(min(1000, self.effort.most / 8))
         self.coordinates = Coordinates.of(GaussianBase(start, self.units))
         self.climb(start[None], most=most)
-        for _ in range(_MOST_REPEATS):
+        for _ in range(4):
             if self.n_gradients > self.effort.most / 2:
                 break
             found = self.measure(self.basins.known[0])
-            if found is None or (found.is_maximum and found.newton_decrement < _MOST_DECREMENT):
+            if found is None or (found.is_maximum and found.newton_decrement < 0.1):
                 break
             # on a slope whose scales were not known; or a saddle, as a start with the symmetry of
             # the model is between its modes
@@ -169,9 +142,10 @@ class Survey:
             # an ascent that comes inside the first mode, whose coordinates these are, ends there
             if mode.is_mode and mode.fit and mode.fit.base is self.coordinates.base:
                 known = mode.end, mode.value
+        # most ascents take no more than eight steps
         found = ascend(
             self.density, starts, self.coordinates,
-            most_gradients=most, first=first, known=known, n_path=_N_PATH,
+            most_gradients=most, first=first, known=known, n_path=8,
         )  # fmt: skip
         self.spent[part] += found.n_gradients
         if part == "ascents":
@@ -261,7 +235,7 @@ class Survey:
         if self._is_noise(basin):
             return None
         found = curvature_at(self.density, basin.end, self.units)
-        fit = assess(self.density, found.base, 0, self.rng)
+        fit = assess(self.density, found.base, self.rng)
         self.spent["curvatures"] += found.n_gradients + N_DRAWS
         if fit is not None and not self._covers_noise(found.base):
             basin.fit = basin.curvature = fit
@@ -277,20 +251,14 @@ class Survey:
     def _covers_noise(self, base: GaussianBase) -> bool:
         """Whether a fit owes anything to places where the density is rounding noise."""
         # a generator of its own leaves all other draws of the search as they are
-        draws = base.draw(np.random.default_rng(0), _N_LOOKED_AT)
-        self.spent["fits"] += N_EVALUATIONS * (1 + _N_LOOKED_AT)
-        return any(is_noise(self.density, z) for z in (base.mean, *draws))
-
-    @property
-    def left_for_fits(self) -> float:
-        """Gradients that variational fits may still take."""
-        return self.effort.most / 4 - self.spent["fits"]
+        places = (base.mean, *base.draw(np.random.default_rng(0), 3))
+        self.spent["fits"] += N_EVALUATIONS * len(places)
+        return any(is_noise(self.density, z) for z in places)
 
     def fit_from(self, start: FloatArray, shape: GaussianBase | None = None) -> LocalFit | None:
         """Variational fit of what an ascent from a start passes by, unless that is noise."""
-        fit, n = refine(
-            self.density, start, shape, self.coordinates, self.units, self.rng, self.left_for_fits
-        )
+        left = self.effort.most / 4 - self.spent["fits"]
+        fit, n = refine(self.density, start, shape, self.coordinates, self.units, self.rng, left)
         self.spent["fits"] += n
         return None if fit is None or self._covers_noise(fit.base) else fit
 
@@ -316,7 +284,7 @@ class Survey:
         rest = [basin for basin in self.basins.known[1:] if not basin.is_saddle]
         rest.sort(key=lambda basin: basin.value, reverse=True)
         most = self.spent["curvatures"] + self._share
-        highest = rest[:MOST_FITS]
+        highest = rest[:MOST_KNOWN]
         for i, basin in enumerate(highest):
             self.report("shapes of modes", i, len(highest), self.spent["curvatures"])
             if self.spent["curvatures"] < most and not basin.measured:
@@ -344,21 +312,27 @@ class Survey:
                 basin.fit = basin.fit._replace(laplace=laplace)
 
     def _lowest(self) -> float:
-        """Log density below which no place can hold mass that matters, in nats."""
+        """Log density below which no place can hold mass that matters, in nats.
+
+        A thousand times as wide, in every direction, as the fit with most mass.
+        """
         best = max(self.fits, key=lambda fit: fit.mass)
-        widest = best.base.log_det_scale + best.base.dim * (np.log(_WIDER) + 0.5 * LOG_2PI)
+        widest = best.base.log_det_scale + best.base.dim * (np.log(1000.0) + 0.5 * LOG_2PI)
         return best.mass - NEGLIGIBLE - widest
 
     @property
     def n_modes(self) -> int:
-        """Distinct modes without those that hold nothing, unless these have many of the starts."""
+        """Distinct modes without those that hold nothing, unless these have a third of the starts.
+
+        Then the density is rugged, so that what holds most may have been missed.
+        """
         modes = self.basins.modes
         if len(modes) < 2 or any(basin.fit is None for basin in modes):
             return len(modes)
         best = max(map(_most_mass, modes))
         held = [basin for basin in modes if _most_mass(basin) >= best - NEGLIGIBLE]
         n_held = sum(basin.start_count for basin in held)
-        if n_held < (1.0 - _FEW_STARTS) * sum(basin.start_count for basin in modes):
+        if n_held < (1.0 - 1 / 3) * sum(basin.start_count for basin in modes):
             return len(modes)
         return n_places([basin.fit.base for basin in held if basin.fit is not None])
 

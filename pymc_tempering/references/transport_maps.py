@@ -13,16 +13,24 @@ from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.numerics import pareto_k
-from pymc_tempering.references.elbo import delta_at, evaluate_elbo, log_weights
+from pymc_tempering.references.diffuse import MOST_FITS
 from pymc_tempering.references.local import Shape, assess, combine_local_bases
 from pymc_tempering.references.local_runs import map_by_run
 from pymc_tempering.references.map_of_draws import MOST_DIM
-from pymc_tempering.references.prepared import Prepared, centre
-from pymc_tempering.references.quality import COARSE, EXACT, GAIN, GOOD
+from pymc_tempering.references.prepared import Prepared, Report, centre, unwatched
+from pymc_tempering.references.quality import (
+    COARSE,
+    EXACT,
+    GAIN,
+    GOOD,
+    N_MANY,
+    delta_at,
+    evaluate_elbo,
+    log_weights,
+)
 from pymc_tempering.references.same_mode import MAX_FALL, owner, unexplained
 from pymc_tempering.references.third_order import MOST_DIM as MOST_DIM_OF_THIRD_ORDER
 from pymc_tempering.references.third_order import third_order_fit
-from pymc_tempering.references.watch import Report, unwatched
 
 __all__ = ["MAX_TAIL_INDEX", "falls_like_a_power", "fit_maps"]
 
@@ -30,9 +38,6 @@ MAX_TAIL_INDEX = 0.5
 """Pareto k of the weights of a shape of third order up to which it is kept. It sees what its own
 draws meet, and these do not meet a centred hierarchy's funnel, nor the ends of a ridge. See "Shapes
 of third order" in benchmarks/README.md."""
-
-MOST_FITS = 4
-"""Fits that may have a short run, those of most mass."""
 
 MOST_MENDED = 16
 """Fits that are looked at, and mended by their gradients as long as all of it takes no more than
@@ -46,9 +51,8 @@ MOST_DROP = 4.0 * np.log(10.0)
 """Nats that a heavy tail may lose between ten and a hundred standard deviations: those of a t of
 three degrees of freedom. An exponential loses ninety times what it loses in the first."""
 
-_N_CHECKED, _N_TAIL, _N_MOMENTS = 400, 1000, 1000  # draws for V, for Pareto k, for moments
-_LEAST = 10_000  # gradients with which a run may begin
-_MOST_FAILURES, _MOST_OF_SEARCH = 2, 0.5  # runs without a shape; share of what the search took
+_N_TAIL = 1000
+"""Draws for Pareto k, and for moments of a map."""
 
 
 def fit_maps(
@@ -61,16 +65,8 @@ def fit_maps(
 ) -> Prepared:
     """Give fits better shapes where they need them, and drop those that a map makes needless.
 
-    With fewer than 10,000 gradients left of ``most`` no further fit is looked at.
-
-    Examples
-    --------
-    >>> from pymc_tempering import testing
-    >>> from pymc_tempering.references.search import SEARCHES, find_modes
-    >>> target, rng = testing.banana(), np.random.default_rng(1)
-    >>> found = find_modes(target, target.start, rng, effort=SEARCHES["none"])
-    >>> fit_maps(target, found, rng).shapes[0].terms.coefficients.size > 1
-    True
+    With fewer than 10,000 gradients left of ``most``, or after two runs without a shape, no further
+    fit is looked at.
     """
     if density.dim > MOST_DIM:
         return found
@@ -79,9 +75,9 @@ def fit_maps(
     n_gradients = n_failures = 0
     needs_levels, funnel_depth = found.needs_levels, 0.0
     for i, fit in enumerate(found.fits[:MOST_MENDED]):
-        if most - n_gradients < _N_CHECKED + _LEAST or n_failures == _MOST_FAILURES:
+        if most - n_gradients < N_MANY + 10_000 or n_failures == 2:
             break
-        if i >= MOST_FITS and n_gradients > _MOST_OF_SEARCH * found.search.n_gradients:
+        if i >= MOST_FITS and n_gradients > found.search.n_gradients / 2:
             break
         report("shapes of modes", i, len(found.fits[:MOST_MENDED]))
         if maps.explain(fit):
@@ -139,10 +135,10 @@ def _shape_of(
 ) -> Shape:
     """Find a better shape for a fit, if it needs one."""
     is_heavy = falls_like_a_power(density, fit)
-    variance = evaluate_elbo(density, fit, rng, _N_CHECKED).variance
-    n_gradients = _N_CHECKED + 4 * fit.dim
+    variance = evaluate_elbo(density, fit, rng, N_MANY).variance
+    n_gradients = N_MANY + 4 * fit.dim
     if variance > EXACT and not is_heavy and density.dim <= MOST_DIM_OF_THIRD_ORDER:
-        checks = _N_TAIL + _N_CHECKED
+        checks = _N_TAIL + N_MANY
         mended = third_order_fit(density, fit, rng, left - n_gradients - checks)
         n_gradients += mended.n_gradients
         kept = mended.shape is not None and mended.variance <= min(GOOD, GAIN * variance)
@@ -151,8 +147,8 @@ def _shape_of(
                 n_gradients += _N_TAIL
                 kept = pareto_k(log_weights(density, mended.shape, rng, _N_TAIL)) <= MAX_TAIL_INDEX
             if kept and isinstance(mended.shape, GaussianBase):
-                n_gradients += _N_CHECKED
-                elbo = evaluate_elbo(density, mended.shape, rng, _N_CHECKED).value
+                n_gradients += N_MANY
+                elbo = evaluate_elbo(density, mended.shape, rng, N_MANY).value
                 shape = GaussianBase(mended.shape.mean, mended.shape.scale, elbo)
                 mended = mended._replace(shape=shape)
             if kept:
@@ -199,8 +195,8 @@ def _without_needless(
         if isinstance(shape, TransportMap):
             kept.append((fit, shape))
             continue
-        assessed = assess(density, fit, 0, rng, _N_CHECKED)
-        n_evaluations += _N_CHECKED
+        assessed = assess(density, fit, rng, N_MANY)
+        n_evaluations += N_MANY
         if assessed is None:
             continue
         if assessed.variance <= GOOD if maps.explain(fit) else assessed.mass >= best - NEEDLESS:
@@ -211,6 +207,6 @@ def _without_needless(
 
 def _gaussian_of(shape: LocalDensity, rng: np.random.Generator) -> GaussianBase:
     """Gaussian of the same moments, with the same ELBO."""
-    z = shape.from_base(rng.standard_normal((_N_MOMENTS, shape.dim)))
-    fit = GaussianBase.from_draws(z, full=True, n_effective=_N_MOMENTS)
+    z = shape.from_base(rng.standard_normal((_N_TAIL, shape.dim)))
+    fit = GaussianBase.from_draws(z, full=True, n_effective=_N_TAIL)
     return GaussianBase(fit.mean, fit.scale, shape.log_zeta)

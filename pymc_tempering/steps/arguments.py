@@ -30,7 +30,7 @@ from pymc_tempering.options import (
     did_you_mean,
 )
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.funnels import DEEP
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.own import (
     GivenReference,
     OwnReference,

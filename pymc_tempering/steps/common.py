@@ -34,8 +34,7 @@ from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress import Board, is_diverging, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
-from pymc_tempering.references.prepared import Prepared
-from pymc_tempering.references.watch import Report
+from pymc_tempering.references.prepared import Prepared, Report
 from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import (
     GivenBase,

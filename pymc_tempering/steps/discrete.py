@@ -23,9 +23,8 @@ from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.powered import PoweredModel, check_likelihood
 from pymc_tempering.options import check_choice
-from pymc_tempering.references.prepared import NO_SEARCH
+from pymc_tempering.references.prepared import NO_SEARCH, Report
 from pymc_tempering.references.prior import PriorDraws, PriorReference
-from pymc_tempering.references.watch import Report
 from pymc_tempering.results.statistics import pack_search
 from pymc_tempering.steps.arguments import Source
 from pymc_tempering.steps.compound_ladder import (

@@ -14,7 +14,7 @@ from pymc_tempering.engine.move import ExplorerSettings
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_unknown
-from pymc_tempering.references.moments import match_moments
+from pymc_tempering.references.fit import match_moments
 from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.arguments import Requested, explorer_settings, suited_to_funnels
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
@@ -104,7 +104,7 @@ class ParallelTempering(TemperedStep):
     explorer : {"hamiltonian", "slice", "gist"} or ExplorerSettings, optional
         How a replica moves, default "hamiltonian", or "slice" for models without a gradient, or
         "gist", with steps around the local scale, where short runs before the chains find funnels
-        (`pymc_tempering.references.funnels`, `pymc_tempering.engine.explorers`).
+        (`pymc_tempering.references.local_runs`, `pymc_tempering.engine.explorers`).
     target_accept : float
         Acceptance rate of the Hamiltonian moves that tuning aims at, default 0.8.
     trajectory_length : float

@@ -24,8 +24,7 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references import quality
-from pymc_tempering.references.elbo import trimmed_variance
-from pymc_tempering.references.independent import n_independent
+from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import (
     first_mixture,
@@ -36,7 +35,7 @@ from pymc_tempering.references.mixture import (
     with_fit_of_uncovered,
 )
 from pymc_tempering.references.prepared import centre
-from pymc_tempering.references.quality import COARSE, FAIR, LADDER
+from pymc_tempering.references.quality import COARSE, FAIR, LADDER, trimmed_variance
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
 from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
 from pymc_tempering.steps.budget import CHAIN_ERROR, LEAST_OF_CHAIN

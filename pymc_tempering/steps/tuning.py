@@ -21,8 +21,7 @@ from pymc_tempering.engine.state import Stateful
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.numerics import one_blas_thread
-from pymc_tempering.references.fit import base_from_draws
-from pymc_tempering.references.moments import expand_to_draws, match_moments
+from pymc_tempering.references.fit import base_from_draws, expand_to_draws, match_moments
 from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule

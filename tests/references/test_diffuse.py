@@ -90,8 +90,8 @@ def test_a_wide_mode_without_a_maximum_is_found_beside_a_narrow_one(rng):
 def test_what_is_explained_where_starts_are_is_no_mode(rng):
     """Neither fit is made again, and next to the narrow one alone there is nothing."""
     fits = [
-        assess(HIDDEN, GaussianBase(AWAY * np.eye(1, MANY)[0], np.full(MANY, 0.6)), 1, rng),
-        assess(HIDDEN, GaussianBase(np.zeros(MANY), np.ones(MANY)), 1, rng),
+        assess(HIDDEN, GaussianBase(AWAY * np.eye(1, MANY)[0], np.full(MANY, 0.6)), rng),
+        assess(HIDDEN, GaussianBase(np.zeros(MANY), np.ones(MANY)), rng),
     ]
     starts = GaussianBase(np.full(MANY, 0.2), np.ones(MANY))
     assert find_diffuse(HIDDEN, fits, NEGLIGIBLE, rng, starts=starts)[0] == []
@@ -113,7 +113,7 @@ def test_a_second_maximum_may_follow_a_fall_in_two_steps():
 
 
 def test_a_halo_without_mass_is_left_out(rng):
-    spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), 3, rng)
+    spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), rng)
     [diffuse_fit], n_gradients = find_diffuse(TARGET, [spike], NEGLIGIBLE, rng)
     assert diffuse_fit.start_count == 0
     assert n_gradients > 9 * 16
@@ -121,8 +121,8 @@ def test_a_halo_without_mass_is_left_out(rng):
 
 
 def test_a_halo_that_is_known_is_not_found_again(rng):
-    spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), 3, rng)
-    slab = assess(TARGET, GaussianBase(np.zeros(DIM), np.full(DIM, SLAB)), 1, rng)
+    spike = assess(TARGET, GaussianBase(CENTRE, np.full(DIM, SPIKE)), rng)
+    slab = assess(TARGET, GaussianBase(np.zeros(DIM), np.full(DIM, SLAB)), rng)
     assert find_diffuse(TARGET, [spike, slab], NEGLIGIBLE, rng)[0] == []
 
 

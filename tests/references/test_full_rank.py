@@ -8,8 +8,8 @@ from densities import toy
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.references.elbo import evaluate_elbo
 from pymc_tempering.references.full_rank import MAX_FULL_RANK_DIM, fit_gaussian
+from pymc_tempering.references.quality import evaluate_elbo
 
 WIDE_DIM = MAX_FULL_RANK_DIM + 50
 

@@ -5,7 +5,7 @@ import pytest
 from densities import toy
 
 from pymc_tempering import testing
-from pymc_tempering.references.funnels import DEEP, depth_of_funnels
+from pymc_tempering.references.local_runs import DEEP, depth_of_funnels
 
 SPREAD = 3.0
 

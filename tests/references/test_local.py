@@ -17,10 +17,9 @@ from tests.references.conftest import GAUSS_CONSTANT
 
 def test_mass_adds_what_an_elbo_misses(gaussian, rng):
     exact = GaussianBase.from_moments(gaussian.mean, gaussian.cov)
-    found = assess(gaussian, exact, 3, rng)
+    found = assess(gaussian, exact, rng)
     assert abs(found.mass - gaussian.log_z) < 1e-6
-    assert found.start_count == 3
-    narrow = assess(gaussian, GaussianBase(exact.mean, 0.9 * exact.scale), 3, rng, 20_000)
+    narrow = assess(gaussian, GaussianBase(exact.mean, 0.9 * exact.scale), rng, 20_000)
     assert narrow.elbo < narrow.mass
     assert abs(narrow.mass - gaussian.log_z) < 0.7 * abs(narrow.elbo - gaussian.log_z)
     poor = LocalFit(GaussianBase([0.0], [1.0], -50.0), 1e6, 1)
@@ -41,7 +40,7 @@ def test_modes_whose_mass_is_known():
 
 
 def test_no_fit_where_there_is_no_density(edge, rng):
-    assert assess(edge, GaussianBase([-50.0, 0.0], [1.0, 1.0]), 1, rng) is None
+    assert assess(edge, GaussianBase([-50.0, 0.0], [1.0, 1.0]), rng) is None
 
 
 def test_combination_matches_moments_of_close_elbos():

@@ -92,7 +92,7 @@ def test_a_spike_in_a_flank_is_a_basin_of_its_own(rng):
     basins.add(CENTRES, ascend(target, CENTRES, unit), unit)
     assert [basin.start_count for basin in basins.known] == [2, 1]
     fits = [
-        assess(target, GaussianBase(c, np.full(dim, sd)), 1, np.random.default_rng(1))
+        assess(target, GaussianBase(c, np.full(dim, sd)), np.random.default_rng(1))
         for c, sd in zip(CENTRES, (1.0, SPIKE), strict=True)
     ]
     assert max(fit.variance for fit in fits) < GOOD

@@ -13,10 +13,10 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.ascent import Ascents
 from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.local import LocalFit
+from pymc_tempering.references.prepared import unwatched
 from pymc_tempering.references.search import Effort, find_modes
 from pymc_tempering.references.sources import N_PATHS, images_of_modes, on_ascent_paths
 from pymc_tempering.references.survey import Survey
-from pymc_tempering.references.watch import unwatched
 from pymc_tempering.testing import trimodal_1d
 from tests.references.conftest import LOG_2PI, two_gaussians
 
@@ -99,7 +99,7 @@ def fits_on_paths(target, starts, rng, most=np.inf):
     place.fit = LocalFit(GaussianBase(np.full(dim, 1e3), np.ones(dim), 0.0), 2.0, 0)
     survey.basins.known.append(place)
     around = SimpleNamespace(fresh=lambda n, _: (np.zeros((n, dim)), starts[:n]))
-    return list(on_ascent_paths(around)(survey, [])), survey.spent["fits"]
+    return list(on_ascent_paths(survey, [], around)), survey.spent["fits"]
 
 
 def test_gradients_are_those_left(rng):

@@ -5,10 +5,9 @@ import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.references.basins import Basin
-from pymc_tempering.references.effort import Effort
 from pymc_tempering.references.local import LocalFit
+from pymc_tempering.references.prepared import Effort, unwatched
 from pymc_tempering.references.survey import Survey
-from pymc_tempering.references.watch import unwatched
 
 UNITS = np.ones(2)
 EFFORT = Effort(1000, 50_000)

@@ -10,7 +10,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.transport import MEAN, SCALE, SKEW, TransportMap
 from pymc_tempering.references import third_order
-from pymc_tempering.references.elbo import delta_at, evaluate_elbo, log_weights
+from pymc_tempering.references.quality import delta_at, evaluate_elbo, log_weights
 from pymc_tempering.references.third_order import THE_TARGET, third_order_fit
 
 LOG_Z = 0.8

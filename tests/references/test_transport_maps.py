@@ -1,6 +1,7 @@
 """Which fits get another shape, from gradients or from a short run, and which stay."""
 
 import ctypes
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,11 +15,10 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
 from pymc_tempering.engine.path.transport import MEAN, NOTHING, SKEW, Terms, TransportMap
 from pymc_tempering.references import local_runs, transport_maps
-from pymc_tempering.references.elbo import evaluate_elbo
-from pymc_tempering.references.funnels import DEEP
 from pymc_tempering.references.local import Shape
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.prepared import Prepared, Search
-from pymc_tempering.references.quality import COARSE, EXACT, GOOD
+from pymc_tempering.references.quality import COARSE, EXACT, GOOD, evaluate_elbo
 from pymc_tempering.references.transport_maps import fit_maps
 from tests.references.conftest import two_gaussians
 from tests.references.test_funnels import FUNNELS
@@ -342,5 +342,5 @@ def test_the_other_modes_are_mended_and_have_no_runs(no_runs, rng, monkeypatch):
     target = testing.banana()
     fit = GaussianBase.from_moments(target.mean, target.cov, target.log_z)
     assert fit_maps(target, prepared(fit), rng).shapes == (fit,)
-    monkeypatch.setattr(transport_maps, "_MOST_OF_SEARCH", -1.0)
-    assert fit_maps(REGRESSION, prepared(AT_MAXIMUM), rng).shapes == (AT_MAXIMUM,)
+    free = replace(prepared(AT_MAXIMUM), search=Search(n_gradients=-1))
+    assert fit_maps(REGRESSION, free, rng).shapes == (AT_MAXIMUM,)

@@ -19,7 +19,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.errors import OptionError
 from pymc_tempering.estimators.bar import bar_ladder
 from pymc_tempering.methods import METHODS
-from pymc_tempering.references.funnels import DEEP
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
 from pymc_tempering.references.prepared import Prepared, Search

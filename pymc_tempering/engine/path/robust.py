@@ -5,7 +5,7 @@ import numpy as np
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.types import FloatArray
 
-__all__ = ["robust_moments", "scale_from_correlation"]
+__all__ = ["TAIL", "robust_moments", "scale_from_correlation"]
 
 TAIL = 0.005  # share of the draws that is clipped on each side
 
