@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 
@@ -32,12 +33,13 @@ def power(a, b):
 
 
 class UnsendableError(Exception):
-    def __init__(self, one, two):
-        super().__init__(one)
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
 
 
 def raises_unsendable():
-    raise UnsendableError("cannot be built again", None)
+    raise UnsendableError("holds a lock")
 
 
 def dies_once(marker, value):
@@ -109,7 +111,7 @@ def test_what_a_task_raises_is_raised_here(error):
 
 
 def test_an_error_that_cannot_be_sent_is_told_in_words():
-    with pytest.raises(RuntimeError, match="UnsendableError: cannot be built again"):
+    with pytest.raises(RuntimeError, match="UnsendableError: holds a lock"):
         run_tasks(1, raises_unsendable, [()])
 
 
