@@ -9,8 +9,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.errors import ModelError
 from pymc_tempering.steps.parallel import ParallelTempering
-
-QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
+from tests.steps.short import QUIET
 
 
 @pytest.fixture(scope="module")
