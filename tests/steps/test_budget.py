@@ -13,9 +13,9 @@ from pymc_tempering.steps.budget import Account, Budget
 from pymc_tempering.steps.parallel import ParallelTempering
 from tests.black_box import Quadratic, black_box
 from tests.steps.ising import ising
-from tests.steps.short import QUIET
 from tests.steps.test_parallel import by_hand
 
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
 RUN = QUIET | {"chains": 2, "random_seed": 5}
 LITTLE = 20_000
 """Hardly more than two chains cannot do without."""

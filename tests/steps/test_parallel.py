@@ -9,7 +9,8 @@ from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase, base_id
 from pymc_tempering.errors import ModelError
 from pymc_tempering.steps.parallel import ParallelTempering
-from tests.steps.short import QUIET
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
 
 
 @pytest.fixture(scope="module")

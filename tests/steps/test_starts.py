@@ -8,8 +8,8 @@ import pymc_tempering as pm_temper
 from pymc_tempering.methods import METHODS, load
 from pymc_tempering.steps import common
 from pymc_tempering.testing import asymmetric_bimodal
-from tests.steps.short import QUIET
 
+RUN = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
 STEPS = [row for row in METHODS.values() if row.step]
 
 
@@ -47,7 +47,7 @@ def used(monkeypatch):
 
 def sample(step, model, random_seed, chains=3):
     return pm.sample(
-        4, tune=2, step=step, model=model, chains=chains, random_seed=random_seed, **QUIET
+        4, tune=2, step=step, model=model, chains=chains, random_seed=random_seed, **RUN
     )
 
 
@@ -79,9 +79,7 @@ def test_what_was_prepared_serves_chains_of_any_seed(model, fits, used, seed):
 
 
 def test_an_estimate_fits_once(model, fits, used, seed):
-    pm_temper.sample(
-        model, draws=60, tune=10, chains=3, random_seed=seed, scans_per_draw=8, **QUIET
-    )
+    pm_temper.sample(model, draws=60, tune=10, chains=3, random_seed=seed, scans_per_draw=8, **RUN)
     assert len(fits) == 1
     assert len(used) == 3
     assert all(modes is fits[0].modes for modes in used)
@@ -161,7 +159,7 @@ def test_initvals_of_pm_sample_arrive(model, monkeypatch, seed):
     other = GIVEN + 1.0
     pm.sample(
         4, tune=2, step=step, model=model, chains=3, random_seed=seed,
-        initvals=[{"x": GIVEN}, None, {"x": other}], **QUIET,
+        initvals=[{"x": GIVEN}, None, {"x": other}], **RUN,
     )  # fmt: skip
     for (modes, found), given in zip(places, (GIVEN, None, other), strict=True):
         expected = modes if given is None else np.vstack([modes, given])
