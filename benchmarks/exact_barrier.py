@@ -9,9 +9,10 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import OptionError
 from pymc_tempering.testing import exact
-from pymc_tempering.testing.exact import ExactTarget, GaussianLike
+from pymc_tempering.testing.exact import ExactTarget
 from pymc_tempering.types import FloatArray
 
 __all__ = ["cumulative_barrier", "global_barrier", "swap_acceptance_rates"]
@@ -24,7 +25,7 @@ _SEED = 20_211  # fixed: the answer is a constant of target and base, not of a r
 class _Deltas:
     """Law of ``delta`` along the path: sorted values with weights, from quadrature or draws."""
 
-    def __init__(self, target: ExactTarget, base: GaussianLike) -> None:
+    def __init__(self, target: ExactTarget, base: GaussianBase) -> None:
         self.target, self.base = target, base
         self.rng = np.random.default_rng(_SEED)
         self.on_grid = target.dim <= 2 and target.parts.edge == -np.inf
@@ -51,7 +52,7 @@ class _Deltas:
 
 
 def _scaled_barrier(
-    target: ExactTarget, betas: FloatArray, base: GaussianLike
+    target: ExactTarget, betas: FloatArray, base: GaussianBase
 ) -> FloatArray | None:
     if target.parts.gaussian is None:
         return None
@@ -67,7 +68,7 @@ def _scaled_barrier(
     return np.abs(log_ratio) / special.beta(0.5 * target.dim, 0.5)
 
 
-def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianBase) -> FloatArray:
     r"""Communication barrier between 0 and each of `betas`, dimensionless.
 
     The local barrier is :math:`\lambda(\beta) = \frac12 E|\delta(X) - \delta(Y)|` with X and Y
@@ -105,12 +106,12 @@ def cumulative_barrier(target: ExactTarget, betas: ArrayLike, base: GaussianLike
     return np.asarray(chebyshev.chebval(at, integral))
 
 
-def global_barrier(target: ExactTarget, base: GaussianLike) -> float:
+def global_barrier(target: ExactTarget, base: GaussianBase) -> float:
     """Communication barrier of the whole path."""
     return float(cumulative_barrier(target, np.array([1.0]), base)[0])
 
 
-def swap_acceptance_rates(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
+def swap_acceptance_rates(target: ExactTarget, betas: ArrayLike, base: GaussianBase) -> FloatArray:
     """Mean swap probability between neighbouring levels when both are at stationarity.
 
     With a below b the mean of ``min(1, exp((beta_a - beta_b) (delta_b - delta_a)))`` is

@@ -1,7 +1,17 @@
-"""Chains with a known marginal distribution and known autocorrelation, without a sampler."""
+"""Chains made without a sampler."""
 
 import numpy as np
+import xarray as xr
 from scipy.signal import lfilter
+
+
+def run_of(**arrays):
+    """DataTree with a posterior of arrays of shape (n_chains, n_draws, ...)."""
+    variables = {
+        name: (("chain", "draw", *(f"{name}_{i}" for i in range(np.ndim(a) - 2))), a)
+        for name, a in arrays.items()
+    }
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
 def autoregressive_chains(rng, shape, correlation):

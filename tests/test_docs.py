@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -25,21 +26,15 @@ TUTORIAL = (DOCS / "tutorials" / "extend_the_engine.md").read_text()
 
 
 @pytest.fixture
-def markdown_table(monkeypatch):
+def extension(monkeypatch):
+    """Give the function that imports a script beside the pages afresh."""
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
-    monkeypatch.delitem(sys.modules, "schema_rows", raising=False)
-    from schema_rows import markdown_table
 
-    return markdown_table
+    def fresh(name):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return import_module(name)
 
-
-@pytest.fixture
-def api_page(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
-    monkeypatch.delitem(sys.modules, "api_page", raising=False)
-    import api_page
-
-    return api_page
+    return fresh
 
 
 def entries():
@@ -74,36 +69,31 @@ def test_entries_of_the_api_exist_and_are_listed_once():
         assert resolve_name(name).__doc__
 
 
-def test_page_of_public_names_is_that_of_the_docstrings(api_page):
+def test_page_of_public_names_is_that_of_the_docstrings(extension):
+    api_page = extension("api_page")
     source = (DOCS / "reference" / "api.rst").read_text()
     written = (DOCS / "reference" / "names.md").read_text()
     assert written == api_page.page(source), "run `make api`"
     assert len(re.findall(r"^`pm_temper\.", written, re.MULTILINE)) == len(entries())
 
 
-@pytest.fixture
-def import_order(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
-    monkeypatch.delitem(sys.modules, "import_order", raising=False)
-    import import_order
-
-    return import_order
-
-
-def test_picture_of_the_folders_is_that_of_the_source(import_order):
+def test_picture_of_the_folders_is_that_of_the_source(extension):
+    import_order = extension("import_order")
     assert f"<dc:description>{import_order.description()}<" in import_order.PICTURE.read_text(), (
         "run `make api`"
     )
 
 
-def test_order_of_folders(import_order):
+def test_order_of_folders(extension):
+    import_order = extension("import_order")
     edges = {"a": {"b", "c"}, "b": {"c"}, "c": set(), "d": {"e", "c"}, "e": {"d"}}
     assert import_order.rows(edges) == [[("c",)], [("b",), ("d", "e")], [("a",)]]
     shown = import_order.arrows(edges)
     assert set(shown) == {(("a",), ("b",)), (("b",), ("c",)), (("d", "e"), ("c",))}
 
 
-def test_engine_knows_nothing_of_pymc(import_order):
+def test_engine_knows_nothing_of_pymc(extension):
+    import_order = extension("import_order")
     assert import_order.imports()["engine"] == set()
     code = (
         "import importlib, pathlib, sys, pymc_tempering as p\n"
@@ -126,7 +116,8 @@ def test_engine_knows_nothing_of_pymc(import_order):
         ("errors.ModelError", ""),
     ],
 )
-def test_signatures_are_what_a_user_writes(api_page, name, start):
+def test_signatures_are_what_a_user_writes(extension, name, start):
+    api_page = extension("api_page")
     shown = api_page.signature(
         getattr(pymc_tempering, name, None) or pymc_tempering.errors.ModelError
     )
@@ -142,14 +133,16 @@ def test_results_page_is_generated_from_the_table(name):
     assert not any(f"| `{variable}` |" in page for variable in getattr(schema, name))
 
 
-def test_generated_table_has_every_entry(markdown_table):
+def test_generated_table_has_every_entry(extension):
+    markdown_table = extension("schema_rows").markdown_table
     rows = markdown_table("TEMPERING").splitlines()[2:]
     assert len(rows) == len(schema.TEMPERING)
     assert [row.split("`")[1] for row in rows] == sorted(schema.TEMPERING)
     assert "| `log_z_levels` | chain, level | nats | log z(beta) at every level |" in rows
 
 
-def test_generated_table_follows_the_schema(markdown_table, monkeypatch):
+def test_generated_table_follows_the_schema(extension, monkeypatch):
+    markdown_table = extension("schema_rows").markdown_table
     entry = schema.Entry(("knot",), "nats", "added now", ("st", "hais"))
     monkeypatch.setitem(schema.SAMPLE_STATS, "fresh", entry)
     table = markdown_table("SAMPLE_STATS").splitlines()
@@ -165,16 +158,8 @@ def test_codes_that_are_raised_are_those_of_checks():
     assert {code for code, check in CODES.items() if check.run is None} <= raised
 
 
-@pytest.fixture
-def check_entries(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
-    monkeypatch.delitem(sys.modules, "check_entries", raising=False)
-    import check_entries
-
-    return check_entries
-
-
-def test_every_check_is_explained_once_and_no_other(check_entries):
+def test_every_check_is_explained_once_and_no_other(extension):
+    check_entries = extension("check_entries")
     page = (DOCS / "howto" / "diagnostics.md").read_text()
     assert page.count("```{check-entries}\n```") == 1
     written = check_entries.markdown_entries()

@@ -16,8 +16,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.interrupts import Watch
+from pymc_tempering.engine.guard import Watch, density_guard
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.references.search import Effort, find_modes
 from tests.slow_density import slow_normal

@@ -24,8 +24,6 @@ __all__ = ["modes"]
 
 type By = str | Callable[[xr.Dataset], Any] | xr.DataArray | np.ndarray
 
-_MIN_DRAWS = 4  # an error of a share needs halves of two
-
 
 def modes(
     idata: xr.DataTree | LogZEstimate,
@@ -117,10 +115,11 @@ def _posterior(tree: xr.DataTree) -> xr.Dataset:
             "`pm.sample` or `pymc_tempering.sample`."
         )
     posterior = tree["posterior"].to_dataset()
-    if posterior.sizes.get("draw", 0) < _MIN_DRAWS or not posterior.sizes.get("chain", 0):
+    least = 4  # draws: an error of a share needs halves of two
+    if posterior.sizes.get("draw", 0) < least or not posterior.sizes.get("chain", 0):
         raise DataError(
             f"`posterior` has sizes {dict(posterior.sizes)}; expected chains of at least "
-            f"{_MIN_DRAWS} draws. Select with lists or slices, as in `idata.isel(chain=[0])`, "
+            f"{least} draws. Select with lists or slices, as in `idata.isel(chain=[0])`, "
             "which keep the dimension."
         )
     return posterior

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from pymc_tempering.engine.path.components import no_components
 from pymc_tempering.engine.path.path import Path
-from pymc_tempering.engine.path.replicas import N_WORK, Replicas
+from pymc_tempering.engine.path.replicas import Replicas
 from pymc_tempering.options import check_positive, check_probability, check_whole
 from pymc_tempering.private.of_numba import address_of_compiled
 from pymc_tempering.types import FloatArray
@@ -124,17 +124,16 @@ def packed_within(settings: ExplorerSettings, reach: float) -> Explorer:
     return settings.within(reach).packed
 
 
-_ROW, _ROWS = np.zeros(1), np.zeros((1, 1))
-_ARGUMENTS = tuple(
-    numba.typeof(value)
-    for value in (
-        Path(0, 0, _ROW, _ROWS, 0.0, no_components(1), np.zeros(2, dtype=np.int64)),
-        _ROW, 0.0, 0.0,
-        Replicas(_ROWS, _ROWS, _ROWS, _ROW, _ROW, _ROW, np.zeros((N_WORK, 1))), 0,
-        np.random.default_rng(0)
-    )
-)  # fmt: skip
-"""Types of a path, options, beta, scale, replicas, row, and a generator."""
+def _argument_types() -> tuple[Any, ...]:
+    """Types of a path, options, beta, scale, replicas, row, and a generator."""
+    one, rows = np.zeros(1), np.zeros((1, 1))
+    path = Path(0, 0, one, rows, 0.0, no_components(1), np.zeros(2, dtype=np.int64))
+    replicas = Replicas(rows, rows, rows, one, one, one, rows)
+    values = path, one, 0.0, 0.0, replicas, 0, np.random.default_rng(0)
+    return tuple(map(numba.typeof, values))
+
+
+_ARGUMENTS = _argument_types()
 
 
 def move_address(move: Any) -> int:

@@ -18,16 +18,11 @@ __all__ = ["AnnealedEstimate", "BidirectionalEstimate", "annealed_forward", "ann
 class AnnealedEstimate(NamedTuple):
     """Estimate from particles of one direction.
 
-    Attributes
-    ----------
-    log_z : float
-        In nats. Below log Z in expectation for forward particles, above it for reverse ones.
-    influence : ndarray of shape (n_particles,)
-        Mean zero, in nats; its mean is the first-order error of ``log_z``.
-    weight_ess : float
-        Effective number of particles; near 1, one particle holds the estimate.
-    pareto_k : float
-        Tail index of the weights: above 0.7 neither estimate nor error can be trusted.
+    In nats, ``log_z`` is below log Z in expectation for forward particles, above it for reverse
+    ones; its first-order error is the mean of ``influence`` (n_particles,), itself of mean zero.
+    ``weight_ess`` is the effective number of particles: near 1, one particle holds the estimate.
+    ``pareto_k`` is the tail index of the weights: above 0.7 neither estimate nor error can be
+    trusted.
     """
 
     log_z: float
@@ -39,19 +34,11 @@ class AnnealedEstimate(NamedTuple):
 class BidirectionalEstimate(NamedTuple):
     """Estimate from forward and reverse particles together.
 
-    Attributes
-    ----------
-    log_z : float
-        By Bennett's acceptance ratio, in nats.
-    lower, upper : float
-        Forward and reverse estimates. Each is a bound in expectation, and is off in the other
-        direction by more than a nats with probability at most ``exp(-a)``.
-    forward_influence : ndarray of shape (n_forward,)
-        Mean zero; the first-order error of ``log_z`` is the mean of this plus the mean of
-        `reverse_influence`, so they may be added particle by particle where lengths agree.
-    reverse_influence : ndarray of shape (n_reverse,)
-    overlap : float
-        Between 0, where forward and reverse weights say nothing of each other, and 1.
+    ``log_z`` is by Bennett's acceptance ratio, in nats. ``lower`` and ``upper`` are the forward and
+    the reverse estimate: each is a bound in expectation, and is off in the other direction by more
+    than a nats with probability at most ``exp(-a)``. The error of ``log_z`` is to first order the
+    mean of ``forward_influence`` (n_forward,) plus that of ``reverse_influence`` (n_reverse,).
+    ``overlap`` is between 0, where weights of both directions say nothing of each other, and 1.
     """
 
     log_z: float

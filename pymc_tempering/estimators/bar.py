@@ -15,26 +15,16 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["BarEstimate", "bar", "bar_ladder", "neighbour_overlap"]
 
-_LARGEST = 1e150
-"""nats beyond which sums of values are not numbers."""
-
 
 class BarEstimate(NamedTuple):
     """Log ratio of two normalisers.
 
-    Attributes
-    ----------
-    log_ratio : float
-        ``log(z_upper / z_lower)`` in nats; ``-inf`` or ``inf`` where no lower (upper) sample lies
-        in the support of the other density, so that the data bound it on one side only.
-    forward_influence : ndarray of shape (n_forward,)
-        Mean zero. The error of ``log_ratio`` is to first order the mean of this plus the mean of
-        `reverse_influence`; ``nan`` where the ratio is infinite.
-    reverse_influence : ndarray of shape (n_reverse,)
-    overlap : float
-        Between 0 (disjoint) and 1 (equal): an estimate of
-        ``2 * integral of p_lower p_upper / (p_lower + p_upper)`` where both have the same number of
-        samples. The variance of the ratio is bounded by its inverse.
+    ``log_ratio``, ``log(z_upper / z_lower)`` in nats, is ``-inf`` or ``inf`` where no lower (upper)
+    sample lies in the support of the other density, so that the data bound it on one side only. Its
+    error is to first order the mean of ``forward_influence`` (n_forward,) plus that of
+    ``reverse_influence`` (n_reverse,), both ``nan`` where it is infinite. ``overlap``, between 0
+    (disjoint) and 1 (equal), estimates ``2 * integral of p_lower p_upper / (p_lower + p_upper)``
+    where both have the same number of samples; the variance of the ratio is bounded by its inverse.
     """
 
     log_ratio: float
@@ -95,8 +85,8 @@ def bar(
                 f"{np.isposinf(values).sum()} inf; expected at least one, finite or -inf. Record "
                 "a density that vanishes as -inf on the log scale."
             )
-    # what is this far off would overflow where it is added, and a run that met it is to go on
-    f, r = (np.where(np.isneginf(x), x, np.clip(x, -_LARGEST, _LARGEST)) for x in (f, r))
+    # what is further off would overflow where it is added, and a run that met it is to go on
+    f, r = (np.where(np.isneginf(x), x, np.clip(x, -1e150, 1e150)) for x in (f, r))
     no_forward, no_reverse = np.isneginf(f).all(), np.isneginf(r).all()
     if no_forward or no_reverse:
         log_ratio = np.nan if no_forward and no_reverse else (-np.inf if no_forward else np.inf)

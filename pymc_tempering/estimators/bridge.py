@@ -22,65 +22,35 @@ __all__ = ["BridgeEstimate", "HalvesEstimate", "bridge", "bridge_halves"]
 
 
 class BridgeEstimate(NamedTuple):
-    """Log Z by one proposal.
+    """Log Z by one proposal; influences are of mean zero, in nats."""
 
-    Attributes
-    ----------
-    log_z : float
-        In nats; infinite or ``nan`` where target and proposal do not overlap.
-    draw_influence : ndarray of shape (n_chains, n_draws)
-        First-order contribution of each draw to the error of ``log_z``, mean zero, in nats.
-    proposal_influence : ndarray of shape (n_proposals,)
-        Of each independent draw from the proposal.
-    fitted_influence : ndarray of shape (n_chains, n_fitted)
-        What the influence would be at the draws that the proposal was fitted to.
-    per_chain : ndarray of shape (n_chains,)
-        Estimate from the draws of each chain alone and all of the proposal's.
-    log_weights : tuple of ndarray
-        Importance weights in nats, from the proposal to the target at the proposal's draws, and
-        from the target to the proposal at the target's.
-    """
-
-    log_z: float
-    draw_influence: FloatArray
-    proposal_influence: FloatArray
+    log_z: float  # nats; infinite or nan where target and proposal do not overlap
+    draw_influence: FloatArray  # (n_chains, n_draws), of each draw on the error of log_z
+    proposal_influence: FloatArray  # (n_proposals,), of each independent draw from the proposal
+    # (n_chains, n_fitted), what it would be at the draws that the proposal was fitted to
     fitted_influence: FloatArray
-    per_chain: FloatArray
+    per_chain: FloatArray  # (n_chains,), from the draws of each chain and all of the proposal's
+    # importance weights in nats, from the proposal to the target at the proposal's draws, and from
+    # the target to the proposal at the target's
     log_weights: tuple[FloatArray, FloatArray]
 
 
 class HalvesEstimate(NamedTuple):
-    """Log Z from two halves of the draws, each with a proposal fitted to the other.
-
-    Attributes
-    ----------
-    log_z, se : float
-        In nats.
-    df : float
-        Degrees of freedom of the interval.
-    ess : float
-        Effective number of the target's draws, for this estimate.
-    per_chain : ndarray of shape (n_chains,)
-    per_half : ndarray of shape (2,)
-        Estimate of each half.
-    halves_p : float
-        Probability of a difference between the halves as large as theirs, if both estimate the
-        same number with the errors that they state.
-    influence : ndarray of shape (n_chains, n_draws)
-        Of the draws, in their order, differences between halves included.
-    pareto_k : ndarray of shape (2,)
-        Tail index of the importance weights from the proposals to the target, and back. One heavy
-        tail does no harm, as every term of the bridge is bounded and both densities are weighed.
-    """
+    """Log Z from two halves of the draws, each with a proposal fitted to the other; in nats."""
 
     log_z: float
     se: float
-    df: float
-    ess: float
-    per_chain: FloatArray
-    per_half: FloatArray
+    df: float  # degrees of freedom of the interval
+    ess: float  # effective number of the target's draws, for this estimate
+    per_chain: FloatArray  # (n_chains,)
+    per_half: FloatArray  # (2,)
+    # probability of a difference as large as that of the halves, if both estimate the same number
+    # with the errors that they state
     halves_p: float
+    # (n_chains, n_draws), of the draws in their order, differences between halves included
     influence: FloatArray
+    # (2,), tail index of the importance weights from the proposals to the target, and back. One
+    # heavy tail does no harm: terms of the bridge are bounded, and both densities are weighed.
     pareto_k: FloatArray
 
 

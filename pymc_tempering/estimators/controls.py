@@ -31,21 +31,11 @@ LEAST_DRAWS = 50
 
 
 class Controlled(NamedTuple):
-    """An estimate of one chain, without what its controls explain.
+    """An estimate of one chain, without what its controls explain."""
 
-    Attributes
-    ----------
-    log_z : float
-        In nats.
-    influence : ndarray of shape (n,)
-        Mean zero, in nats: of draws, or of scans where no control was used.
-    n_controls : int
-        Coefficients that were fitted.
-    """
-
-    log_z: float
-    influence: FloatArray
-    n_controls: int
+    log_z: float  # nats
+    influence: FloatArray  # (n,), mean zero: of draws, or of scans where no control was used
+    n_controls: int  # coefficients that were fitted
 
 
 def with_controls(

@@ -108,17 +108,6 @@ class Diagnostic:
 
 
 def warn_of(diagnostics: Iterable[Diagnostic], *, outwards: int = 0) -> None:
-    """Warn of each diagnostic, as if the caller of the caller did.
-
-    Parameters
-    ----------
-    diagnostics : iterable of Diagnostic
-    outwards : int, default 0
-        Callers more to go outwards.
-
-    Warns
-    -----
-    TemperingWarning
-    """
+    """Warn of each diagnostic, as if the caller of the caller did, or one `outwards` of that."""
     for diagnostic in diagnostics:
         warnings.warn(TemperingWarning(diagnostic), stacklevel=3 + outwards)

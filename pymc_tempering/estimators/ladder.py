@@ -15,14 +15,10 @@ __all__ = ["LadderEstimate", "check_ladder", "finite_floor"]
 class LadderEstimate(NamedTuple):
     """Estimate of one chain with the first-order contribution of every scan to its error.
 
-    Attributes
-    ----------
-    log_z : ndarray of shape (n_levels,)
-        Log normaliser of every level in nats, relative to the base; ``log_z[-1]`` is log Z.
-    influence : ndarray of shape (n_scans,)
-        Mean zero, in nats: the error of ``log_z[-1]`` is the mean of the influence to first order,
-        so its autocorrelated standard error is the one of log Z
-        (see `pymc_tempering.estimators.uncertainty.log_z_standard_error`).
+    ``log_z`` (n_levels,) are log normalisers in nats, relative to the base; the last one is log Z.
+    Its error is to first order the mean of ``influence`` (n_scans,), itself of mean zero, so that
+    the autocorrelated standard error of that mean is the one of log Z (see
+    `pymc_tempering.estimators.uncertainty.log_z_standard_error`).
     """
 
     log_z: FloatArray

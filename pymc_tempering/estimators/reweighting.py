@@ -20,16 +20,10 @@ __all__ = ["PowerEstimate", "Reweighted", "mbar_powers", "reweight"]
 class Reweighted(NamedTuple):
     """Log ratio of the normalisers of two densities, from draws of the one below.
 
-    Attributes
-    ----------
-    log_ratio : float
-        ``log(z_new / z_old)`` in nats; ``-inf`` where all weights are zero.
-    influence : ndarray of shape (n_chains, n_draws)
-        The error of ``log_ratio`` is to first order its mean; mean zero, in nats.
-    weight_ess : float
-        Effective number of weights, autocorrelation not counted.
-    pareto_k : float
-        Tail index of the weights.
+    ``log_ratio``, ``log(z_new / z_old)`` in nats, is ``-inf`` where all weights are zero. Its error
+    is to first order the mean of ``influence`` (n_chains, n_draws), itself of mean zero.
+    ``weight_ess`` is the effective number of weights, autocorrelation not counted, and
+    ``pareto_k`` their tail index.
     """
 
     log_ratio: float
@@ -41,14 +35,9 @@ class Reweighted(NamedTuple):
 class PowerEstimate(NamedTuple):
     """Log z at inverse temperatures that need not be levels, from one chain of a ladder.
 
-    Attributes
-    ----------
-    log_z : ndarray of shape (n_powers,)
-        In nats, relative to the base.
-    influence : ndarray of shape (n_powers, n_scans)
-        Mean zero, in nats; ``nan`` where levels do not overlap.
-    log_weights : ndarray of shape (n_powers, n_scans * n_levels)
-        Of all samples towards each power, normalised.
+    ``log_z`` (n_powers,) is in nats, relative to the base. ``influence`` (n_powers, n_scans) has
+    mean zero, and is ``nan`` where levels do not overlap. ``log_weights``
+    (n_powers, n_scans * n_levels), normalised, are of all samples towards each power.
     """
 
     log_z: FloatArray

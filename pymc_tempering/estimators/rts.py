@@ -22,14 +22,9 @@ __all__ = ["RtsEstimate", "level_log_probability", "rts", "rts_bias_and_variance
 
 
 class RtsEstimate(NamedTuple):
-    """Estimate of one chain.
+    """Estimate of one chain: a LadderEstimate, and the share of every level.
 
-    Attributes
-    ----------
-    log_z, influence : ndarray
-        As of :class:`pymc_tempering.estimators.ladder.LadderEstimate`.
-    level_probability : ndarray of shape (n_levels,)
-        Rao-Blackwellised share of every level, the paper's c-hat.
+    ``level_probability`` (n_levels,) is Rao-Blackwellised, the paper's c-hat.
     """
 
     log_z: FloatArray

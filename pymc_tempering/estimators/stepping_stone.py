@@ -20,15 +20,10 @@ __all__ = ["SteppingStoneEstimate", "SupportMass", "stepping_stone", "stepping_s
 
 
 class SteppingStoneEstimate(NamedTuple):
-    """Estimate of one chain with the tails of its weights.
+    """Estimate of one chain: a LadderEstimate, and the tails of its weights.
 
-    Attributes
-    ----------
-    log_z, influence : ndarray
-        As of :class:`pymc_tempering.estimators.ladder.LadderEstimate`.
-    pareto_k : ndarray of shape (n_levels - 1,)
-        Tail index of the weights of every pair of neighbours: above 0.5 the variance is infinite,
-        above 0.7 neither estimate nor error can be trusted.
+    ``pareto_k`` (n_levels - 1,) is the tail index for every pair of neighbours: above 0.5 the
+    variance is infinite, above 0.7 neither estimate nor error can be trusted.
     """
 
     log_z: FloatArray
@@ -39,14 +34,8 @@ class SteppingStoneEstimate(NamedTuple):
 class SupportMass(NamedTuple):
     """Share of the base on which the target is not zero.
 
-    Attributes
-    ----------
-    log_mass : float
-        Log of the share in nats; 0 where every draw is in the support, ``-inf`` where none is.
-    se : float
-        Standard error of ``log_mass``, for independent draws from the base.
-    influence : ndarray of shape (n_draws,)
-        Mean zero, in nats.
+    ``log_mass`` is its logarithm in nats: 0 where every draw is in the support, ``-inf`` where none
+    is. ``se`` is its standard error for independent draws, ``influence`` (n_draws,) has mean zero.
     """
 
     log_mass: float

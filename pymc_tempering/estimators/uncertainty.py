@@ -22,15 +22,9 @@ __all__ = ["StandardError", "block_standard_error", "chain_standard_errors", "lo
 class StandardError(NamedTuple):
     """Standard error of the mean over chains.
 
-    Attributes
-    ----------
-    se : float
-        In nats; 0 for a constant series and ``nan`` where no error can be given.
-    df : float
-        Degrees of freedom of a Student t interval around the estimate.
-    ess : float
-        Effective number of independent scans in all chains together, disagreement between chains
-        included; at most the number of scans.
+    ``se``, in nats, is 0 for a constant series and ``nan`` where no error can be given; ``df`` are
+    the degrees of freedom of a Student t interval around the estimate. ``ess`` is the effective
+    number of independent scans in all chains together, disagreement between chains included.
     """
 
     se: float

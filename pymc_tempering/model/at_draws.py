@@ -22,9 +22,6 @@ from pymc_tempering.types import BoolArray, FloatArray, IntArray
 __all__ = ["constrained_model", "differing", "evaluate", "log_jacobian", "size_of_terms",
            "stack_draws", "term_sizes", "unconstrained_draws"]  # fmt: skip
 
-# draws of one call: the whole data enter it once for each
-_CHUNK = 500
-
 
 def constrained_model(model: pm.Model) -> pm.Model:
     """Copy of a model whose values are those of the posterior: data fixed, no transforms.
@@ -99,8 +96,9 @@ def evaluate(
     n = len(arrays[0])
     results = np.empty((len(outputs), n))
     with np.errstate(all="ignore"):
-        for start in range(0, n, _CHUNK):
-            part = slice(start, min(start + _CHUNK, n))
+        # not all in one call: the whole data enter it once for each draw
+        for start in range(0, n, 500):
+            part = slice(start, start + 500)
             for row, value in zip(results, function(*(a[part] for a in arrays)), strict=True):
                 row[part] = value
     return list(np.where(np.isnan(results), -np.inf, results))
@@ -123,10 +121,6 @@ def log_jacobian(model: pm.Model, constrained: pm.Model) -> Any:
     return total
 
 
-_UNITS = 300.0
-"""Rounding errors that a sum may have, in units of the last digit of what is summed."""
-
-
 def differing(
     recorded: FloatArray,
     now: FloatArray,
@@ -134,6 +128,8 @@ def differing(
     eps: float = float(np.finfo(np.float64).eps),
 ) -> BoolArray:
     """Draws at which two log densities, in nats and of shape (n,), differ by more than rounding.
+
+    A sum may have an error of 300 units of the last digit of what is summed.
 
     `sizes` gives, for positions of draws, the magnitude in nats of what is summed there. It is
     asked only where the sums themselves do not explain the difference.
@@ -144,13 +140,14 @@ def differing(
     >>> differing(recorded, now, lambda index: np.full(index.size, 1e3)).tolist()
     [False, True, True]
     """
+    rounding = 300.0 * eps
     with np.errstate(invalid="ignore"):
         difference = np.abs(recorded - now)
     same = (recorded == now) | (np.isnan(recorded) & np.isnan(now))
-    same |= difference <= _UNITS * eps * (1.0 + np.abs(recorded))
+    same |= difference <= rounding * (1.0 + np.abs(recorded))
     left = np.flatnonzero(~same & np.isfinite(difference))
     if left.size:
-        same[left] = difference[left] <= _UNITS * eps * (1.0 + sizes(left))
+        same[left] = difference[left] <= rounding * (1.0 + sizes(left))
     return ~same
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["CodeDigest", "Unknown", "is_installed"]
+__all__ = ["CodeDigest", "Unknown", "hash_parts", "is_installed"]
 
 _BY_VERSION = {"numpy", "pymc", "pymc_tempering", "pytensor", "scipy"}
 _PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), range}
@@ -98,7 +98,7 @@ class CodeDigest:
             return self._array(value)
         if id(value) in self._within:
             # a function that calls itself
-            return _hash("within", str(len(self._within) - self._within.index(id(value))))
+            return hash_parts("within", str(len(self._within) - self._within.index(id(value))))
         if len(self._within) >= 12:
             return self._unknown("values within values")
         if not isinstance(value, types.FunctionType | type):
@@ -127,7 +127,7 @@ class CodeDigest:
             # a list of transforms is theirs alone
             own = map(self.value, held) if isinstance(held, list) else [self.value(held)]
             parts += [name.encode(), *own]
-        return _hash("state", *parts)
+        return hash_parts("state", *parts)
 
     def is_by_name(self, value: Any) -> bool:
         """Whether a name says all of a class or function: an installed package has it."""
@@ -141,7 +141,7 @@ class CodeDigest:
 
     def _array(self, value: Any) -> bytes:
         if value.dtype.hasobject:
-            return _hash("objects", str(value.shape), *map(self.value, value.ravel().tolist()))
+            return hash_parts("objects", str(value.shape), *map(self.value, value.ravel().tolist()))
         digest = hashlib.blake2b(f"{value.dtype.str}{value.shape}".encode(), digest_size=16)
         # no copy where none is needed; dates have no buffer
         by_rows = np.ascontiguousarray(value)
@@ -151,39 +151,39 @@ class CodeDigest:
     def _compound(self, value: Any) -> bytes:  # noqa: C901 - one case after another
         kind = type(value).__name__
         if isinstance(value, tuple):
-            return _hash("tuple", *map(self.value, value))
+            return hash_parts("tuple", *map(self.value, value))
         if isinstance(value, frozenset):
-            return _hash("set", *sorted(map(self.value, value)))
+            return hash_parts("set", *sorted(map(self.value, value)))
         if isinstance(value, Mapping) and type(value).__hash__ is not None:
-            return _hash("mapping", *sorted(self.value(item) for item in value.items()))
+            return hash_parts("mapping", *sorted(self.value(item) for item in value.items()))
         if isinstance(value, slice):
-            return _hash("slice", *map(self.value, (value.start, value.stop, value.step)))
+            return hash_parts("slice", *map(self.value, (value.start, value.stop, value.step)))
         if isinstance(value, enum.Enum):
-            return _hash(kind, value.name)
+            return hash_parts(kind, value.name)
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, functools.partial):
             named = tuple(sorted(value.keywords.items()))
-            return _hash("partial", *map(self.value, (value.func, value.args, named)))
+            return hash_parts("partial", *map(self.value, (value.func, value.args, named)))
         if isinstance(value, types.MethodType):
-            return _hash("method", self.value(value.__func__), self.value(value.__self__))
+            return hash_parts("method", self.value(value.__func__), self.value(value.__self__))
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, types.ModuleType):
-            return _hash("module", value.__name__)
+            return hash_parts("module", value.__name__)
         if isinstance(value, np.ufunc | np.dtype):
-            return _hash(kind, value.__name__ if isinstance(value, np.ufunc) else value.str)
+            return hash_parts(kind, value.__name__ if isinstance(value, np.ufunc) else value.str)
         if isinstance(getattr(value, "py_func", None), types.FunctionType):
-            return _hash("compiled", self.value(value.py_func))
+            return hash_parts("compiled", self.value(value.py_func))
         if sparse.issparse(value):
             entries = value.tocoo()
-            return _hash(
+            return hash_parts(
                 kind, str(value.shape), *map(self.value, (entries.data, *entries.coords))
             )  # fmt: skip
         if self.is_by_name(value):
-            return _hash("named", value.__module__, value.__qualname__)
+            return hash_parts("named", value.__module__, value.__qualname__)
         if is_dataclass(value) and getattr(type(value), "__dataclass_params__").frozen:  # noqa: B009
-            return _hash(kind, *(self.value(getattr(value, f.name)) for f in fields(value)))
+            return hash_parts(kind, *(self.value(getattr(value, f.name)) for f in fields(value)))
         try:
             return self._part(value)
         except Unknown:
@@ -193,11 +193,11 @@ class CodeDigest:
 
     def _unknown(self, what: str) -> bytes:
         self.note(what)
-        return _hash("unknown", what)
+        return hash_parts("unknown", what)
 
     def _class(self, cls: type) -> bytes:
         if self.is_by_name(cls):
-            return _hash("class", cls.__module__, cls.__qualname__)
+            return hash_parts("class", cls.__module__, cls.__qualname__)
         parts: list[bytes] = []
         for name, value in sorted(vars(cls).items()):
             inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value
@@ -208,11 +208,11 @@ class CodeDigest:
             if isinstance(inner, property):
                 inner = inner.fget
             parts += [name.encode(), self.value(inner)]
-        return _hash("own class", *(self.value(base) for base in cls.__bases__), *parts)
+        return hash_parts("own class", *(self.value(base) for base in cls.__bases__), *parts)
 
     def _function(self, function: Any) -> bytes:
         if self.is_by_name(function):
-            return _hash("named", function.__module__, function.__qualname__)
+            return hash_parts("named", function.__module__, function.__qualname__)
         code, parts = function.__code__, []
         written = _written(code)
         if written:
@@ -234,7 +234,7 @@ class CodeDigest:
                 # functions of the user's own modules
                 for inner in sorted(set(code.co_names) & set(vars(value))):
                     parts += [inner.encode(), self.value(vars(value)[inner])]
-        return _hash("function", self._code(code), *parts)
+        return hash_parts("function", self._code(code), *parts)
 
     def _code(self, code: types.CodeType) -> bytes:
         constants = [
@@ -242,7 +242,7 @@ class CodeDigest:
             for each in code.co_consts
         ]
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)
-        return _hash("code", code.co_code, repr(names), *constants)
+        return hash_parts("code", code.co_code, repr(names), *constants)
 
 
 def _globals(code: types.CodeType) -> set[str]:
@@ -265,7 +265,8 @@ def _within(code: types.CodeType) -> list[types.CodeType]:
     return [each for each in code.co_consts if isinstance(each, types.CodeType)]
 
 
-def _hash(*parts: str | bytes) -> bytes:
+def hash_parts(*parts: str | bytes) -> bytes:
+    """Digest of several parts in their order: 16 bytes."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         encoded = part.encode() if isinstance(part, str) else part

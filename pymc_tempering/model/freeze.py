@@ -18,12 +18,9 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import constant_values, has_random_terms, is_improper, is_simulator
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "N_STARTS", "check_finite", "copies_of_gps",
+__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps",
            "discrete_names", "finite_supports", "freeze", "naming_shapes", "shared_values",
            "starting_points"]  # fmt: skip
-
-N_STARTS = 8
-"""Starting points at which the log density is tried before a model is refused."""
 
 NO_FREE_VARIABLES = (
     "The model has no free variables, so there is nothing to sample; give at least one variable no "
@@ -164,12 +161,13 @@ def starting_points(
 ) -> FloatArray:
     """Give the model's initial point and seven points around it, shape (8, D).
 
-    Discrete entries have any value of their supports in all points but the first.
+    At these the log density is tried before a model is refused. Discrete entries have any value of
+    their supports in all points but the first.
     """
-    rng = np.random.default_rng(random_seed)
-    moved = start + rng.uniform(-1, 1, (N_STARTS - 1, start.size))
+    rng, n_moved = np.random.default_rng(random_seed), 7
+    moved = start + rng.uniform(-1, 1, (n_moved, start.size))
     for place, lowest, n_values in supports:
-        moved[:, place] = rng.integers(lowest, lowest + n_values, N_STARTS - 1)
+        moved[:, place] = rng.integers(lowest, lowest + n_values, n_moved)
     return np.vstack([start, moved])
 
 

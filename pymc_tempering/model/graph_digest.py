@@ -18,7 +18,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 
-from pymc_tempering.model.code_digest import CodeDigest, Unknown, is_installed
+from pymc_tempering.model.code_digest import CodeDigest, Unknown, hash_parts, is_installed
 from pymc_tempering.private import dispatch_by_op, graph_classes
 
 __all__ = ["Digested", "GraphDigest"]
@@ -72,7 +72,7 @@ class GraphDigest:
         self._outside, self._classes = True, graph_classes()
         self._names = names or {}
         self._known: dict[Any, Digested] = {
-            variable: Digested(_hash(b"name", name.encode()), _NOTHING, _NOTHING)
+            variable: Digested(hash_parts(b"name", name.encode()), _NOTHING, _NOTHING)
             for variable, name in self._names.items()
         }
         self._ops: dict[int, tuple[Any, bytes, frozenset[str]]] = {}
@@ -84,7 +84,7 @@ class GraphDigest:
     def values(self) -> dict[str, str]:
         """Digest of the content of each shared value that has a title."""
         return {
-            title: _hash(*(content.encode() for content in sorted(contents))).hex()
+            title: hash_parts(*(content.encode() for content in sorted(contents))).hex()
             for title, contents in self._contents.items()
         }
 
@@ -144,7 +144,7 @@ class GraphDigest:
         for place, output in enumerate(node.outputs):
             # a variable that has a name keeps it
             made = Digested(
-                first if place == 0 else _hash(first, b"%d" % place), values, undigested
+                first if place == 0 else hash_parts(first, b"%d" % place), values, undigested
             )
             self._known.setdefault(output, made)
 
@@ -160,7 +160,7 @@ class GraphDigest:
                 title = f"the shared value {variable.name!r}"
         else:
             name = f"{variable.name} {_type(variable.type)}".encode()
-            return Digested(_hash(b"input", name), _NOTHING, _NOTHING)
+            return Digested(hash_parts(b"input", name), _NOTHING, _NOTHING)
         # a shared value gives the same function as a constant does
         if isinstance(value, np.ndarray):
             digest, undigested = self._code.value(value), _NOTHING
@@ -216,7 +216,7 @@ class GraphDigest:
                 # a list that PyTensor made is not written into
                 own = held if isinstance(held, list) and is_installed(cls.__module__) else [held]
                 parts += [name.encode(), *map(self._code.value, own)]
-        return _hash(*parts)
+        return hash_parts(*parts)
 
     def _class(self, cls: type) -> bytes:
         own = self._code.value(cls)
@@ -229,7 +229,7 @@ class GraphDigest:
             if cls in functions[name].registry
             for each in _own_functions(functions[name].registry[cls])
         ]
-        return _hash(own, *map(self._code.value, registered))
+        return hash_parts(own, *map(self._code.value, registered))
 
     def _inner(self, fgraph: Any) -> bytes:
         """Digest a graph inside an Op, whose inputs have places and no names."""
@@ -243,7 +243,7 @@ class GraphDigest:
         for part in parts:
             for what in part.undigested:
                 self._code.note(what)
-        return _hash(b"graph", *(part.digest for part in parts))
+        return hash_parts(b"graph", *(part.digest for part in parts))
 
     def _part(self, value: Any) -> bytes:
         """Digest what belongs to PyTensor among the values of an Op or a function."""
@@ -252,7 +252,7 @@ class GraphDigest:
         elif isinstance(value, Variable):
             digest, _, undigested = self.of(value)
         elif isinstance(value, Type):
-            digest, undigested = _hash(b"type", _type(value).encode()), _NOTHING
+            digest, undigested = hash_parts(b"type", _type(value).encode()), _NOTHING
         elif hasattr(value, "outputs") and hasattr(value, "inputs"):
             return self._inner(value)
         else:
@@ -270,7 +270,7 @@ def _lengths(variable: Any, digested: Digested) -> Digested:
         value = variable.get_value(borrow=True)
     else:
         return digested
-    return Digested(_hash(b"shape", repr(np.shape(value)).encode()), _NOTHING, _NOTHING)
+    return Digested(hash_parts(b"shape", repr(np.shape(value)).encode()), _NOTHING, _NOTHING)
 
 
 def _own_functions(registered: Any) -> list[Any]:
@@ -279,14 +279,6 @@ def _own_functions(registered: Any) -> list[Any]:
         return [registered]
     cells = [cell.cell_contents for cell in registered.__closure__ or ()]
     return [held for held in cells if callable(held) and not isinstance(held, Variable | type)]
-
-
-def _hash(*parts: bytes) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(b"%d:" % len(part))
-        digest.update(part)
-    return digest.digest()
 
 
 def _type(of: Any) -> str:

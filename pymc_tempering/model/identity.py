@@ -20,9 +20,8 @@ from pymc_tempering.model.graph_digest import Digested, GraphDigest
 
 __all__ = ["Identity", "Kept", "digest_deterministics", "listed", "recipe"]
 
-FORMAT = 1
+FORMAT = 1  # of the text that is stored; another one is not read
 _POTENTIAL = "the potential "
-_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -30,23 +29,14 @@ class Identity:
     """Identity of a model: what its log density is made of.
 
     Labels of coordinates, deterministics and starting points are not part of it.
-
-    Attributes
-    ----------
-    digest : str
-        Of everything.
-    parts : dict of str to list of str
-        Digest of each part by what it is called, and the shared values that it depends on.
-    values : dict of str to str
-        Digests of the shared values that have a name.
-    undigested : dict of str to list of str
-        Parts that compute with more than a digest can be of, such as the state of an object, and
-        the operations that do. Whether these are the same, only densities tell.
     """
 
-    digest: str
+    digest: str  # of everything
+    # digest of each part by what it is called, and the shared values that it depends on
     parts: dict[str, list[str]]
-    values: dict[str, str]
+    values: dict[str, str]  # digests of the shared values that have a name
+    # parts that compute with more than a digest can be of, such as the state of an object, and the
+    # operations that do; whether these are the same, only densities tell
     undigested: dict[str, list[str]]
 
     @classmethod
@@ -191,9 +181,10 @@ def listed(changes: list[str]) -> str:
     >>> listed(["the prior of 'x'", "the data of 'y'"])
     "the prior of 'x' and the data of 'y'"
     """
-    few = changes[:_LISTED]
-    if len(changes) > _LISTED:
-        few.append(f"{len(changes) - _LISTED} more")
+    most = 6
+    few = changes[:most]
+    if len(changes) > most:
+        few.append(f"{len(changes) - most} more")
     return " and ".join([", ".join(few[:-1]), few[-1]] if len(few) > 1 else few)
 
 

@@ -59,27 +59,13 @@ _PYTHON_OPS = "parts of the model are Python code"
 
 
 class MachineCode(NamedTuple):
-    """A compiled graph; its address is valid as long as this object lives.
+    """A compiled graph; its address is valid as long as this object lives."""
 
-    Attributes
-    ----------
-    address : int
-        Of ``double f(const double *z, double *grad)``.
-    called : ctypes function
-        The same, for Python.
-    function : pytensor.compile.Function
-        From the flat vector to the log density (nats) and its gradient.
-    calls_python : str
-        Why an evaluation calls Python; empty where it does not.
-    backend : str
-        Which of :data:`BACKENDS` computes it.
-    """
-
-    address: int
-    called: Any
-    function: Any
-    calls_python: str
-    backend: str
+    address: int  # of `double f(const double *z, double *grad)`
+    called: Any  # the same as a ctypes function
+    function: Any  # PyTensor's, from the flat vector to the log density (nats) and its gradient
+    calls_python: str  # why an evaluation calls Python; empty where it does not
+    backend: str  # which of `BACKENDS` computes it
     keep_alive: Any
 
 

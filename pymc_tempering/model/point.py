@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import tau
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,6 @@ from pymc_tempering.private import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Angles", "PointMap"]
-
-_PERIOD = 2.0 * np.pi
-
-# the ends themselves have no finite coordinate
-_NEAREST_END = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -36,12 +32,6 @@ class Angles:
     Gaussian in it. The ends lie opposite to the model's initial value c. A mode there is two in z,
     which tempered replicas exchange.
 
-    Attributes
-    ----------
-    index : ndarray of int of shape (n_angles,)
-    centre : ndarray of shape (n_angles,)
-        Middle of the period, in radians.
-
     Examples
     --------
     >>> angles = Angles(np.array([1]), np.array([3.0]))
@@ -50,8 +40,8 @@ class Angles:
     ([5.0, 0.181], [5.0, -3.0])
     """
 
-    index: IntArray
-    centre: FloatArray
+    index: IntArray  # (n_angles,)
+    centre: FloatArray  # (n_angles,), middle of the period, in radians
 
     @classmethod
     def of(cls, model: pm.Model, initial: dict[str, np.ndarray]) -> "Angles":
@@ -69,8 +59,10 @@ class Angles:
         if not self.index.size:
             return values
         z = np.array(values, dtype=np.float64)
-        turns = (z[..., self.index] - self.centre) / _PERIOD
-        share = np.clip(turns - np.round(turns) + 0.5, _NEAREST_END, 1.0 - _NEAREST_END)
+        turns = (z[..., self.index] - self.centre) / tau
+        # the ends themselves have no finite coordinate
+        nearest = np.finfo(np.float64).epsneg
+        share = np.clip(turns - np.round(turns) + 0.5, nearest, 1.0 - nearest)
         z[..., self.index] = np.log(share) - np.log1p(-share)
         return z
 
@@ -80,7 +72,7 @@ class Angles:
             return z
         values = np.array(z, dtype=np.float64)
         angle = self.centre + np.pi * np.tanh(0.5 * values[..., self.index])
-        values[..., self.index] = angle - _PERIOD * np.round(angle / _PERIOD)
+        values[..., self.index] = angle - tau * np.round(angle / tau)
         return values
 
     def log_jacobian(self, z: FloatArray) -> FloatArray:
@@ -88,38 +80,25 @@ class Angles:
         if not self.index.size:
             return np.zeros(z.shape[:-1])
         line = z[..., self.index]
-        slopes = np.log(_PERIOD) - np.logaddexp(0.0, line) - np.logaddexp(0.0, -line)
+        slopes = np.log(tau) - np.logaddexp(0.0, line) - np.logaddexp(0.0, -line)
         return np.asarray(slopes.sum(axis=-1))
 
     def graph(self, z: Any) -> tuple[Any, Any]:
         """Graphs of PyMC's values and of the log Jacobian, from that of ``z``."""
         line = z[self.index]
         values = pt.set_subtensor(z[self.index], self.centre + np.pi * pt.tanh(0.5 * line))
-        return values, (np.log(_PERIOD) - pt.softplus(line) - pt.softplus(-line)).sum()
+        return values, (np.log(tau) - pt.softplus(line) - pt.softplus(-line)).sum()
 
 
 @dataclass(frozen=True)
 class PointMap:
-    """Order, names and shapes of a model's value variables in the flat vector.
+    """Order, names and shapes of a model's value variables in the flat vector."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the value variables, transformed names such as ``sigma_log__`` included.
-    shapes : tuple of tuple of int
-    dtypes : tuple of str
-        ``float64``, or what a discrete variable has.
-    initial : dict
-        The model's initial point, in these types.
-    angles : Angles
-        Entries of which the flat vector holds another coordinate than PyMC's.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the value variables, transformed as `sigma_log__`
     shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...]
-    initial: dict[str, np.ndarray]
-    angles: Angles
+    dtypes: tuple[str, ...]  # float64, or what a discrete variable has
+    initial: dict[str, np.ndarray]  # the model's initial point, in these types
+    angles: Angles  # entries of which the flat vector holds another coordinate than PyMC's
 
     @classmethod
     def from_model(cls, model: pm.Model) -> "PointMap":

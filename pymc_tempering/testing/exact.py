@@ -8,12 +8,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, special
 
+from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
@@ -21,27 +22,10 @@ from pymc_tempering.types import FloatArray
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["ExactTarget", "GaussianLike", "TargetParts", "base_log_density", "draw_path",
-           "log_z_path", "path_gaussian", "quadrature"]  # fmt: skip
-
-_REACH = 16.0  # of t in u = sinh(t): a Student t with 1.5 degrees of freedom has 1e-10 beyond it
+__all__ = ["ExactTarget", "TargetParts", "base_log_density", "path_gaussian", "quadrature"]
 
 
-class GaussianLike(Protocol):
-    """Any Gaussian base, ``z = mean + scale u``, such as :class:`pymc_tempering.GaussianBase`."""
-
-    @property
-    def mean(self) -> FloatArray:
-        """Mean, ``(D,)``."""
-        ...
-
-    @property
-    def scale(self) -> FloatArray:
-        """Standard deviations ``(D,)`` or lower Cholesky factor ``(D, D)``."""
-        ...
-
-
-def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArray]:
+def _mean_and_factor(base: GaussianBase, dim: int) -> tuple[FloatArray, FloatArray]:
     mean = np.asarray(base.mean, dtype=np.float64)
     scale = np.asarray(base.scale, dtype=np.float64)
     if mean.shape != (dim,) or scale.shape not in {(dim,), (dim, dim)}:
@@ -52,7 +36,7 @@ def _mean_and_factor(base: GaussianLike, dim: int) -> tuple[FloatArray, FloatArr
     return mean, np.diag(scale) if scale.ndim == 1 else scale
 
 
-def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
+def base_log_density(z: FloatArray, base: GaussianBase) -> FloatArray:
     """Log density of the Gaussian base at `z`, ``(..., D)``, nats.
 
     Written apart from the package's own base so that tests of that base have a reference.
@@ -64,51 +48,8 @@ def base_log_density(z: FloatArray, base: GaussianLike) -> FloatArray:
     return (-0.5 * (u**2).sum(axis=0) - log_det - 0.5 * len(mean) * LOG_2PI).reshape(z.shape[:-1])
 
 
-def draw_path(
-    target: ExactTarget, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
-) -> FloatArray:
-    """Draw n points, ``(n, D)``, exactly from the path at `beta`.
-
-    Between two Gaussians the path is Gaussian. Otherwise by rejection, from the mixture of base and
-    normalised target with weights ``1 - beta`` and ``beta``: by the inequality of weighted means
-    ``b**(1-beta) * t**beta <= (1-beta) b + beta t``, so the ratio of the two is an acceptance
-    probability and needs no constant. The rate of acceptance is ``exp(log z(beta) - beta log Z)``.
-    """
-    if not 0.0 <= beta <= 1.0:
-        raise OptionError(f"beta = {beta}, expected a number in [0, 1].")
-    if beta == 1.0:
-        return target.draw(rng, n)
-    mean, factor = _mean_and_factor(base, target.dim)
-    if beta == 0.0:
-        return mean + rng.standard_normal((n, target.dim)) @ factor.T
-    if target.parts.gaussian is not None and target.parts.edge == -np.inf:
-        _, mean, cov = path_gaussian(target, beta, base)
-        return mean + rng.standard_normal((n, target.dim)) @ np.linalg.cholesky(cov).T
-    kept: list[FloatArray] = []
-    missing = n
-    # base and target that need more hardly overlap
-    for _ in range(10_000):
-        size = max(2 * missing, 64)
-        from_base = mean + rng.standard_normal((size, target.dim)) @ factor.T
-        from_target = target.draw(rng, size)
-        z = np.where(rng.random(size)[:, None] < beta, from_target, from_base)
-        log_base = base_log_density(z, base)
-        log_target = target.log_density(z) - target.log_z
-        mixture = np.logaddexp(np.log1p(-beta) + log_base, np.log(beta) + log_target)
-        log_accept = (1.0 - beta) * log_base + beta * log_target - mixture
-        accepted = z[np.log1p(-rng.random(size)) < log_accept][:missing]
-        kept.append(accepted)
-        missing -= len(accepted)
-        if missing == 0:
-            return np.concatenate(kept)
-    raise OptionError(
-        f"base and target '{target.name}' hardly overlap: {n - missing} of {n} draws at "
-        f"beta = {beta} were accepted. Take a wider base, or one nearer to the target."
-    )
-
-
 def path_gaussian(
-    target: ExactTarget, beta: float, base: GaussianLike
+    target: ExactTarget, beta: float, base: GaussianBase
 ) -> tuple[float, FloatArray, FloatArray]:
     """Log normaliser, mean and covariance of the path between two Gaussians, edge left out.
 
@@ -132,7 +73,7 @@ def path_gaussian(
     return float(log_z), mean, cov
 
 
-def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatArray, FloatArray]:
+def quadrature(target: ExactTarget, base: GaussianBase, n: int) -> tuple[FloatArray, FloatArray]:
     """Nodes ``(n**D, D)`` and log volumes of a trapezium rule in t, ``z = mean + sd sinh(t)``.
 
     The rule converges exponentially for smooth densities; the sinh reaches polynomial tails, which
@@ -145,52 +86,14 @@ def quadrature(target: ExactTarget, base: GaussianLike, n: int) -> tuple[FloatAr
             "target in one or two. Use draw_path, or a Gaussian target."
         )
     mean, factor = _mean_and_factor(base, target.dim)
-    t = np.linspace(-_REACH, _REACH, n)
+    # a Student t with 1.5 degrees of freedom has 1e-10 beyond sinh(16)
+    t = np.linspace(-16.0, 16.0, n)
     axis, log_width = np.sinh(t), np.log(np.cosh(t) * (t[1] - t[0]))
     sds = np.sqrt((factor**2).sum(axis=1))
     u = np.stack(np.meshgrid(*[axis] * target.dim, indexing="ij"), axis=-1)
     widths = np.meshgrid(*[log_width] * target.dim, indexing="ij")
     log_volume = np.sum(widths, axis=0).ravel() + np.log(sds).sum()
     return mean + sds * u.reshape(-1, target.dim), log_volume
-
-
-def log_z_path(target: ExactTarget, betas: ArrayLike, base: GaussianLike) -> FloatArray:
-    """Exact ``log z(beta)`` of the geometric path, nats, shape of `betas`; ``log z(0) = 0``.
-
-    Closed form for Gaussian targets in any dimension, also cut off at an edge: there ``log z``
-    jumps just above 0, to the log of the base's mass inside. Quadrature for others in one or two
-    dimensions, refused unless it reproduces both known ends to 1e-6.
-    """
-    schedule = np.asarray(betas, dtype=np.float64)
-    flat = schedule.ravel()
-    if target.parts.gaussian is not None:
-        values = np.zeros(len(flat))
-        for i, beta in enumerate(flat):
-            log_z, mean, cov = path_gaussian(target, float(beta), base)
-            inside = special.log_ndtr((mean[0] - target.parts.edge) / np.sqrt(cov[0, 0]))
-            values[i] = log_z + (inside if beta > 0.0 else 0.0)
-        return values.reshape(schedule.shape)
-    z, log_volume = quadrature(target, base, 20_001 if target.dim == 1 else 1_001)
-    log_base = base_log_density(z, base)
-    with np.errstate(over="ignore"):
-        log_target = target.log_density(z)
-    error = max(
-        abs(special.logsumexp(log_base + log_volume)),
-        abs(special.logsumexp(log_target + log_volume) - target.log_z),
-    )
-    # nats, below what any sampler resolves
-    if not error < 1e-6:
-        raise OptionError(
-            f"quadrature misses the known log z at beta = 0 or 1 by {error:.2g} nats: the base is "
-            f"too far from target '{target.name}', or too narrow. Take one of the target's scale."
-        )
-    values = np.array(
-        [
-            special.logsumexp((log_base if b == 0 else (1 - b) * log_base + b * log_target) + w)
-            for b, w in ((b, log_volume) for b in flat)
-        ]
-    )
-    return values.reshape(schedule.shape)
 
 
 _C_DENSITY = ctypes.CFUNCTYPE(
@@ -290,30 +193,102 @@ class ExactTarget:
         """Map flat unconstrained `z`, ``(..., D)``, to the values of ``x`` in a trace."""
         return self.parts.constrain(np.asarray(z, dtype=np.float64))
 
-    def log_path(self, z: ArrayLike, beta: float, base: GaussianLike) -> FloatArray:
+    def log_path(self, z: ArrayLike, beta: float, base: GaussianBase) -> FloatArray:
         """Log density ``log_base + beta * delta`` at `z`, ``(..., D)``; at 0 without the target."""
         z = np.asarray(z, dtype=np.float64)
         log_base = base_log_density(z, base)
         return log_base if beta == 0.0 else (1.0 - beta) * log_base + beta * self.log_density(z)
 
-    def delta(self, z: ArrayLike, base: GaussianLike) -> FloatArray:
+    def delta(self, z: ArrayLike, base: GaussianBase) -> FloatArray:
         """``log_target - log_base`` at `z`, ``(..., D)``."""
         z = np.asarray(z, dtype=np.float64)
         return self.log_density(z) - base_log_density(z, base)
 
     def draw_path(
-        self, rng: np.random.Generator, n: int, beta: float, base: GaussianLike
+        self, rng: np.random.Generator, n: int, beta: float, base: GaussianBase
     ) -> FloatArray:
-        """Draw `n` exact independent points of the path at `beta`, shape ``(n, D)``."""
-        return draw_path(self, rng, n, beta, base)
+        """Draw n points, ``(n, D)``, exactly from the path at `beta`.
+
+        Between two Gaussians the path is Gaussian. Otherwise by rejection, from the mixture of base
+        and normalised target with weights ``1 - beta`` and ``beta``: by the inequality of weighted
+        means ``b**(1-beta) * t**beta <= (1-beta) b + beta t``, so the ratio of the two is an
+        acceptance probability and needs no constant. The rate of acceptance is
+        ``exp(log z(beta) - beta log Z)``.
+        """
+        if not 0.0 <= beta <= 1.0:
+            raise OptionError(f"beta = {beta}, expected a number in [0, 1].")
+        if beta == 1.0:
+            return self.draw(rng, n)
+        mean, factor = _mean_and_factor(base, self.dim)
+        if beta == 0.0:
+            return mean + rng.standard_normal((n, self.dim)) @ factor.T
+        if self.parts.gaussian is not None and self.parts.edge == -np.inf:
+            _, mean, cov = path_gaussian(self, beta, base)
+            return mean + rng.standard_normal((n, self.dim)) @ np.linalg.cholesky(cov).T
+        kept: list[FloatArray] = []
+        missing = n
+        # base and target that need more hardly overlap
+        for _ in range(10_000):
+            size = max(2 * missing, 64)
+            from_base = mean + rng.standard_normal((size, self.dim)) @ factor.T
+            from_target = self.draw(rng, size)
+            z = np.where(rng.random(size)[:, None] < beta, from_target, from_base)
+            log_base = base_log_density(z, base)
+            log_target = self.log_density(z) - self.log_z
+            mixture = np.logaddexp(np.log1p(-beta) + log_base, np.log(beta) + log_target)
+            log_accept = (1.0 - beta) * log_base + beta * log_target - mixture
+            accepted = z[np.log1p(-rng.random(size)) < log_accept][:missing]
+            kept.append(accepted)
+            missing -= len(accepted)
+            if missing == 0:
+                return np.concatenate(kept)
+        raise OptionError(
+            f"base and target '{self.name}' hardly overlap: {n - missing} of {n} draws at "
+            f"beta = {beta} were accepted. Take a wider base, or one nearer to the target."
+        )
 
     def draw_levels(
-        self, rng: np.random.Generator, n: int, betas: ArrayLike, base: GaussianLike
+        self, rng: np.random.Generator, n: int, betas: ArrayLike, base: GaussianBase
     ) -> FloatArray:
         """Draw `n` states of an ensemble at `betas`, ``(n, levels, D)``; scans keep their law."""
         schedule = np.asarray(betas, dtype=np.float64)
         return np.stack([self.draw_path(rng, n, float(b), base) for b in schedule], axis=1)
 
-    def log_z_path(self, betas: ArrayLike, base: GaussianLike) -> FloatArray:
-        """Exact ``log z(beta)`` for the normalised Gaussian `base`, nats, shape of `betas`."""
-        return log_z_path(self, betas, base)
+    def log_z_path(self, betas: ArrayLike, base: GaussianBase) -> FloatArray:
+        """Exact ``log z(beta)`` of the geometric path, nats, shape of `betas`; ``log z(0) = 0``.
+
+        Closed form for Gaussian targets in any dimension, also cut off at an edge: there ``log z``
+        jumps just above 0, to the log of the base's mass inside. Quadrature for others in one or
+        two dimensions, refused unless it reproduces both known ends to 1e-6.
+        """
+        schedule = np.asarray(betas, dtype=np.float64)
+        flat = schedule.ravel()
+        if self.parts.gaussian is not None:
+            values = np.zeros(len(flat))
+            for i, beta in enumerate(flat):
+                log_z, mean, cov = path_gaussian(self, float(beta), base)
+                inside = special.log_ndtr((mean[0] - self.parts.edge) / np.sqrt(cov[0, 0]))
+                values[i] = log_z + (inside if beta > 0.0 else 0.0)
+            return values.reshape(schedule.shape)
+        z, log_volume = quadrature(self, base, 20_001 if self.dim == 1 else 1_001)
+        log_base = base_log_density(z, base)
+        with np.errstate(over="ignore"):
+            log_target = self.log_density(z)
+        error = max(
+            abs(special.logsumexp(log_base + log_volume)),
+            abs(special.logsumexp(log_target + log_volume) - self.log_z),
+        )
+        # nats, below what any sampler resolves
+        if not error < 1e-6:
+            raise OptionError(
+                f"quadrature misses the known log z at beta = 0 or 1 by {error:.2g} nats: the base "
+                f"is too far from target '{self.name}', or too narrow. Take one of the target's "
+                "scale."
+            )
+        values = np.array(
+            [
+                special.logsumexp((log_base if b == 0 else (1 - b) * log_base + b * log_target) + w)
+                for b, w in ((b, log_volume) for b in flat)
+            ]
+        )
+        return values.reshape(schedule.shape)

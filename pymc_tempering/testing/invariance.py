@@ -18,10 +18,7 @@ __all__ = ["InvarianceResult", "Statistic", "default_statistics", "invariance_te
 type Statistic = Callable[[FloatArray], FloatArray]
 """Maps states ``(n, ...)`` to ``(n,)`` finite numbers."""
 
-_CLIP = 8.0  # in standard deviations of a normal: means exist whatever the tails
-_TAIL = 0.05  # share of the draws in each tail indicator
 _COLUMNS = ("statistic", "test", "before", "after", "shift", "se", "p_value")
-_MAX_ALL_PAIRS = 12  # entries up to which all pairs are multiplied
 
 
 def default_statistics(draws: FloatArray) -> dict[str, Statistic]:
@@ -43,17 +40,13 @@ def default_statistics(draws: FloatArray) -> dict[str, Statistic]:
         and ``x[i] x[j]`` for all pairs if d <= 12, otherwise for neighbours up to distance 3.
     """
     flat = np.asarray(draws, dtype=np.float64).reshape(len(draws), -1)
-    low, first, centre, third, high = np.quantile(
-        flat, [_TAIL, 0.25, 0.5, 0.75, 1.0 - _TAIL], axis=0
-    )
+    low, first, centre, third, high = np.quantile(flat, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
     scale = (third - first) / 1.35
     scale = np.where(scale > 0, scale, 1.0)
     dim = flat.shape[1]
 
     def column(i: int) -> Statistic:
-        return lambda x: np.clip(
-            (x.reshape(len(x), dim)[:, i] - centre[i]) / scale[i], -_CLIP, _CLIP
-        )
+        return lambda x: np.clip((x.reshape(len(x), dim)[:, i] - centre[i]) / scale[i], -8.0, 8.0)
 
     def product(i: int, j: int) -> Statistic:
         left, right = column(i), column(j)
@@ -71,7 +64,7 @@ def default_statistics(draws: FloatArray) -> dict[str, Statistic]:
         statistics[f"x[{i}]**2"] = product(i, i)
         statistics[f"x[{i}] low"] = below(i)
         statistics[f"x[{i}] high"] = above(i)
-        last = dim if dim <= _MAX_ALL_PAIRS else min(dim, i + 4)
+        last = dim if dim <= 12 else min(dim, i + 4)
         for j in range(i + 1, last):
             statistics[f"x[{i}] x[{j}]"] = product(i, j)
     return statistics

@@ -12,6 +12,7 @@ from pymc_tempering.comparison.sensitivity import prior_sensitivity
 from pymc_tempering.errors import DataError, ModelError, OptionError, TemperingWarning
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.testing import asymmetric_bimodal
+from tests.chains import run_of
 
 QUICK = {"draws": 100, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True,
          "compute_convergence_checks": False, "scans_per_draw": 8}  # fmt: skip
@@ -44,14 +45,6 @@ def linear_draws(rng, n_chains=4, n_draws=1000):
     return rng.multivariate_normal(mean, cov, (n_chains, n_draws))
 
 
-def run(**arrays):
-    variables = {
-        name: (("chain", "draw", *(f"{name}_{i}" for i in range(np.ndim(a) - 2))), a)
-        for name, a in arrays.items()
-    }
-    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
-
-
 def assert_within(table, exact, n_errors=4.5):
     """Fails by chance once in 10^5 for each row, that is once in 10^4 for ten rows."""
     rows = table.iloc[1:]
@@ -63,7 +56,7 @@ def assert_within(table, exact, n_errors=4.5):
 def test_scaled_prior_and_powers_of_a_linear_model(rng):
     scales, powers = (0.5, 0.8, 2.0, 5.0), (0.7, 1.5)
     table = prior_sensitivity(
-        run(w=linear_draws(rng)), linear(), prior_scale={"w": scales}, likelihood_power=powers
+        run_of(w=linear_draws(rng)), linear(), prior_scale={"w": scales}, likelihood_power=powers
     )
     exact = [linear_log_z(scale=s) for s in scales] + [linear_log_z(power=a) for a in powers]
     assert_within(table, np.array(exact) - linear_log_z())
@@ -78,7 +71,7 @@ def test_scaled_prior_and_powers_of_a_linear_model(rng):
 
 def test_alternatives_are_the_general_form(rng):
     """The same prior, said as a scale and as a model; another likelihood too."""
-    tree = run(w=linear_draws(rng))
+    tree = run_of(w=linear_draws(rng))
     table = prior_sensitivity(
         tree, linear(), prior_scale={"w": [2.0]}, alternatives={"wide": linear(2.0)}
     )
@@ -116,7 +109,7 @@ def test_variables_that_depend_on_one_another(rng):
     model, log_z, (mn, vn, an, bn) = normal_inverse_gamma()
     s2 = stats.invgamma(an, scale=bn).rvs((4, 1000), random_state=rng)
     noise = rng.normal(size=(4, 1000, 2)) @ np.linalg.cholesky(vn).T
-    tree = run(s2=s2, w=mn + np.sqrt(s2)[..., None] * noise)
+    tree = run_of(s2=s2, w=mn + np.sqrt(s2)[..., None] * noise)
     table = prior_sensitivity(
         tree, model, prior_scale={"s2": (0.6, 1.5), "w": (0.5, 2.0), ("s2", "w"): (1.5,)}
     )
@@ -128,7 +121,7 @@ def test_variables_that_depend_on_one_another(rng):
 def test_two_modes_of_unequal_weight(rng):
     """Another target with the weights turned round, and another log Z."""
     target, other = asymmetric_bimodal(), asymmetric_bimodal((0.6, 0.4), log_z=0.4)
-    tree = run(x=target.draw(rng, 2000).reshape(4, 500, 2))
+    tree = run_of(x=target.draw(rng, 2000).reshape(4, 500, 2))
     table = prior_sensitivity(tree, target.model(), alternatives={"turned": other.model()})
     assert_within(table, other.log_z - target.log_z)
     powers = prior_sensitivity(tree, target.model(), likelihood_power=(0.8, 1.3))
@@ -152,14 +145,14 @@ def test_planted_bugs_are_noticed(bug, rng, monkeypatch):
         return ratio + (value.size * np.log(factor) if bug == "no_normaliser" else value.sum())
 
     monkeypatch.setattr(module, "log_prior_ratio", wrong)
-    table = prior_sensitivity(run(w=linear_draws(rng)), linear(), prior_scale={"w": (0.7, 2.0)})
+    table = prior_sensitivity(run_of(w=linear_draws(rng)), linear(), prior_scale={"w": (0.7, 2.0)})
     exact = np.array([linear_log_z(scale=s) for s in (0.7, 2.0)]) - linear_log_z()
     with pytest.raises(AssertionError):
         assert_within(table, exact)
 
 
 def test_collapsed_weights_are_named(rng):
-    tree = run(w=linear_draws(rng))
+    tree = run_of(w=linear_draws(rng))
     with pytest.warns(TemperingWarning) as seen:
         table = prior_sensitivity(tree, linear(), prior_scale={"w": (0.05, 0.8)})
     assert table["warning"].tolist() == ["", "weights_collapse", ""]
@@ -177,7 +170,7 @@ def test_heavy_tails_are_named(rng):
         pm.Normal("y", x, 1.0, observed=np.zeros(3))
     with pytest.warns(TemperingWarning) as seen:
         table = prior_sensitivity(
-            run(x=rng.normal(size=(4, 4000, 3))), model, likelihood_power=(0.2, 0.8)
+            run_of(x=rng.normal(size=(4, 4000, 3))), model, likelihood_power=(0.2, 0.8)
         )
     [diagnostic] = [w.message.diagnostic for w in seen]
     assert diagnostic.code in ("heavy_tailed_weights", "weights_collapse")
@@ -189,7 +182,7 @@ def test_heavy_tails_are_named(rng):
 
 def test_few_weights_are_named(rng):
     with pytest.warns(TemperingWarning) as seen:
-        prior_sensitivity(run(w=linear_draws(rng, 2, 40)), linear(), prior_scale={"w": (2.0,)})
+        prior_sensitivity(run_of(w=linear_draws(rng, 2, 40)), linear(), prior_scale={"w": (2.0,)})
     [diagnostic] = [w.message.diagnostic for w in seen]
     assert (diagnostic.code, diagnostic.measured["rows"]) == (
         "too_few_effective_draws",
@@ -207,13 +200,13 @@ def test_prior_mass_that_no_draw_can_see_is_named(rng):
         return model
 
     x = stats.truncnorm(-1.75 * 2**0.5, -0.75 * 2**0.5, 1.75, 0.5**0.5)
-    tree = run(p=x.rvs((4, 300), random_state=rng))
+    tree = run_of(p=x.rvs((4, 300), random_state=rng))
     with pytest.warns(TemperingWarning, match="alternative 'wide' has prior mass") as seen:
         table = prior_sensitivity(tree, bounded(1.0), alternatives={"wide": bounded(3.0)})
     assert [w.message.diagnostic.code for w in seen] == ["prior_mass_out_of_reach"]
     assert table["weight_ess_share"].iloc[1] == pytest.approx(1.0)
     # the other way round nothing is out of reach
-    tree = run(p=stats.truncnorm(-1.75 * 2**0.5, 1.25 * 2**0.5, 1.75, 0.5**0.5)
+    tree = run_of(p=stats.truncnorm(-1.75 * 2**0.5, 1.25 * 2**0.5, 1.75, 0.5**0.5)
                .rvs((4, 300), random_state=rng))  # fmt: skip
     table = prior_sensitivity(tree, bounded(3.0), alternatives={"narrow": bounded(2.0)})
     normal = stats.norm(1.75, 0.5**0.5)
@@ -236,14 +229,14 @@ def test_space_that_a_potential_cuts_off_is_out_of_reach(rng):
     mean = sd**2 * (-0.1 / 0.25)
     x = stats.truncnorm(-mean / sd, np.inf, mean, sd).rvs((4, 300), random_state=rng)
     with pytest.warns(TemperingWarning) as seen:
-        prior_sensitivity(run(w=x), model(cut=True), alternatives={"whole": model(cut=False)})
+        prior_sensitivity(run_of(w=x), model(cut=True), alternatives={"whole": model(cut=False)})
     [diagnostic] = [w.message.diagnostic for w in seen]
     assert (diagnostic.code, diagnostic.measured["rows"]) == (
         "prior_mass_out_of_reach",
         ["alternative 'whole'"],
     )
     # what neither model allows is not missing
-    table = prior_sensitivity(run(w=x), model(cut=True), alternatives={"cut": model(cut=True)})
+    table = prior_sensitivity(run_of(w=x), model(cut=True), alternatives={"cut": model(cut=True)})
     assert table["warning"].tolist() == ["", ""]
     assert table["log_bayes_factor"].iloc[1] == pytest.approx(0.0, abs=1e-9)
 
@@ -251,7 +244,7 @@ def test_space_that_a_potential_cuts_off_is_out_of_reach(rng):
 def test_a_variable_without_entries_is_no_obstacle(rng):
     with linear() as model:
         pm.Normal("none", shape=0)
-    tree = run(w=linear_draws(rng), none=np.empty((4, 1000, 0)))
+    tree = run_of(w=linear_draws(rng), none=np.empty((4, 1000, 0)))
     table = prior_sensitivity(tree, model, prior_scale={"w": (2.0,)})
     assert_within(table, linear_log_z(scale=2.0) - linear_log_z())
 
@@ -349,7 +342,7 @@ def make_run():
             {n: (("chain", "draw", *dims.get(n, ())), a) for n, a in statistics.items()},
             coords={"chain": np.arange(shape[0])},
         )
-        tree = run(x=x[..., 0, -1])
+        tree = run_of(x=x[..., 0, -1])
         tree["sample_stats"] = xr.DataTree(dataset)
         log_weights = 0.4 * stats.norm(0.5, 0.6).logpdf(x[..., 0, -1])
         # integral of N(m, s^2)^1.4
@@ -363,14 +356,14 @@ def test_defaults_scale_what_can_be_and_raise_the_likelihood(rng):
     model, _, (mn, vn, an, bn) = normal_inverse_gamma()
     s2 = stats.invgamma(an, scale=bn).rvs((4, 500), random_state=rng)
     noise = rng.normal(size=(4, 500, 2)) @ np.linalg.cholesky(vn).T
-    table = prior_sensitivity(run(s2=s2, w=mn + np.sqrt(s2)[..., None] * noise), model)
+    table = prior_sensitivity(run_of(s2=s2, w=mn + np.sqrt(s2)[..., None] * noise), model)
     # w depends on s2, whose scale moves it already
     assert table["name"].tolist() == ["", "s2", "s2", "likelihood", "likelihood"]
     assert table["value"].tolist() == [1.0, 0.5, 2.0, 0.8, 1.25]
 
 
 def test_print_fits_80_columns(rng):
-    tree = run(w=linear_draws(rng))
+    tree = run_of(w=linear_draws(rng))
     powers = {"likelihood_power": (1.0,), "alternatives": {"a long name" * 9: linear(noise=0.9)}}
     table = prior_sensitivity(tree, linear(), prior_scale={"w": (0.7, 2.0)}, **powers)
     lines = repr(table).split("\n")
@@ -384,7 +377,7 @@ def test_print_fits_80_columns(rng):
 
 def test_unit_factors_change_nothing(rng):
     table = prior_sensitivity(
-        run(w=linear_draws(rng)), linear(), prior_scale={"w": 1.0}, likelihood_power=[1.0]
+        run_of(w=linear_draws(rng)), linear(), prior_scale={"w": 1.0}, likelihood_power=[1.0]
     )
     np.testing.assert_allclose(table["log_bayes_factor"], 0.0, atol=1e-6)
     np.testing.assert_allclose(table["log_bayes_factor_se"], 0.0, atol=1e-6)
@@ -399,11 +392,11 @@ def test_another_model_than_the_sampled_one_is_refused(tempered, rng):
         w = pm.HalfNormal("w", 1.0, shape=2)
         pm.Normal("y", (X * w).sum(axis=1), 0.8, observed=Y)
     with pytest.raises(DataError, match="have no density under the model"):
-        prior_sensitivity(run(w=linear_draws(rng)), positive, prior_scale=(2.0,))
+        prior_sensitivity(run_of(w=linear_draws(rng)), positive, prior_scale=(2.0,))
 
 
 def test_alternatives_of_other_variables_or_data_are_refused(rng):
-    tree = run(w=linear_draws(rng))
+    tree = run_of(w=linear_draws(rng))
     with pm.Model() as other:
         v = pm.Normal("v", 0.0, 1.0, shape=2)
         pm.Normal("y", (X * v).sum(axis=1), 0.8, observed=Y)
@@ -417,7 +410,7 @@ def test_alternatives_of_other_variables_or_data_are_refused(rng):
 def test_what_has_no_run_no_likelihood_or_no_scale_is_refused(rng):
     with pm.Model() as prior_only:
         pm.Uniform("u", 0.0, 1.0)
-    tree = run(u=rng.uniform(size=(2, 100)))
+    tree = run_of(u=rng.uniform(size=(2, 100)))
     with pytest.raises(OptionError, match="no observed variables"):
         prior_sensitivity(tree, prior_only, likelihood_power=(0.5,))
     with pytest.raises(OptionError, match="no prior that can be scaled by itself"):

@@ -4,22 +4,14 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import TemperingWarning
 from pymc_tempering.evidence.checks.modes import WIDE, exchangeable, widest_gap
+from tests.chains import run_of
 
 PERIODS, SDS = np.array([1.31, 3.57, 4.55]), np.array([0.003, 0.01, 0.02])
 ORDERS = np.array(list(permutations(range(3))))
-
-
-def tree(**variables):
-    named = {
-        name: (("chain", "draw", *(f"{name}_{i}" for i in range(v.ndim - 2))), v)
-        for name, v in variables.items()
-    }
-    return xr.DataTree.from_dict({"posterior": xr.Dataset(named)})
 
 
 def test_aliases_with_few_draws_say_that_they_are_two(rng):
@@ -27,7 +19,7 @@ def test_aliases_with_few_draws_say_that_they_are_two(rng):
     which = rng.permutation(np.repeat([0, 1, 2], [561, 25, 14])).reshape(4, 150)
     period = rng.normal(PERIODS[which], SDS[which])
     with pytest.warns(TemperingWarning, match=r"25 have P up to 3\.\d+, 14 from 4\.\d+ on"):
-        found = pm_temper.modes(tree(P=period, phase=rng.uniform(size=(4, 150))))
+        found = pm_temper.modes(run_of(P=period, phase=rng.uniform(size=(4, 150))))
     assert len(found) == 2
     assert [diagnostic.code for diagnostic in found.warnings] == ["modes_not_parted"]
     assert found.warnings[0].measured["mode_2_in_pieces"]["variable"] == "P"
@@ -47,11 +39,11 @@ def exchanged(rng, means, sd, n=500):
 
 
 def test_exchangeable_components_have_six_modes_or_say_that_they_overlap(rng):
-    found = pm_temper.modes(tree(mu=exchanged(rng, (-2.0, 0.5, 4.0), 0.3)))
+    found = pm_temper.modes(run_of(mu=exchanged(rng, (-2.0, 0.5, 4.0), 0.3)))
     assert len(found) == 6
     assert found.warnings == ()
     # two of three components overlap: some modes are two orders
-    overlapping = tree(mu=exchanged(rng, (-3.0, 2.6, 4.0), 0.7))
+    overlapping = run_of(mu=exchanged(rng, (-3.0, 2.6, 4.0), 0.7))
     with pytest.warns(TemperingWarning, match="3 entries of mu look exchangeable.* 6 modes"):
         found = pm_temper.modes(overlapping)
     assert 1 < len(found) < 6

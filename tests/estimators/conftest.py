@@ -1,7 +1,6 @@
 """Exact Gaussian ladders: base N(0, 1), target scale * N(m, s^2), replicas as AR(1) series."""
 
 import math
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -53,12 +52,6 @@ def run_z_scores(rng, estimate, truth, draw, n_repeats, n_chains):
         z[r] = (log_z.mean() - truth) / error.se
         covered[r] = abs(z[r]) < stats.t.ppf(0.975, error.df)
     return z, covered
-
-
-@pytest.fixture
-def rng():
-    """Seeded from PYMC_TEMPERING_TEST_SEED, so that the suite can be repeated over seeds."""
-    return np.random.default_rng(int(os.environ.get("PYMC_TEMPERING_TEST_SEED", "20")))
 
 
 @pytest.fixture

@@ -99,12 +99,13 @@ def test_what_speaks_against_a_run_is_said(rng):
     assert diagnostic.measured == {"lowest_occupancy": [0.0, 0.0], "chain": [0, 1]}
 
 
-def test_statistics_of_tuning_are_refused(rng):
+@pytest.mark.parametrize("name", ["knots", "bias"])
+def test_statistics_of_tuning_are_refused(rng, name):
     s = statistics(testing.trimodal_1d(), rng, n_draws=4)
-    s["bias"] = np.array(s["bias"])
-    s["bias"][1, 2, 1] += 1e-9
-    with pytest.raises(DataError, match="chain 1"):
-        collect(s)
+    values = np.array(s[name])
+    values[1, 2, 1] += 1e-9
+    with pytest.raises(DataError, match=f"`{name}` changes during chain 1, so it mixes tuning"):
+        collect(s | {name: values})
 
 
 def test_the_error_of_the_support_mass_is_part_of_the_error(rng):

@@ -87,9 +87,10 @@ def test_what_speaks_against_a_run_is_said(rng):
     assert max(diagnostic.measured["lowest_occupancy"]) < 0.05
 
 
-def test_statistics_of_tuning_are_refused(rng):
+@pytest.mark.parametrize("name", ["betas", "log_level_weights"])
+def test_statistics_of_tuning_are_refused(rng, name):
     s = statistics(testing.trimodal_1d(), rng, n_draws=4)
-    weights = np.array(s["log_level_weights"])
-    weights[1, 2, 1] += 1e-9
-    with pytest.raises(DataError, match="chain 1"):
-        collect(s | {"log_level_weights": weights})
+    values = np.array(s[name])
+    values[1, 2, 1] += 1e-9
+    with pytest.raises(DataError, match=f"`{name}` changes during chain 1, so it mixes tuning"):
+        collect(s | {name: values})

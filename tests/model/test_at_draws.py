@@ -9,6 +9,7 @@ from scipy import stats
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacobian, stack_draws
 from pymc_tempering.model.graph import in_python
+from tests.chains import run_of
 
 
 def hierarchy():
@@ -101,19 +102,11 @@ def test_data_and_dims_are_frozen():
     assert value[0] == pytest.approx(stats.norm.logpdf([0.0, 1.0], [0.5, 1.0]).sum())
 
 
-def run(**arrays):
-    variables = {
-        name: (("chain", "draw", *(f"{name}_{i}" for i in range(np.ndim(a) - 2))), a)
-        for name, a in arrays.items()
-    }
-    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
-
-
 def test_draws_are_stacked_chain_by_chain(rng):
     with pm.Model() as model:
         pm.Normal("x", 0.0, 1.0, shape=2)
     array = rng.normal(size=(3, 4, 2))
-    tree = run(x=array)
+    tree = run_of(x=array)
     tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().transpose("x_0", "draw", ...))
     stacked = stack_draws(tree, constrained_model(model))["x"]
     np.testing.assert_array_equal(stacked, array.reshape(12, 2))
@@ -126,6 +119,6 @@ def test_other_draws_are_refused():
     with pytest.raises(DataError, match="no `posterior`"):
         stack_draws(xr.DataTree.from_dict({"prior": xr.Dataset()}), model)
     with pytest.raises(DataError, match=r"lacks the free variables \['x'\]"):
-        stack_draws(run(z=np.zeros((1, 2))), model)
+        stack_draws(run_of(z=np.zeros((1, 2))), model)
     with pytest.raises(DataError, match=r"'x' has shape \(3,\) in the posterior and \(2,\)"):
-        stack_draws(run(x=np.zeros((1, 2, 3))), model)
+        stack_draws(run_of(x=np.zeros((1, 2, 3))), model)

@@ -28,18 +28,8 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["find_modes"]
 
-_MAX_DRAWS = 4000  # thinned to these: distances between all pairs of draws in a valley
-_MIN_DRAWS = 60  # an empty window against 29 draws on each side is evidence of a valley
 _MAX_MODES = 50  # more are no table that anybody reads
-_N_BLOCKS = 8  # of time, of which every second one judges what the others fitted
-_N_TRIED = 8  # clearest valleys that are looked at with autocorrelation
-_MIN_ESS_DRAWS = 8  # the fewest of which ArviZ makes an effective sample size
-
-# share and least number of the draws in a valley that stand for the path across it, and the
-# evidence that there are more on its sides
-_PATH = 0.35
-_FEW = 15
-_RISE = 10.0
+_MIN_DRAWS = 60  # an empty window against 29 draws on each side is evidence of a valley
 
 
 class Cut(NamedTuple):
@@ -85,12 +75,12 @@ def find_modes(draws: FloatArray) -> IntArray:
         return np.zeros((n_chains, n_draws), dtype=np.int64)
     flat = flat[:, varies]
     flat = (flat - np.median(flat, axis=0)) / robust_scale(flat)
-    step = -(-n_draws * n_chains // _MAX_DRAWS)
+    # to 4000 draws at most: distances are between all pairs in a valley
+    step = -(-n_draws * n_chains // 4000)
     cube = flat.reshape(n_chains, n_draws, -1)[:, ::step]
-    blocks = np.arange(cube.shape[1]) * _N_BLOCKS // cube.shape[1]
-    thinned = _Draws(
-        cube.reshape(-1, cube.shape[2]), np.tile(blocks % 2 == 1, n_chains), cube.shape[:2]
-    )
+    # eight blocks of time, of which every second one judges what the others fitted
+    second = np.arange(cube.shape[1]) * 8 // cube.shape[1] % 2 == 1
+    thinned = _Draws(cube.reshape(-1, cube.shape[2]), np.tile(second, n_chains), cube.shape[:2])
     leaves: list[list[tuple[Cut, bool]]] = []
     _grow(thinned, np.ones(len(thinned.x), dtype=bool), [], leaves)
     found = _merged(thinned, [_inside(thinned.x, path) for path in leaves])
@@ -173,7 +163,8 @@ def _find_cut(draws: _Draws, node: np.ndarray, part: np.ndarray | None = None) -
             tried += [(deepest_valley(judge @ d), d) for d in _sharpened(use, fitted)]
     tried = [pair for pair in tried if is_valley(pair[0])]
     tried.sort(key=lambda pair: -pair[0].evidence)
-    for valley, direction in tried[:_N_TRIED]:
+    # the clearest alone: autocorrelation is looked at in each
+    for valley, direction in tried[:8]:
         cut = _settle(draws, node, x, Cut(direction, valley.cut))
         if cut is not None:
             return cut
@@ -221,7 +212,8 @@ def _inflation(draws: _Draws, node: np.ndarray, at: FloatArray, cut: Cut, x: Flo
             residual[side] = np.clip(at[side], low, high) - np.median(at[side])
     series = np.zeros(node.size)
     series[node] = residual
-    chains = [c for c in series.reshape(draws.shape) if c.size >= _MIN_ESS_DRAWS and np.ptp(c) > 0]
+    # ArviZ makes no effective sample size of fewer than 8
+    chains = [c for c in series.reshape(draws.shape) if c.size >= 8 and np.ptp(c) > 0]
     if not chains:
         return 1.0
     ess = [float(array_stats.ess(c[None], method="mean")) for c in chains]
@@ -231,14 +223,16 @@ def _inflation(draws: _Draws, node: np.ndarray, at: FloatArray, cut: Cut, x: Flo
 
 def _has_path_across(x: FloatArray, direction: FloatArray, valley: Valley) -> bool:
     """Whether draws in a valley line up into a path across, with no more draws on its sides."""
+    # share and least number of the draws in a valley that stand for the path across it
+    share, few = 0.35, 15
     unit = direction / np.linalg.norm(direction)
     at = x @ direction
     within = (at >= valley.low) & (at <= valley.high)
-    if within.sum() < _FEW:
+    if within.sum() < few:
         return False
     aside = x - (x @ unit)[:, None] * unit
     slab = aside[within]
-    k = max(min(_FEW, len(slab) - 1), int(_PATH * len(slab)))
+    k = max(min(few, len(slab) - 1), int(share * len(slab)))
     distance = np.sort(np.linalg.norm(slab[:, None] - slab[None], axis=-1), axis=1)[:, k]
     centre = int(np.argmin(distance))
     near = np.linalg.norm(aside - slab[centre], axis=1) <= distance[centre]
@@ -247,6 +241,7 @@ def _has_path_across(x: FloatArray, direction: FloatArray, valley: Valley) -> bo
     for side in (np.sort(-at[near & (at < valley.low)]), np.sort(at[near & (at > valley.high)])):
         counts = np.searchsorted(side, side + width, side="right") - np.arange(side.size)
         most = counts.max(initial=0)
-        if here < MAX_RATIO * most and evidence_of_counts(here, most) > _RISE:
+        # an evidence of 10 is some three standard errors
+        if here < MAX_RATIO * most and evidence_of_counts(here, most) > 10.0:
             return False
     return True

@@ -30,17 +30,6 @@ __all__ = [
 ]
 
 _N_DIRECTIONS = 3  # of each kind: modes that differ in more are parted one cut after another
-_N_NEIGHBOURS = 10  # few enough to be of one mode
-_MAX_POINTS = 1500  # for all pairs of distances
-
-# draws far out say nothing of where the middle falls apart, and would decide every covariance
-_CLIP = 6.0
-
-# share of the largest variance below which a direction's is rounding
-_LEAST_VARIANCE = 1e-10
-
-# draws needed for each dimension of a covariance
-_PER_DIMENSION = 5
 
 MAX_RATIO = 0.5
 """A valley has at most this share of the draws of the lower of its two peaks."""
@@ -52,13 +41,6 @@ The lowest and the two highest of some 10^4 windows are compared, in tens of dir
 valley, this is exceeded in fewer than one of a thousand sets of draws
 (tests/diagnostics/clustering). An empty window against 29 draws has it.
 """
-
-# narrow modes beside wide ones show in the narrowest windows
-_N_BINS = 1024
-_WIDTHS = (4, 8, 16, 32, 64, 128, 256)
-
-# ends of the grid hold few draws; outside of them windows would be empty for want of room
-_OUTERMOST = 3
 
 
 class Valley(NamedTuple):
@@ -103,19 +85,23 @@ def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
     >>> round(abs(valley.cut)) <= 1, is_valley(valley), is_valley(deepest_valley(two[:300]))
     (True, True, False)
     """
-    if values.size <= 2 * _OUTERMOST or np.ptp(values) == 0.0:
+    # narrow modes beside wide ones show in the narrowest windows
+    n_bins, widths = 1024, (4, 8, 16, 32, 64, 128, 256)
+    # ends of the grid hold few draws; outside of them windows would be empty for want of room
+    outermost = 3
+    if values.size <= 2 * outermost or np.ptp(values) == 0.0:
         return _NONE
     order = np.argsort(values, kind="stable")
     values = values[order]
     at = compress_tails(values)
-    low, high = at[_OUTERMOST - 1], at[-_OUTERMOST]
+    low, high = at[outermost - 1], at[-outermost]
     if low == high:
         return _NONE
-    margin = (high - low) / _N_BINS
-    edges = np.linspace(low - margin, high + margin, _N_BINS + 1)
+    margin = (high - low) / n_bins
+    edges = np.linspace(low - margin, high + margin, n_bins + 1)
     below = np.searchsorted(at, edges, side="left")
     best = _NONE
-    for width in _WIDTHS:
+    for width in widths:
         counts = below[width:] - below[:-width]
         n = counts.size - 2 * width
         if n <= 0:
@@ -133,7 +119,7 @@ def deepest_valley(values: FloatArray, *, inflation: float = 1.0) -> Valley:
             run = run[: int(np.argmax(np.diff(run, append=run[-1] + 2) > 1)) + 1]
             middle = (i + int(run[-1])) / 2 + width + 0.5 * width
             low, high, cut = np.interp(
-                [i + width, run[-1] + 2 * width, middle], np.arange(_N_BINS + 1), edges
+                [i + width, run[-1] + 2 * width, middle], np.arange(n_bins + 1), edges
             )
             low, high, cut = np.interp([low, high, cut], at, values)
             best = Valley(cut, low, high, float(here[i] / peak[i]), float(evidence[i]))
@@ -171,9 +157,12 @@ def robust_scale(draws: FloatArray) -> FloatArray:
 def principal_directions(draws: FloatArray) -> FloatArray:
     """Directions (at most 3, D) in which draws (n, D) vary most."""
     values, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
-    # across collinear coordinates draws differ by rounding alone, which has gaps
-    vectors = vectors[:, values > _LEAST_VARIANCE * max(values[-1], 1e-300)]
-    return vectors[:, ::-1][:, :_N_DIRECTIONS].T
+    return vectors[:, _varies(values)][:, ::-1][:, :_N_DIRECTIONS].T
+
+
+def _varies(variances: FloatArray) -> np.ndarray:
+    """Which of ascending variances are not of collinear coordinates: rounding alone has gaps."""
+    return variances > 1e-10 * max(variances[-1], 1e-300)
 
 
 def local_directions(draws: FloatArray) -> FloatArray:
@@ -196,8 +185,9 @@ def local_directions(draws: FloatArray) -> FloatArray:
     whiten = _whitening(draws)
     if whiten.size == 0:
         return whiten
-    points = _clipped(draws[:: max(1, len(draws) // _MAX_POINTS)]) @ whiten.T
-    n_neighbours = min(_N_NEIGHBOURS, len(points) - 1)
+    # some 1500 points, for all pairs of distances; 10 neighbours are few enough to be of one mode
+    points = _clipped(draws[:: max(1, len(draws) // 1500)]) @ whiten.T
+    n_neighbours = min(10, len(points) - 1)
     near = np.argpartition(cdist(points, points), n_neighbours, axis=1)[:, : n_neighbours + 1]
     steps = (points[near] - points[:, None]).reshape(-1, points.shape[1])
     values, vectors = np.linalg.eigh(steps.T @ steps)
@@ -217,17 +207,18 @@ def discriminant(draws: FloatArray, upper: np.ndarray) -> FloatArray:
 
 
 def _clipped(draws: FloatArray) -> FloatArray:
+    """Draws without what is far out, which would decide every covariance and says nothing."""
     middle, scale = np.median(draws, axis=0), robust_scale(draws)
-    return np.clip((draws - middle) / scale, -_CLIP, _CLIP) * scale + middle
+    return np.clip((draws - middle) / scale, -6.0, 6.0) * scale + middle
 
 
 def _whitening(draws: FloatArray) -> FloatArray:
     """Rows that turn the covariance of draws, without collinear directions, into the identity."""
     n, dim = draws.shape
-    most = min(dim, n // _PER_DIMENSION)
+    # a covariance takes five draws for each dimension
+    most = min(dim, n // 5)
     if most < 2:
         return np.empty((0, dim))
     values, vectors = np.linalg.eigh(np.cov(_clipped(draws).T))
-    order = np.argsort(values)[::-1][:most]
-    order = order[values[order] > _LEAST_VARIANCE * max(values[order[0]], 1e-300)]
+    order = np.flatnonzero(_varies(values))[::-1][:most]
     return (vectors[:, order] / np.sqrt(values[order])).T

@@ -21,6 +21,7 @@ from pymc_tempering.engine.move import ACCEPTED, REJECTED, ZERO_DENSITY, Explore
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import (
     Replicas,
+    Work,
     copy_replica,
     draw_from_reference,
     evaluate,
@@ -40,10 +41,8 @@ __all__ = ["TRANSITIONS", "AnnealedChain", "AnnealingLog", "AnnealingMoves", "An
 TRANSITIONS = ("hamiltonian", "fresh_momentum", "random_walk")
 """Momentum kept in part (HAIS); drawn afresh each time (AIS with HMC); Gaussian proposals."""
 
-HAMILTONIAN, FRESH_MOMENTUM, RANDOM_WALK = 0, 1, 2
-
-# rows of the replicas' scratch space, beside those of the integrator
-_TRIED, _KEPT = 5, 6
+_FRESH_MOMENTUM = TRANSITIONS.index("fresh_momentum")
+_RANDOM_WALK = TRANSITIONS.index("random_walk")
 
 
 class AnnealingMoves(NamedTuple):
@@ -82,7 +81,7 @@ def refresh_momentum(momentum: FloatArray, gamma: float, rng: np.random.Generato
 @compiled(inline="always")
 def kept_momentum(replicas: Replicas) -> FloatArray:
     """Momentum of the particle, kept from one transition to the next; shape (D,)."""
-    return replicas.work[_KEPT]
+    return replicas.work[Work.KEPT_MOMENTUM]
 
 
 @compiled(borrows=True)
@@ -99,7 +98,7 @@ def persistent_move(
 
     The momentum is part of the replicas' scratch space, see :func:`kept_momentum`.
     """
-    kept, tried = kept_momentum(replicas), replicas.work[_TRIED]
+    kept, tried = kept_momentum(replicas), replicas.work[Work.MOMENTUM]
     for i in range(kept.shape[0]):
         tried[i] = kept[i]
     proposal = follow(path, beta, step_size, n_leapfrog, replicas, row, tried)
@@ -166,11 +165,11 @@ def annealing_transition(
     if n_rows > 0 and tally.dual_averaging[share, 0] > 0.0:
         tried = tally.dual_averaging[share, 4]
     step_size, _ = jitter(tried, moves.short_steps, rng)
-    if moves.kind == RANDOM_WALK:
+    if moves.kind == _RANDOM_WALK:
         move = random_walk_move(path, beta, step_size, replicas, row, rng)
     else:
         power = 0.5 ** (step_size * moves.n_leapfrog)
-        gamma = 1.0 if moves.kind == FRESH_MOMENTUM else 1.0 - power
+        gamma = 1.0 if moves.kind == _FRESH_MOMENTUM else 1.0 - power
         if reverse:
             refresh_momentum(kept_momentum(replicas), gamma, rng)
         move = persistent_move(path, beta, step_size, moves.n_leapfrog, replicas, row, rng)

@@ -6,12 +6,10 @@ import numpy as np
 
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
 from pymc_tempering.engine.ensembles.pair_scans import (
-    EXCHANGE,
-    MOVE,
-    REFERENCE_DRAW,
     Bias,
     Pair,
     PairLog,
+    Step,
     continuous_scans,
     simulated_scans,
 )
@@ -115,7 +113,7 @@ class TemperedPair(Ensemble):
         delta, target_delta, beta = np.empty((3, n_scans))
         log = PairLog(
             delta, target_delta, beta, np.full(n_scans, -1), np.zeros(n),
-            np.zeros(n, dtype=np.int64), np.zeros(4), new_counts(self.grid.size),
+            np.zeros(n, dtype=np.int64), np.zeros(len(Step)), new_counts(self.grid.size),
             self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
         self._scans(
@@ -138,7 +136,7 @@ class TemperedPair(Ensemble):
         rates = log.sums / log.delta.size
         return PairRecord(
             log.delta, log.target_delta, log.beta, log.level, np.empty(0),
-            float(rates[EXCHANGE]), np.nan,
+            float(rates[Step.EXCHANGE]), np.nan,
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),
         )  # fmt: skip
@@ -151,8 +149,8 @@ class ContinuousPair(TemperedPair):
 
     def _record(self, log: PairLog) -> PairRecord:
         rates = log.sums / log.delta.size
-        record, of_draws = super()._record(log), float(rates[REFERENCE_DRAW])
-        moves = rates[MOVE : MOVE + 1]
+        record, of_draws = super()._record(log), float(rates[Step.REFERENCE_DRAW])
+        moves = rates[[Step.MOVE]]
         return record._replace(acceptance_rate=moves, base_acceptance_rate=of_draws)
 
 

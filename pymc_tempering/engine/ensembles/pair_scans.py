@@ -25,6 +25,7 @@ once, accepted or not. A step to a neighbouring level is no draw from the condit
 exchange is made given the level, as between two replicas of parallel tempering.
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -47,13 +48,19 @@ from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS, count_move, count
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["EXCHANGE", "LEVEL_UPDATES", "MOVE", "REFERENCE_DRAW", "TARGET_MOVE", "Bias", "Pair",
-           "PairLog", "continuous_scans", "exchange", "exchange_at_levels", "exchange_marginally",
+__all__ = ["LEVEL_UPDATES", "Bias", "Pair", "PairLog", "Step", "continuous_scans", "exchange",
+           "exchange_at_levels", "exchange_marginally",
            "move", "move_target", "redraw_beta", "redraw_level", "scale_at", "simulated_scans",
            "try_reference", "visit_reference"]  # fmt: skip
 
-MOVE, TARGET_MOVE, EXCHANGE, REFERENCE_DRAW = 0, 1, 2, 3
-"""Positions in :attr:`PairLog.sums`."""
+
+class Step(IntEnum):
+    """Steps of a scan, as positions in :attr:`PairLog.sums`."""
+
+    MOVE = 0  # of z
+    TARGET_MOVE = 1  # of y
+    EXCHANGE = 2
+    REFERENCE_DRAW = 3
 
 
 class Bias(NamedTuple):
@@ -83,8 +90,7 @@ class PairLog(NamedTuple):
     level: IntArray  # (n_scans,), in simulated tempering
     acceptance_sums: FloatArray  # (n_levels,), of the moves of z in simulated tempering
     visits: IntArray  # (n_levels,), their number
-    # (4,), acceptance probabilities of z, of y, of the exchange and of draws from the reference
-    sums: FloatArray
+    sums: FloatArray  # (4,), acceptance probabilities, see `Step`
     counts: IntArray  # (n_grid, 9), see `tally.COUNTERS`, at the nearest scale
     # (n_scans, D), made beforehand; (n_scans, 0) where they are made here
     reference_draws: FloatArray
@@ -145,7 +151,7 @@ def move_target(
     """Move y at beta = 1, with the scale of the last grid point; see :func:`move`."""
     last = adaptation.scales.shape[0] - 1
     at_target = (1.0, adaptation.scales[last], last)
-    log.sums[TARGET_MOVE] += move(
+    log.sums[Step.TARGET_MOVE] += move(
         path, explorer, at_target, replicas, pair.holder[1], adaptation, log.counts, rng
     )
 
@@ -189,7 +195,7 @@ def exchange_marginally(
     target_total = piece_masses(delta[y], bias.betas, bias.bias, log_masses)
     total = piece_masses(delta[z], bias.betas, bias.bias, log_masses)
     probability = exchange_probability(delta[z], total, delta[y], target_total)
-    log.sums[EXCHANGE] += probability
+    log.sums[Step.EXCHANGE] += probability
     if rng.random() < probability:
         exchange(pair, log.counts[0])
 
@@ -213,7 +219,7 @@ def try_reference(
     total = piece_masses(delta[holder[0]], bias.betas, bias.bias, log_masses)
     log_ratio = piece_masses(delta[spare], bias.betas, bias.bias, log_masses) - total
     probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
-    log.sums[REFERENCE_DRAW] += probability
+    log.sums[Step.REFERENCE_DRAW] += probability
     if rng.random() < probability:
         holder[0], holder[2] = spare, holder[0]
         pair.last_end[spare] = pair.last_end[holder[2]]
@@ -258,7 +264,7 @@ def continuous_scans(
     for scan in range(log.delta.shape[0]):
         scale, nearest = scale_at(beta[0], grid, adaptation.scales)
         at_beta = (beta[0], scale, nearest)
-        log.sums[MOVE] += move(
+        log.sums[Step.MOVE] += move(
             path, explorer, at_beta, replicas, holder[0], adaptation, log.counts, rng
         )
         move_target(path, explorer, pair, replicas, adaptation, log, rng)
@@ -273,7 +279,7 @@ def continuous_scans(
 LEVEL_UPDATES = ("independent", "neighbour")
 """How the level is drawn given the position."""
 
-_INDEPENDENT = 0
+_INDEPENDENT = LEVEL_UPDATES.index("independent")
 
 
 @compiled
@@ -294,7 +300,7 @@ def exchange_at_levels(
         probability = exchange_probability(delta[z], total, delta[y], target_total)
     else:
         probability = swap_probability(1.0 - betas[pair.level[0]], delta[z], delta[y])
-    log.sums[EXCHANGE] += probability
+    log.sums[Step.EXCHANGE] += probability
     if rng.random() < probability:
         exchange(pair, log.counts[0])
 

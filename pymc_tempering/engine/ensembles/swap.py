@@ -13,7 +13,7 @@ __all__ = ["DEO", "SWAP_SCHEMES", "SWEEP", "attempt_swap", "begin_block",
 SWAP_SCHEMES = ("deo", "seo", "sweep", "alternating_sweep")
 """Deterministic even-odd; stochastic even-odd; full upward sweep; sweeps up and down in turn."""
 
-DEO, SEO, SWEEP, ALTERNATING = 0, 1, 2, 3
+DEO, SEO, SWEEP, ALTERNATING = range(len(SWAP_SCHEMES))
 
 
 @compiled(borrows=True)

@@ -11,7 +11,6 @@ from pymc_tempering.types import FloatArray
 __all__ = ["Adaptation", "adapt_scale", "averaged_step_sizes", "new_dual_averaging",
            "update_dual_averaging"]  # fmt: skip
 
-_GAMMA, _T0, _KAPPA = 0.05, 10.0, 0.75  # as in the paper
 _MIN_LOG_STEP = np.log(1e-6)  # below it rounding moves a position as far as a step
 
 
@@ -44,13 +43,14 @@ def update_dual_averaging(
 
     ``exp(row[2])`` is the averaged result; `log_max_step` bounds what is tried.
     """
+    gamma, t0, kappa = 0.05, 10.0, 0.75  # as in the paper
     row[0] += 1.0
     t = row[0]
-    weight = 1.0 / (t + _T0)
+    weight = 1.0 / (t + t0)
     row[1] = (1.0 - weight) * row[1] + weight * (target_accept - acceptance_rate)
-    log_step = row[3] - np.sqrt(t) / _GAMMA * row[1]
+    log_step = row[3] - np.sqrt(t) / gamma * row[1]
     log_step = min(max(log_step, _MIN_LOG_STEP), log_max_step)
-    decay = t**-_KAPPA
+    decay = t**-kappa
     row[2] = decay * log_step + (1.0 - decay) * row[2]
     return np.exp(log_step)
 

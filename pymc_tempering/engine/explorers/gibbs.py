@@ -17,6 +17,7 @@ from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path
 from pymc_tempering.engine.path.replicas import (
     Replicas,
+    Work,
     evaluate_trial,
     log_tempered,
     take_trial,
@@ -31,12 +32,6 @@ __all__ = ["GibbsHamiltonian", "GibbsSlice", "Support", "gibbs_hamiltonian_move"
 
 Support = tuple[int, int, int]
 """Of one entry: its place in ``z``, its lowest value, and how many values it has, one apart."""
-
-_N_INNER = 2
-"""Options of the other moves, before the supports."""
-
-_MEAN = 6
-"""Row of the scratch space, which neither slices nor Hamiltonian trajectories use."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +134,8 @@ def _sweep(
 
 @compiled
 def _supports(options: FloatArray) -> FloatArray:
-    return options[_N_INNER:].reshape(-1, 3)
+    # after the two options of the other moves
+    return options[2:].reshape(-1, 3)
 
 
 @compiled
@@ -190,7 +186,7 @@ def gibbs_hamiltonian_move(
     supports = _supports(options)
     n_evaluations, n_bad = _sweep(path, beta, supports, replicas, row, rng)
     jittered, n_steps = draw_trajectory(step_size, options[0], int(options[1]), rng)
-    mean, momentum = replicas.work[_MEAN], replicas.work[_MEAN + 1]
+    mean, momentum = replicas.work[Work.MEAN], replicas.work[Work.MOMENTUM]
     u, residual = replicas.u[row], replicas.residual[row]
     for i in range(mean.shape[0]):
         mean[i] = path.mean[i]

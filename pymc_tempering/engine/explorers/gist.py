@@ -20,16 +20,12 @@ from pymc_tempering.engine.explorers.hamiltonian import (
 )
 from pymc_tempering.engine.move import ACCEPTED, REJECTED, Move
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
-from pymc_tempering.engine.path.replicas import GRADIENT, POSITION, RESIDUAL, Replicas
+from pymc_tempering.engine.path.replicas import Replicas, Work
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
 
 __all__ = ["DISPLACEMENT", "FLAT", "Gist", "gist_move"]
-
-# rows of the scratch space
-_MOMENTUM = 5
-_PROBE, _PROBE_GRADIENT, _PROBE_RESIDUAL, _DIRECTION = 8, 9, 10, 11
 
 DISPLACEMENT = 1e-3
 """Of the probe, in standard deviations of the reference: narrow parts of funnels are wider."""
@@ -85,8 +81,8 @@ def _log_scale(
     The curvature is that of what rotations do not account for, see :mod:`.hamiltonian`: a reference
     that equals the target leaves none.
     """
-    probe, gradient, direction = work[_PROBE], work[_PROBE_GRADIENT], work[_DIRECTION]
-    beside = work[_PROBE_RESIDUAL, : residual.shape[0]]
+    probe, gradient, direction = work[Work.PROBE], work[Work.PROBE_GRADIENT], work[Work.DIRECTION]
+    beside = work[Work.PROBE_RESIDUAL, : residual.shape[0]]
     for i in range(u.shape[0]):
         probe[i] = u[i] + DISPLACEMENT * direction[i]
     _, bad_gradient = evaluate_target(path, probe, gradient, work)
@@ -141,7 +137,7 @@ def gist_move(
     largest number of its steps; `scale` is the step size in units of the local scale.
     """
     work = replicas.work
-    momentum, direction = work[_MOMENTUM], work[_DIRECTION]
+    momentum, direction = work[Work.MOMENTUM], work[Work.DIRECTION]
     for i in range(momentum.shape[0]):
         momentum[i] = rng.standard_normal()
         direction[i] = rng.standard_normal()
@@ -158,8 +154,10 @@ def gist_move(
     n, n_bad = proposal.n_evaluations + 1, proposal.n_bad_gradients + bad_here
     if status != REJECTED or rng.random() >= rate:
         return Move(rate, proposal.signal, status, n, n_bad)
-    residual = work[RESIDUAL, : replicas.residual.shape[1]]
-    there, bad_there = _log_scale(path, beta, work[POSITION], work[GRADIENT], residual, work)
+    residual = work[Work.RESIDUAL, : replicas.residual.shape[1]]
+    there, bad_there = _log_scale(
+        path, beta, work[Work.POSITION], work[Work.GRADIENT], residual, work
+    )
     from_end = log_step + deviation - _log_step(there, scale)
     ratio = np.exp(min(0.0, _log_density(from_end) - _log_density(deviation)))
     if rng.random() < ratio:

@@ -25,7 +25,7 @@ from pymc_tempering.engine.move import (
     Move,
 )
 from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_target
-from pymc_tempering.engine.path.replicas import GRADIENT, POSITION, RESIDUAL, Replicas
+from pymc_tempering.engine.path.replicas import Replicas, Work
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import draw_below
 from pymc_tempering.types import FloatArray
@@ -138,9 +138,9 @@ def follow(
     """
     work = replicas.work
     dim = momentum.shape[0]
-    position, gradient = work[POSITION], work[GRADIENT]
+    position, gradient = work[Work.POSITION], work[Work.GRADIENT]
     gaussian = replicas.residual.shape[1] == 0
-    residual = work[RESIDUAL, : replicas.residual.shape[1]]
+    residual = work[Work.RESIDUAL, : replicas.residual.shape[1]]
     u = replicas.u[row]
     energy = _energy(
         beta, u, momentum, replicas.log_target[row], replicas.log_reference[row], gaussian
@@ -186,10 +186,10 @@ def accept(path: Path, proposal: Proposal, replicas: Replicas, row: int) -> None
     # not by `take_trial`: one more call costs a few per cent of the time of cheap gradients
     work = replicas.work
     for i in range(replicas.u.shape[1]):
-        replicas.u[row, i] = work[POSITION, i]
-        replicas.grad[row, i] = work[GRADIENT, i]
+        replicas.u[row, i] = work[Work.POSITION, i]
+        replicas.grad[row, i] = work[Work.GRADIENT, i]
     for i in range(replicas.residual.shape[1]):
-        replicas.residual[row, i] = work[RESIDUAL, i]
+        replicas.residual[row, i] = work[Work.RESIDUAL, i]
     log_reference = proposal.log_reference
     if replicas.residual.shape[1] == 0:
         log_reference = evaluate_reference(path, replicas.u[row], replicas.residual[row], work)
@@ -201,8 +201,6 @@ def accept(path: Path, proposal: Proposal, replicas: Replicas, row: int) -> None
 SHORT_STEP_PROBABILITY = 0.2  # costs a fifth where there is no funnel; see :func:`jitter`
 LOG_SHORTEST_STEP = np.log(20.0)
 """Short steps are up to this much shorter, log-uniformly."""
-
-_MOMENTUM = 5  # row of the scratch space
 
 
 @dataclass(frozen=True)
@@ -296,7 +294,7 @@ def hamiltonian_move(
     reference.
     """
     jittered, n_steps = draw_trajectory(step_size, options[0], int(options[1]), rng)
-    momentum = replicas.work[_MOMENTUM]
+    momentum = replicas.work[Work.MOMENTUM]
     for i in range(momentum.shape[0]):
         momentum[i] = rng.standard_normal()
     return propose(path, beta, jittered, n_steps, replicas, row, momentum, rng)

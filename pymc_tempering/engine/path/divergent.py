@@ -35,10 +35,8 @@ may end where numbers do."""
 MAX_DIM = 100
 """Widths cost 28 densities for each direction, three times at four points or five."""
 
-# in the units of the path; each halving of the first gap is worth a bit
-_LOG_WIDTHS = (-200.0, 7.0)
-_HALVINGS = 14
-_N_MOVES = 3
+_HALVINGS = 14  # of the interval of log widths, so that one is known to 0.013
+_N_MOVES = 3  # to the top across the way; each begins with the widths that the last one found
 
 
 class Rise(NamedTuple):
@@ -135,7 +133,7 @@ def _log_widths(path: Path, u: FloatArray, top: float, coordinate: int) -> Float
         if i == coordinate:
             continue
         for sign in (-1.0, 1.0):
-            low, high = _LOG_WIDTHS
+            low, high = -200.0, 7.0  # in the units of the path
             for _ in range(_HALVINGS):
                 middle = 0.5 * (low + high)
                 point.u[0, i] = u[i] + sign * np.exp(middle)

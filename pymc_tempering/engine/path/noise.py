@@ -17,17 +17,8 @@ __all__ = ["MAX_JITTER", "N_EVALUATIONS", "first_noise", "is_noise", "jitter", "
 MAX_JITTER = 0.1
 """nats, as a standard deviation: the mean density is then wrong by half its square, 0.005 nats."""
 
-_RELATIVE = (1e-12, 1e-14)
-"""Of the copies; noise is the same at both distances, while what curvature does in a place of width
-1e-12 is ten thousand times less at the second, fifty units of the last digit."""
-
-_N_PAIRS = 6
+_N_PAIRS = 6  # mirrored copies: a deviation from six is known to a third
 N_EVALUATIONS = 2 * _N_PAIRS + 1
-
-
-_NEAR, _CLOSER = 20.0, 0.85
-"""Largest coordinate within which no way is looked at, and the ratio of places on it: numbers
-beyond 1e15 are exponentials of 34, and 1 is lost in those of 37."""
 
 # no two copies share their digits
 _LENGTHS = np.linspace(0.5, 1.0, _N_PAIRS)[:, None]
@@ -45,7 +36,9 @@ def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
     if only is not None:
         signs[:, np.arange(z.size) != only] = 0.0
     found = np.inf
-    for relative in _RELATIVE:
+    # Noise is the same at both distances. What curvature does in a place of width 1e-12 is ten
+    # thousand times less at the second, fifty units of the last digit.
+    for relative in (1e-12, 1e-14):
         steps = relative * _LENGTHS * signs * np.abs(z)
         found = min(found, _off(density, z, steps))
         if found <= MAX_JITTER:
@@ -80,10 +73,13 @@ def is_noise(density: Density, z: FloatArray) -> bool:
 
 def first_noise(density: Density, z: FloatArray) -> FloatArray | None:
     """Return the place itself, or the outermost on its way from zero, that is noise; or None."""
-    n = max(0, int(np.log(_NEAR / max(float(np.abs(z).max()), _NEAR)) / np.log(_CLOSER)))
+    # largest coordinate within which no way is looked at, and the ratio of places on it: numbers
+    # beyond 1e15 are exponentials of 34, and 1 is lost in those of 37
+    near, closer = 20.0, 0.85
+    n = max(0, int(np.log(near / max(float(np.abs(z).max()), near)) / np.log(closer)))
     for k in range(n + 1):
-        if jitter(density, _CLOSER**k * z) > MAX_JITTER:
-            return np.asarray(_CLOSER**k * z)
+        if jitter(density, closer**k * z) > MAX_JITTER:
+            return np.asarray(closer**k * z)
     return None
 
 

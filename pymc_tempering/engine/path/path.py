@@ -17,7 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from pymc_tempering.engine.interrupts import STOP_SYMBOL
+from pymc_tempering.engine.guard import STOP_SYMBOL
 from pymc_tempering.engine.path.components import Components, log_mixture
 from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
@@ -34,7 +34,7 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
 
     The function returns the log density in nats, ``-inf`` outside the support, and overwrites
     `grad`; both arrays are contiguous and of shape (D,). Without a call ``-inf`` is returned once
-    the run was interrupted, see :mod:`pymc_tempering.engine.interrupts`.
+    the run was interrupted, see :mod:`pymc_tempering.engine.guard`.
     """
     signature = numba.types.float64(address, z, grad)
 

@@ -4,6 +4,7 @@ Moves that propose positions write them into a row of the replicas' scratch spac
 is found there; until one is taken, the replica stays what it was.
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +13,27 @@ from pymc_tempering.engine.path.path import Path, evaluate_reference, evaluate_t
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["GRADIENT", "N_WORK", "POSITION", "RESIDUAL", "Replicas", "Trial", "copy_replica",
-           "draw_from_reference", "evaluate", "evaluate_trial", "log_tempered", "new_replicas",
-           "take_trial", "trial_position"]  # fmt: skip
+__all__ = ["N_WORK", "Replicas", "Trial", "Work", "copy_replica", "draw_from_reference", "evaluate",
+           "evaluate_trial", "log_tempered", "new_replicas", "take_trial",
+           "trial_position"]  # fmt: skip
 
-N_WORK = 12
-"""Rows of scratch space: two to evaluate a density, the rest for a trajectory or a slice."""
+
+class Work(IntEnum):
+    """Rows of the replicas' scratch space, after the two with which densities are evaluated."""
+
+    POSITION = 2  # that is tried, and what was evaluated there
+    GRADIENT = 3
+    RESIDUAL = 4
+    MOMENTUM = 5  # of the trajectory that is followed
+    KEPT_MOMENTUM = 6  # from one annealing transition to the next
+    MEAN = 7  # of the path around which Gibbs sweeps move the other coordinates
+    PROBE = 8  # beside a position, for the curvature there, and what was evaluated at it
+    PROBE_GRADIENT = 9
+    PROBE_RESIDUAL = 10
+    DIRECTION = 11
+
+
+N_WORK = 2 + len(Work)
 
 
 class Replicas(NamedTuple):
@@ -30,7 +46,7 @@ class Replicas(NamedTuple):
     log_target: FloatArray  # (n,), nats
     log_reference: FloatArray  # (n,), nats
     delta: FloatArray  # (n,), their difference
-    work: FloatArray  # (12, D), scratch space
+    work: FloatArray  # (N_WORK, D), scratch space, see `Work`
 
 
 def new_replicas(path: Path, u: FloatArray) -> Replicas:
@@ -92,10 +108,6 @@ def copy_replica(replicas: Replicas, source: int, row: int) -> None:
     replicas.delta[row] = replicas.delta[source]
 
 
-POSITION, GRADIENT, RESIDUAL = 2, 3, 4
-"""Rows of the scratch space, beside the two with which densities are evaluated."""
-
-
 class Trial(NamedTuple):
     """What was evaluated at a trial position."""
 
@@ -107,16 +119,16 @@ class Trial(NamedTuple):
 @compiled(inline="always")
 def trial_position(replicas: Replicas) -> FloatArray:
     """Where a move writes the position that it tries; shape (D,)."""
-    return replicas.work[POSITION]
+    return replicas.work[Work.POSITION]
 
 
 @compiled(borrows=True, apart=True)
 def evaluate_trial(path: Path, replicas: Replicas) -> Trial:
     """Evaluate both densities at the trial position."""
     work = replicas.work
-    residual = work[RESIDUAL, : replicas.residual.shape[1]]
-    log_target, bad_gradient = evaluate_target(path, work[POSITION], work[GRADIENT], work)
-    log_reference = evaluate_reference(path, work[POSITION], residual, work)
+    residual = work[Work.RESIDUAL, : replicas.residual.shape[1]]
+    log_target, bad_gradient = evaluate_target(path, work[Work.POSITION], work[Work.GRADIENT], work)
+    log_reference = evaluate_reference(path, work[Work.POSITION], residual, work)
     return Trial(log_target, log_reference, bad_gradient)
 
 
@@ -139,10 +151,10 @@ def take_trial(trial: Trial, replicas: Replicas, row: int) -> None:
     """Move one replica to the trial position, which was evaluated last."""
     work = replicas.work
     for i in range(replicas.u.shape[1]):
-        replicas.u[row, i] = work[POSITION, i]
-        replicas.grad[row, i] = work[GRADIENT, i]
+        replicas.u[row, i] = work[Work.POSITION, i]
+        replicas.grad[row, i] = work[Work.GRADIENT, i]
     for i in range(replicas.residual.shape[1]):
-        replicas.residual[row, i] = work[RESIDUAL, i]
+        replicas.residual[row, i] = work[Work.RESIDUAL, i]
     replicas.log_target[row] = trial.log_target
     replicas.log_reference[row] = trial.log_reference
     replicas.delta[row] = trial.log_target - trial.log_reference

@@ -29,7 +29,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_SKEW", "MOST_SKEW", "SKEW", "TAIL", "Residuals", "log_residual"]
+__all__ = ["LEAST_SKEW", "MOST_EXPONENT", "MOST_SKEW", "SKEW", "TAIL", "Residuals", "log_residual"]
 
 TAIL, SKEW = 2, 3
 """Kinds of terms whose coefficient says what a residual is like: its degrees of freedom, or k."""
@@ -37,10 +37,11 @@ TAIL, SKEW = 2, 3
 LEAST_SKEW, MOST_SKEW = 1e-3, 3.0
 """Bounds of the absolute value of k, within which quantiles have ten digits."""
 
-# bounds within which nothing overflows, or is zero
-_MOST_EXPONENT = 40.0
-_LEAST_PROBABILITY = 1e-300
-_TINY = 1e-200
+MOST_EXPONENT = 40.0
+"""Bound of exponents, and of logarithms of scales, so that nothing overflows."""
+
+# probabilities stay above the first; of gamma quantiles below the second no digit is left
+_LEAST_PROBABILITY, _TINY = 1e-300, 1e-200
 
 
 @compiled
@@ -55,7 +56,7 @@ def log_residual(kind: int, parameter: float, r: float) -> tuple[float, float]:
         return -0.5 * (parameter + 1.0) * np.log(stretched), fall
     if kind == SKEW:
         exponent = parameter * r
-        grown = np.expm1(min(exponent, _MOST_EXPONENT))
+        grown = np.expm1(min(exponent, MOST_EXPONENT))
         return (exponent - grown) / (parameter * parameter), grown / parameter
     return -0.5 * r * r, r
 
@@ -97,7 +98,7 @@ class Residuals:
 
     def _exponent(self, r: FloatArray) -> FloatArray:
         skewed = self.skew != 0.0
-        return np.minimum(self.skew[skewed] * r[:, skewed], _MOST_EXPONENT)
+        return np.minimum(self.skew[skewed] * r[:, skewed], MOST_EXPONENT)
 
     def fall(self, r: FloatArray) -> FloatArray:
         """Minus the derivative of the log density by each residual, shape (n, D)."""
@@ -142,7 +143,7 @@ def _skewed_quantile(y: FloatArray, k: float) -> FloatArray:
 
 def _of_skewed(r: FloatArray, k: float) -> FloatArray:
     a = 1.0 / k**2
-    log_gamma = np.minimum(k * r, _MOST_EXPONENT) + np.log(a)
+    log_gamma = np.minimum(k * r, MOST_EXPONENT) + np.log(a)
     of_gamma = np.exp(log_gamma)
     tiny = np.exp(np.minimum(a * log_gamma - gammaln(a + 1.0), 0.0))
     below = np.where(of_gamma < _TINY, tiny, gammainc(a, of_gamma))

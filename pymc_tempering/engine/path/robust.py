@@ -7,8 +7,6 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["TAIL", "robust_moments", "scale_from_correlation"]
 
-TAIL = 0.005  # share of the draws that is clipped on each side
-
 
 def robust_moments(
     draws: FloatArray,
@@ -51,7 +49,7 @@ def robust_moments(
         raise OptionError(f"n_effective is {n_effective}; it must be positive.")
     n_eff = float(n) if n_effective is None else min(float(n_effective), float(n))
 
-    x = np.clip(x, *np.quantile(x, [TAIL, 1.0 - TAIL], axis=0))
+    x = np.clip(x, *np.quantile(x, [0.005, 0.995], axis=0))
     mean = x.mean(axis=0)
     raw = x.std(axis=0, ddof=1)
     # the square root of rounding

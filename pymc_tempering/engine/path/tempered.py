@@ -23,12 +23,10 @@ class Density(Protocol):
     @property
     def address(self) -> int:
         """Of the function, see :func:`pymc_tempering.engine.path.path.call_density`."""
-        ...
 
     @property
     def dim(self) -> int:
         """Number D of unconstrained values."""
-        ...
 
 
 class Reference(Density, Protocol):
@@ -39,7 +37,6 @@ class Reference(Density, Protocol):
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         """Independent draws ``z``, shape (n, D)."""
-        ...
 
 
 @dataclass(frozen=True)

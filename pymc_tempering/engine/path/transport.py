@@ -21,6 +21,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.residuals import (
     LEAST_SKEW,
+    MOST_EXPONENT,
     MOST_SKEW,
     SKEW,
     TAIL,
@@ -40,9 +41,6 @@ of other kinds, `TAIL` and `SKEW`, have the parameter of a residual as coefficie
 
 NOTHING = -1
 """In place of a factor of a product: 1."""
-
-_MOST_LOG_SCALE = 40.0
-"""Largest absolute value of s, so that nothing overflows."""
 
 
 class Terms(NamedTuple):
@@ -93,7 +91,7 @@ def log_map(
             else:
                 law, parameter = what[end, 1], term
             end += 1
-        bounded = min(max(log_scale, -_MOST_LOG_SCALE), _MOST_LOG_SCALE)
+        bounded = min(max(log_scale, -MOST_EXPONENT), MOST_EXPONENT)
         shrink = np.exp(-bounded)
         residual = (x[i] - mean) * shrink
         own, pull = log_residual(law, parameter, residual)
@@ -225,7 +223,7 @@ class TransportMap:
             return None
         first, second, coefficients = factors
         total = (padded[:, first] * padded[:, second]) @ coefficients
-        return total if kind == MEAN else np.clip(total, -_MOST_LOG_SCALE, _MOST_LOG_SCALE)
+        return total if kind == MEAN else np.clip(total, -MOST_EXPONENT, MOST_EXPONENT)
 
     def from_base(self, y: FloatArray) -> FloatArray:
         """Map standard normal ``y`` to ``z``: (n, D) to (n, D)."""
