@@ -7,6 +7,9 @@ from pymc_tempering.types import FloatArray
 
 __all__ = ["TAIL", "robust_moments", "scale_from_correlation"]
 
+TAIL = 0.005
+"""Share of draws that is clipped on each side: what a chain that has not settled yet leaves there."""
+
 
 def robust_moments(
     draws: FloatArray,
@@ -49,7 +52,7 @@ def robust_moments(
         raise OptionError(f"n_effective is {n_effective}; it must be positive.")
     n_eff = float(n) if n_effective is None else min(float(n_effective), float(n))
 
-    x = np.clip(x, *np.quantile(x, [0.005, 0.995], axis=0))
+    x = np.clip(x, *np.quantile(x, [TAIL, 1.0 - TAIL], axis=0))
     mean = x.mean(axis=0)
     raw = x.std(axis=0, ddof=1)
     # the square root of rounding
