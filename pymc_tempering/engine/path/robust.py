@@ -8,7 +8,7 @@ from pymc_tempering.types import FloatArray
 __all__ = ["TAIL", "robust_moments", "scale_from_correlation"]
 
 TAIL = 0.005
-"""Share of draws that is clipped on each side: what a chain that has not settled yet leaves there."""
+"""Share of draws clipped on each side: what a chain that has not settled yet leaves there."""
 
 
 def robust_moments(
