@@ -130,7 +130,8 @@ def _labels(
 ) -> tuple[np.ndarray, list[str] | None]:
     """Mode of each draw from 0, by share; and names of the modes where the user gave them."""
     if by is None:
-        return find_modes(_real_values(posterior, var_names)), None
+        flat = [v.reshape(*v.shape[:2], -1) for v in _real_variables(posterior, var_names).values()]
+        return find_modes(np.concatenate(flat, axis=2).astype(np.float64)), None
     values = _values_by(posterior, by)
     if values.dtype.kind == "f":
         return find_modes(_finite(values.reshape(*values.shape[:2], -1), "by")), None
@@ -142,12 +143,6 @@ def _labels(
     names, labels = np.unique(values, return_inverse=True)
     order = np.argsort(-np.bincount(labels.ravel()), kind="stable")
     return np.argsort(order)[labels].reshape(values.shape), [str(names[i]) for i in order]
-
-
-def _real_values(posterior: xr.Dataset, var_names: str | Sequence[str] | None) -> np.ndarray:
-    columns = _real_variables(posterior, var_names).values()
-    flat = [v.reshape(*v.shape[:2], -1) for v in columns]
-    return np.concatenate(flat, axis=2).astype(np.float64)
 
 
 def _real_variables(
