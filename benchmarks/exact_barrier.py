@@ -47,7 +47,7 @@ class _Deltas:
             log_weights = self.log_mass + beta * self.delta
             weights = np.exp(log_weights - log_weights.max())
             return self.delta, weights / weights.sum()
-        z = exact.draw_path(self.target, self.rng, _N_DRAWS, beta, self.base)
+        z = self.target.draw_path(self.rng, _N_DRAWS, beta, self.base)
         return np.sort(self.target.delta(z, self.base)), np.full(_N_DRAWS, 1.0 / _N_DRAWS)
 
 

@@ -227,7 +227,7 @@ class CodeDigest:
                 parts.append(b"empty")
         parts += [self.value(function.__defaults__)]
         parts += [self.value(tuple(sorted((function.__kwdefaults__ or {}).items())))]
-        for name in sorted((_globals(code) & set(function.__globals__)) - written):
+        for name in sorted((_named(code, {"LOAD_GLOBAL"}) & set(function.__globals__)) - written):
             value = function.__globals__[name]
             parts += [name.encode(), self.value(value)]
             if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
@@ -243,10 +243,6 @@ class CodeDigest:
         ]
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)
         return hash_parts("code", code.co_code, repr(names), *constants)
-
-
-def _globals(code: types.CodeType) -> set[str]:
-    return _named(code, {"LOAD_GLOBAL"})
 
 
 def _written(code: types.CodeType) -> set[str]:

@@ -25,6 +25,7 @@ from pymc_tempering.model.freeze import (
     finite_supports,
     freeze,
     naming_shapes,
+    points_of,
     starting_points,
 )
 from pymc_tempering.model.graph import density_graph
@@ -204,12 +205,7 @@ def compile_frozen(
 ) -> CompiledDensity:
     """Compile a model that is frozen already, as `compile_density` does."""
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
-    points = PointMap.from_model(frozen)
-    if points.dim == 0:
-        raise ModelError(
-            f"The free variables {list(points.names)} have no entries, so there is nothing to "
-            "sample; look at their shapes and at the lengths of the coordinates they are over."
-        )
+    points = points_of(frozen)
     made_by = compile_frozen, (frozen, random_seed)
     with naming_shapes(frozen):
         term = frozen.logp()

@@ -18,8 +18,8 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import constant_values, has_random_terms, is_improper, is_simulator
 from pymc_tempering.types import FloatArray
 
-__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps",
-           "discrete_names", "finite_supports", "freeze", "naming_shapes", "shared_values",
+__all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps", "discrete_names",
+           "finite_supports", "freeze", "naming_shapes", "points_of", "shared_values",
            "starting_points"]  # fmt: skip
 
 NO_FREE_VARIABLES = (
@@ -156,6 +156,17 @@ def _check_flat(model: pm.Model) -> None:
         )
 
 
+def points_of(frozen: pm.Model) -> PointMap:
+    """Give the flat vector of a model; ModelError where it has no entries."""
+    points = PointMap.from_model(frozen)
+    if points.dim == 0:
+        raise ModelError(
+            f"The free variables {list(points.names)} have no entries, so there is nothing to "
+            "sample; look at their shapes and at the lengths of the coordinates they are over."
+        )
+    return points
+
+
 def starting_points(
     start: FloatArray, random_seed: int, supports: Sequence[Support] = ()
 ) -> FloatArray:
@@ -254,7 +265,12 @@ def finite_supports(model: pm.Model, points: PointMap) -> tuple[Support, ...]:
         if rv.name in discrete:
             ends = [np.broadcast_to(end, shape).ravel() for end in _bounds(rv)]
             for i, (lowest, highest) in enumerate(zip(*ends, strict=True)):
-                supports.append((place + i, int(lowest), _n_values(rv, lowest, highest)))
+                n_values = int(highest) - int(lowest) + 1
+                if n_values > MAX_VALUES:
+                    raise ModelError(
+                        f"{rv.name!r} has {n_values} values in an entry, more than {MAX_VALUES}."
+                    )
+                supports.append((place + i, int(lowest), n_values))
         place += size
     return tuple(supports)
 
@@ -271,10 +287,3 @@ def _bounds(rv: Any) -> tuple[np.ndarray, np.ndarray]:
             f"The values that {rv.name!r} ({kind}) can have depend on other variables."
         )
     return values[0], values[1]
-
-
-def _n_values(rv: Any, lowest: float, highest: float) -> int:
-    n_values = int(highest) - int(lowest) + 1
-    if n_values > MAX_VALUES:
-        raise ModelError(f"{rv.name!r} has {n_values} values in an entry, more than {MAX_VALUES}.")
-    return n_values

@@ -14,7 +14,7 @@ import pytensor
 from pymc.model.transform.optimization import freeze_dims_and_data
 
 from pymc_tempering.errors import ModelError
-from pymc_tempering.model.freeze import copies_of_gps, freeze
+from pymc_tempering.model.freeze import copies_of_gps, freeze, points_of
 from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import made_for_jax
@@ -50,12 +50,7 @@ class PoweredModel:
         ModelError also where there is nothing to sample, or no likelihood.
         """
         frozen = freeze(model, discrete=True)
-        points = PointMap.from_model(frozen)
-        if points.dim == 0:
-            raise ModelError(
-                f"The free variables {list(points.names)} have no entries, so there is nothing to "
-                "sample; look at their shapes and at the lengths of the coordinates they are over."
-            )
+        points = points_of(frozen)
         check_likelihood(frozen)
         return cls(frozen, points)
 

@@ -115,11 +115,8 @@ def jax_is_installed() -> bool:
 def made_for_jax(graph: Any) -> str:
     """Names of the Ops of a graph that are written for JAX; empty where there are none."""
     ops = (v.owner.op for v in ancestors([graph]) if v.owner is not None)
-    return ", ".join(dict.fromkeys(_name(op) for op in ops if is_for_jax(op)))
-
-
-def _name(op: Any) -> str:
-    return getattr(op, "name", None) or type(op).__name__
+    names = (getattr(op, "name", None) or type(op).__name__ for op in ops if is_for_jax(op))
+    return ", ".join(dict.fromkeys(names))
 
 
 @contextmanager

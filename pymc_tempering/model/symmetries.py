@@ -16,7 +16,6 @@ from itertools import combinations
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.basic import Variable
 
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.types import FloatArray, IntArray
@@ -115,7 +114,11 @@ class _Parts:
 
     def turns(self) -> Iterator[FloatArray]:
         """Variables, pairs of them, what a label has, and single entries."""
-        free = [name for name, rv in self._rvs.items() if self._is_on_the_line(name, rv)]
+        transforms = self._model.rvs_to_transforms
+        # those on the whole line
+        free = [
+            n for n, rv in self._rvs.items() if n in self._entries and transforms.get(rv) is None
+        ]
         groups: list[list[IntArray]] = [[self._entries[name]] for name in free]
         if len(free) <= 6:
             groups += [[*a, *b] for a, b in combinations(groups, 2)]
@@ -137,9 +140,6 @@ class _Parts:
             for turned in group:
                 sign[turned.ravel()] = -1.0
             yield sign
-
-    def _is_on_the_line(self, name: str, rv: Variable) -> bool:
-        return name in self._entries and self._model.rvs_to_transforms.get(rv) is None
 
     def _labelled(self) -> list[tuple[int, dict[str, tuple[int, ...]]]]:
         """Numbers of labels, and by variable which axes they are along.

@@ -21,6 +21,7 @@ from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.replicas import (
+    Work,
     evaluate_trial,
     log_tempered,
     new_replicas,
@@ -69,7 +70,7 @@ def faulty(fault):
 
     def redraw(path, beta, support, replicas, row, rng):
         i, lowest, n_values = int(support[0]), support[1], int(support[2])
-        position, present = replicas.work[2], replicas.u[row, i]
+        position, present = replicas.work[Work.POSITION], replicas.u[row, i]
         if fault == 1:
             beta = 1.0
         if fault == 2:

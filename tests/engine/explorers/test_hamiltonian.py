@@ -83,19 +83,6 @@ def test_draws_at_another_beta_are_found(rng):
     assert result.rejected, result
 
 
-@pytest.mark.parametrize("beta", [0.0, 1.0])
-def test_every_step_is_exact_without_kicks(beta, rng):
-    """At beta = 0, and for a base that equals the target, any step size is accepted."""
-    target = testing.correlated_gaussian()
-    base = GaussianBase(target.mean, np.linalg.cholesky(target.cov))
-    if beta == 0.0:
-        base = GaussianBase(np.array([9.0, 9.0, 9.0]), np.full(3, 2.0))
-    kernel = move_kernel(TemperedPath.from_base(target, base), beta, 1.3)
-    states = base.from_base(rng.normal(size=(50, 3)))
-    assert (kernel(states, rng) != states).all()
-    assert kernel.record.acceptance_sums[1] == pytest.approx(50.0, abs=5e-8)
-
-
 def moves(density, base, start, beta, scale, n, rng, **options):
     """Outcomes of moves in succession, with the positions before and after each."""
     view = TemperedPath.from_base(density, base).view

@@ -10,10 +10,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.explorers.hamiltonian import MAX_ENERGY_ERROR, accept, follow
 from pymc_tempering.engine.move import DIVERGENT, REJECTED, ZERO_DENSITY
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import new_replicas
-
-# where the integrator keeps the end of a trajectory
-POSITION = 2
+from pymc_tempering.engine.path.replicas import Work, new_replicas
 
 COORDINATES = {
     "diagonal": GaussianBase(np.array([0.2, -0.4]), np.array([1.3, 0.9])),
@@ -44,7 +41,7 @@ class Trajectory:
         replicas, momentum = self.start(u), np.array(p)
         proposal = follow(self.view, self.beta, step_size, n_steps, replicas, 0, momentum)
         np.testing.assert_array_equal(replicas.u[0], u)
-        return proposal, replicas.work[POSITION].copy(), momentum
+        return proposal, replicas.work[Work.POSITION].copy(), momentum
 
     def energy(self, u, p):
         """From the densities as NumPy has them, up to a constant."""
@@ -206,7 +203,7 @@ def test_accepting_moves_everything_that_was_evaluated(kind, rng):
     others = [values[[0, 2]].copy() for values in replicas[:6]]
     momentum = rng.normal(size=2)
     proposal = follow(flow.view, 0.6, 0.2, 2, replicas, 1, momentum)
-    end = replicas.work[POSITION].copy()
+    end = replicas.work[Work.POSITION].copy()
     accept(flow.view, proposal, replicas, 1)
     afresh = new_replicas(flow.view, end[None])
     for found, expected in zip(replicas[:6], afresh[:6], strict=True):

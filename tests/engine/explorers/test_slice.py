@@ -27,7 +27,13 @@ from pymc_tempering.engine.explorers.slice import (
 )
 from pymc_tempering.engine.move import ACCEPTED
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.replicas import evaluate, log_tempered, new_replicas, take_trial
+from pymc_tempering.engine.path.replicas import (
+    Work,
+    evaluate,
+    log_tempered,
+    new_replicas,
+    take_trial,
+)
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.testing import invariance_test
 
@@ -94,7 +100,7 @@ def faulty(fault):  # noqa: C901  all errors beside what is right
 
     def update(path, options, at, replicas, row, counts, rng):  # noqa: C901
         beta, width, i = at
-        u, position = replicas.u[row], replicas.work[2]
+        u, position = replicas.u[row], replicas.work[Work.POSITION]
         if fault == 1:
             width *= 1.0 + abs(u[i])
         present = beta * replicas.log_target[row]
