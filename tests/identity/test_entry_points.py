@@ -122,8 +122,11 @@ def test_runs_of_earlier_versions_are_compared_by_densities(run, model):
     """At every draw: at most of these the potential is the same, and the prior nearly."""
     old = with_identity(run, None)
     pm_temper.estimate_logz(old, model=linear())
-    few = linear(far=-0.3, edge=float(run["posterior"]["slope"].quantile(0.9)))
-    with refused(r"at 8 of 80 draws, by up to 0.3 nats"):
+    slopes = run["posterior"]["slope"]
+    edge = float(slopes.quantile(0.9))
+    # draws repeat where nothing moved, so that a tenth of them is a matter of the last bits
+    few, n = linear(far=-0.3, edge=edge), int((slopes > edge).sum())
+    with refused(rf"at {n} of 80 draws, by up to 0.3 nats"):
         pm_temper.estimate_logz(old, model=few)
     with refused(r"of 80 draws, by up to"):
         pm_temper.prior_sensitivity(old, linear(sd=1.0 + 1e-9))
