@@ -2,7 +2,8 @@
 
 For changes that only move code: ``python benchmarks/digests.py --write`` before, and without the
 option after. Every method on six models, with short runs; a line for each that differs, and the
-first statistics in which it does. Timings are left out.
+first statistics in which it does. Timings are left out. Digests are of one machine: last bits differ
+between processors, so they are kept in ``out/`` and not with the sources.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import pymc as pm
 
 import pymc_tempering as pm_temper
 
-FILE = Path(__file__).with_name("digests.json")
+FILE = Path(__file__).resolve().parents[1] / "out" / "digests.json"
 METHODS = {
     "pt": {"draws": 20, "tune": 40},
     "gibbs_ct": {"draws": 20, "tune": 60},
@@ -129,6 +130,7 @@ def main():
             print(f"{key:30s} {verdict}", *different[:6], *added)
             sys.stdout.flush()
     if arguments.write:
+        FILE.parent.mkdir(exist_ok=True)
         FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     print(f"{n_different} of {len(MODELS) * len(arguments.methods)} runs differ")
     return int(n_different > 0)
