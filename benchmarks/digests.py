@@ -2,8 +2,8 @@
 
 For changes that only move code: ``python benchmarks/digests.py --write`` before, and without the
 option after. Every method on six models, with short runs; a line for each that differs, and the
-first statistics in which it does. Timings are left out. Digests are of one machine: last bits differ
-between processors, so they are kept in ``out/`` and not with the sources.
+first statistics in which it does. Timings are left out. Last bits differ
+between processors, so digests are kept in ``out/`` and not with the sources.
 """
 
 import argparse
