@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pymc_tempering"
 PICTURE = ROOT / "docs" / "figures" / "import_order.svg"
 # single modules that everything may import; they know nothing of tempering
-FLOOR = ("errors", "types", "private", "jit", "numerics", "options", "methods")
+FLOOR = ("errors", "types", "private", "jit", "numerics", "options", "methods", "executors")
 # where across the picture, and what it is about
 WHAT = {
     "engine": (0.95, "path, explorers, ensembles"),
