@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz, sample
+    from pymc_tempering.evidence.many import ManyEvidences, estimate_many
     from pymc_tempering.plots.comparison import (
         plot_calibration,
         plot_evidence,
@@ -50,6 +51,7 @@ __all__ = [
     "GaussianBase",
     "GibbsCT",
     "LogZEstimate",
+    "ManyEvidences",
     "Modes",
     "ParallelTempering",
     "SimulatedTempering",
@@ -61,6 +63,7 @@ __all__ = [
     "compare",
     "concat_chains",
     "estimate_logz",
+    "estimate_many",
     "fit_base",
     "modes",
     "plot_barrier",
@@ -89,6 +92,7 @@ _HOMES = {
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.steps.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",
+    "ManyEvidences": "pymc_tempering.evidence.many",
     "Modes": "pymc_tempering.results.modes",
     "ParallelTempering": "pymc_tempering.steps.parallel",
     "SimulatedTempering": "pymc_tempering.steps.simulated",
@@ -100,6 +104,7 @@ _HOMES = {
     "compare": "pymc_tempering.comparison.table",
     "concat_chains": "pymc_tempering.results.concat",
     "estimate_logz": "pymc_tempering.evidence.estimate",
+    "estimate_many": "pymc_tempering.evidence.many",
     "fit_base": "pymc_tempering.references.prepare",
     "modes": "pymc_tempering.diagnostics.modes",
     "plot_barrier": "pymc_tempering.plots.schedule",

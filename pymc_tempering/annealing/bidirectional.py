@@ -9,14 +9,13 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.model.fgraph import clone_model
 
 from pymc_tempering.annealing.particles import anneal, anneal_options
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.methods import METHODS
-from pymc_tempering.model.freeze import copies_of_gps
 from pymc_tempering.model.graph import in_python
+from pymc_tempering.model.open_data import with_observed
 from pymc_tempering.options import check_positive, check_random_seed, resolve_model
 from pymc_tempering.private import is_improper
 from pymc_tempering.progress import phases
@@ -194,20 +193,6 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> Simulated:
         {rv.name: drawn[rv.name] for rv in model.observed_RVs},
         {rv.name: drawn[rv.name] for rv in model.free_RVs},
     )
-
-
-def with_observed(model: pm.Model, make: Callable[[str, Any], Any]) -> pm.Model:
-    """Copy of a model that observes the variables ``make(name, old)`` instead."""
-    with copies_of_gps():
-        copy = clone_model(model)
-    with copy:
-        for rv in copy.observed_RVs:
-            old = copy.rvs_to_values[rv]
-            new = make(rv.name, old)
-            copy.values_to_rvs.pop(old)
-            copy.rvs_to_values[rv] = new
-            copy.values_to_rvs[new] = rv
-    return copy
 
 
 def check_generative(model: pm.Model) -> None:

@@ -36,7 +36,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
-__all__ = ["Kept", "Store", "resumed"]
+__all__ = ["Kept", "Store", "check_folder", "locked", "resumed"]
 
 FORMAT = 8
 """Number of the layout of a folder; raised with every change of it."""
@@ -108,8 +108,8 @@ class Store:
     """A folder for one run; ``random_seed`` is that of the run: as given, as stored, or drawn."""
 
     def __init__(self, path: Any, random_seed: Any) -> None:
-        self.folder = _check_folder(path)
-        self._lock = _locked(self.folder)
+        self.folder = check_folder(path)
+        self._lock = locked(self.folder)
         try:
             for part in self.folder.glob(PARTIAL):
                 # of a process that was killed before its chains
@@ -227,7 +227,8 @@ def resumed(path: Any, method: Method, random_seed: Any) -> Iterator[tuple[Store
         store.close()
 
 
-def _check_folder(path: Any) -> Path:
+def check_folder(path: Any) -> Path:
+    """Make the folder of a run, or find it; OptionError where it is of anything else."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise OptionError(f"`resume` is {path!r}; expected the path of a folder for this run.")
     given = Path(path)
@@ -260,7 +261,8 @@ def _unwritable(folder: Path, error: Exception) -> OptionError:
     return OptionError(f"`resume` is {folder}, which cannot be written: {error}")
 
 
-def _locked(folder: Path) -> Any:
+def locked(folder: Path) -> Any:
+    """Have a folder for this process alone until what is returned is closed."""
     try:
         lock = acquire(folder / _LOCK)
     except OSError as error:

@@ -9,7 +9,7 @@ import pandas as pd
 import pymc as pm
 from scipy import stats
 
-from pymc_tempering.annealing.bidirectional import check_generative, with_observed
+from pymc_tempering.annealing.bidirectional import check_generative
 from pymc_tempering.comparison.probabilities import check_prior, model_probabilities
 from pymc_tempering.errors import DataError, ModelError, OptionError
 from pymc_tempering.estimators.result import LogZEstimate
@@ -18,7 +18,7 @@ from pymc_tempering.methods import resolve_method
 from pymc_tempering.model.compile import keep_density
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.graph import interpreted
-from pymc_tempering.model.open_data import OpenDensity
+from pymc_tempering.model.open_data import OpenDensity, with_observed
 from pymc_tempering.options import check_positive, check_random_seed
 from pymc_tempering.private import reseed
 from pymc_tempering.progress import phases

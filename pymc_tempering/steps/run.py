@@ -32,8 +32,8 @@ from pymc_tempering.steps.spread import spread_chains
 from pymc_tempering.steps.workers import check_workers, errors_of_workers, refuse_before_start
 
 __all__ = [
-    "DEFAULT_CHAINS", "Sampler", "build_step", "check_budget", "check_run", "prepare_step",
-    "run_chains",
+    "DEFAULT_CHAINS", "Sampler", "build_step", "check_budget", "check_options", "check_run",
+    "prepare_step", "run_chains",
 ]  # fmt: skip
 
 Sampler = Callable[..., xr.DataTree]
@@ -95,6 +95,12 @@ def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
     An option that neither the step nor ``pm.sample`` knows, or that the package settles, is an
     OptionError.
     """
+    cls, known = check_options(method, model, options)
+    return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
+
+
+def check_options(method: Method, model: pm.Model, options: dict[str, Any]) -> tuple[Any, set[str]]:
+    """Refuse options that cannot be given; return the step and the names of its arguments."""
     assert method.step is not None
     if method.discrete_step and discrete_names(model):
         cls = load(method.discrete_step)(model, options)
@@ -109,8 +115,7 @@ def build_step(method: Method, model: pm.Model, options: dict[str, Any]) -> Any:
             f"{cls.__name__} has {sorted(known)}, and `pm.sample` takes {sorted(passed_on)}. A "
             "step of your own goes to `pm.sample` itself."
         )
-    known.add("backend")
-    return cls(model=model, **{key: options.pop(key) for key in list(options) if key in known})
+    return cls, known | {"backend"}
 
 
 def prepare_step(

@@ -86,3 +86,41 @@ def test_models_that_call_python_are_compiled_anew(model, monkeypatch, rng):
     change(model, rng)
     density = opened.at(model)
     assert density.value_and_grad(Z)[0] == pytest.approx(exact(model, density), rel=1e-12)
+
+
+def test_data_are_written_over(model, opened, rng):
+    filled = OpenDensity(model).refillable()
+    for _ in range(3):
+        change(model, rng)
+        filled.fill({
+            "count": np.array(model["values of count"].get_value()),
+            "table": model["values of table"].get_value(),
+            "number": model["values of number"].get_value(),
+        })  # fmt: skip
+        expected = opened.at(model).value_and_grad(Z)
+        value, gradient = filled.density.value_and_grad(Z)
+        assert value == expected[0]
+        np.testing.assert_array_equal(gradient, expected[1])
+
+
+def test_data_of_another_shape_or_type_are_not_written(model):
+    filled = OpenDensity(model).refillable()
+    with pytest.raises(ValueError, match="'table' is float64 of shape"):
+        filled.fill({"table": np.zeros((2, 3))})
+    with pytest.raises(ValueError, match="'count' is float64"):
+        filled.fill({"count": np.zeros(3)})
+    with pytest.raises(TypeError, match="cannot be sent"):
+        cloudpickle.loads(cloudpickle.dumps(filled.density))
+
+
+def test_covariates_can_be_open_too():
+    with pm.Model() as model:
+        place = pm.Data("place", np.array([1.0, -1.0]))
+        slope = pm.Normal("slope", 0.0, 1.0)
+        pm.Normal("y", slope * place, 1.0, observed=np.zeros(2))
+    filled = OpenDensity(model, ["place"]).refillable()
+    filled.fill({"place": np.array([2.0, 3.0])})
+    model.set_data("place", [2.0, 3.0])
+    point = np.array([0.4])
+    exact = compile_density(model).value_and_grad(point)[0]
+    assert filled.density.value_and_grad(point)[0] == pytest.approx(exact, rel=1e-12)

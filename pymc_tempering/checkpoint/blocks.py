@@ -1,0 +1,119 @@
+"""A folder for many small results, in blocks: a file for each that is finished.
+
+Blocks are written by the processes that made them; each belongs to one alone, and is there whole or
+not at all.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pymc_tempering.checkpoint.description import differences
+from pymc_tempering.checkpoint.files import DamagedFileError, read_tree, write_tree
+from pymc_tempering.checkpoint.store import check_folder, locked
+from pymc_tempering.errors import DataError, OutputError
+from pymc_tempering.results.files import PARTIAL, write_whole
+
+__all__ = ["BlockFolder", "write_block"]
+
+FORMAT = 1
+"""Number of the layout of a folder; raised with every change of it."""
+
+_ABOUT = "run.json"
+_OURS = "pymc_tempering blocks"
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"block-{number:06d}.npz"
+
+
+def write_block(folder: Path, number: int, tree: Any) -> None:
+    """Write what a block came to, without pickling anything.
+
+    Raises
+    ------
+    OutputError
+    """
+    try:
+        write_whole(_file(folder, number), lambda path: write_tree(path, tree), overwrite=True)
+    except OSError as error:
+        raise OutputError(
+            f"A block of results could not be written to {folder}: {error}. Those before it are "
+            "there, and the same call goes on from them."
+        ) from error
+
+
+class BlockFolder:
+    """The folder of one call, open to this process alone until it is closed.
+
+    ``seed`` is the seed that the folder was begun with; None for a new one.
+    """
+
+    def __init__(self, path: Any) -> None:
+        self.folder = check_folder(path)
+        self._lock = locked(self.folder)
+        try:
+            self._about = self._read_about()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def seed(self) -> Any:
+        """Seed of the call that the folder is of; None for a new one."""
+        return self._about["run"]["settings"]["random_seed"] if self._about else None
+
+    def attach(self, run: Mapping[str, Any]) -> None:
+        """Make the folder that of a call, as :func:`.description.describe` says it.
+
+        Raises
+        ------
+        DataError
+            Where it is of another call; it says what differs.
+        """
+        if self._about:
+            found = differences(self._about["run"], run)
+            if found:
+                raise DataError(
+                    f"The results in {self.folder} are of another call: {'; '.join(found)}. Call "
+                    "as when it was started, or give another path."
+                )
+            for part in self.folder.glob(PARTIAL):
+                part.unlink(missing_ok=True)
+            return
+        text = json.dumps({"kind": _OURS, "format": FORMAT, "run": run}, indent=1)
+        write_whole(self.folder / _ABOUT, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def read(self, number: int) -> Any:
+        """What a block came to; None where it has not been finished, or its file is damaged."""
+        file = _file(self.folder, number)
+        try:
+            return read_tree(file) if file.exists() else None
+        except DamagedFileError:
+            return None
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _read_about(self) -> dict[str, Any]:
+        path = self.folder / _ABOUT
+        if not path.exists():
+            return {}
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            kind, number = about["kind"], about["format"]
+            about["run"]["settings"]["random_seed"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{path} cannot be read as the description of a call ({type(error).__name__}: "
+                f"{error}). Give another path."
+            ) from error
+        if (kind, number) != (_OURS, FORMAT):
+            raise DataError(
+                f"{path} is of kind {kind!r} and format {number}; expected {_OURS!r}, format "
+                f"{FORMAT}. Give another path."
+            )
+        return dict(about)
