@@ -340,13 +340,10 @@ def _description(model: pm.Model, many: Many, values: Mapping[str, np.ndarray]) 
     digest = hashlib.sha256()
     for name, array in values.items():
         digest.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
-    settings = {"method": many.method, "target_se": many.target_se, "starts": many.starts,
-                "max_gradients": many.max_gradients, "quick": many.quick}  # fmt: skip
-    data = {"data": digest.hexdigest()[:16]}
+    names = ("method", "target_se", "starts", "max_gradients", "quick")
+    settings = {name: getattr(many, name) for name in names} | {"data": digest.hexdigest()[:16]}
     identity = Identity.of(model)
-    return describe(
-        model, "estimate_many", identity, many.entropy, many.options | settings | data, {}
-    )
+    return describe(model, "estimate_many", identity, many.entropy, many.options | settings, {})
 
 
 def _estimate(
