@@ -123,13 +123,13 @@ def prepare_step(
 ) -> Sampler:
     """Build the step of a method, and say what the run will do unless it is to be quiet.
 
-    ``run`` has ``draws``, ``tune``, ``chains``, ``cores``, ``executor`` and ``progressbar``;
-    ``target_se`` where an error of log Z is requested, ``store`` where the run is kept, and
-    ``budget`` where its gradients have a bound. The first call of the sampler fits the modes for
+    ``run`` has ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar``; ``executor`` where
+    chains are sampled elsewhere, ``target_se`` where an error of log Z is requested, ``store``
+    where the run is kept, and ``budget`` where its gradients have a bound. The first call of the sampler fits the modes for
     the chains of all.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
-    executor = run["executor"]
+    executor = run.get("executor")
     # processes that somebody else started run no program again
     cores = run["cores"] if executor is None else executor if isinstance(executor, int) else 1
     check_workers(options.get("mp_ctx"), chains=run["chains"], cores=cores)
@@ -160,7 +160,7 @@ def prepare_step(
         settings = {name: run[name] for name in ("draws", "tune", "chains")}
         most = np.inf if budget is None else budget.most
         say(plan(step, **settings, compiled=perf_counter() - started, most=most))
-    settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar", "executor")}
+    settled = {name: run[name] for name in ("draws", "tune", "cores", "progressbar")}
     prepared = False
 
     def sample_chains(*, chains: int, random_seed: Any) -> xr.DataTree:
@@ -175,7 +175,13 @@ def prepare_step(
         if budget is not None:
             step.limits.of_chain = budget.share(chains)
         idata = run_chains(
-            step, model, chains=chains, random_seed=random_seed, **settled, **options
+            step,
+            model,
+            chains=chains,
+            random_seed=random_seed,
+            executor=executor,
+            **settled,
+            **options,
         )
         return idata if budget is None else _accounted(idata, budget)
 
