@@ -125,8 +125,8 @@ def prepare_step(
 
     ``run`` has ``draws``, ``tune``, ``chains``, ``cores`` and ``progressbar``; ``executor`` where
     chains are sampled elsewhere, ``target_se`` where an error of log Z is requested, ``store``
-    where the run is kept, and ``budget`` where its gradients have a bound. The first call of the sampler fits the modes for
-    the chains of all.
+    where the run is kept, and ``budget`` where its gradients have a bound. The first call of the
+    sampler fits the modes for the chains of all.
     """
     show = bool(run["progressbar"]) and not options.get("quiet", False)
     executor = run.get("executor")
