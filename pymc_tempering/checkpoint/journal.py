@@ -32,9 +32,8 @@ __all__ = ["Evaluations", "Journal", "n_evaluated", "n_kept", "remove_evaluation
 EVERY = 10.0
 """Seconds of sampling that are lost at most, beside the draw under way."""
 
-_MOST_DRAWS = 1000
-"""In a block: files of more, and of more bytes than those below, take long to write and to read."""
-_MOST_BYTES = 1 << 25
+_MOST_DRAWS, _MOST_BYTES = 1000, 1 << 25
+"""In a block: files of more draws, or of more bytes, take long to write and to read."""
 
 _DRAWS = re.compile(r"draws-(\d+)-(\d+)\.npz")
 _STATE = re.compile(r"state-(\d+)\.npz")
