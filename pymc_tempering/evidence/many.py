@@ -109,7 +109,7 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
     random_seed: Any = None,
     target_se: float = 0.02,
     max_gradients: int | None = None,
-    starts: int = 4,
+    starts: int = 16,
     quick: bool = True,
     executor: Any = None,
     resume: str | os.PathLike[str] | None = None,
@@ -145,7 +145,7 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
     max_gradients : int, optional
         The most gradients that each data set may take.
     starts : int
-        Of ascents, default 4: the model's initial point, and where the density is highest among 64
+        Of ascents, default 16: the model's initial point, and where the density is highest among 64
         draws of the prior and points around that one, outside of the mode that is found from it.
     quick : bool
         Whether to try importance sampling. Default True.

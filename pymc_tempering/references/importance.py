@@ -13,7 +13,7 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.numerics import LOG_2PI, log_mean_exp, pareto_k
+from pymc_tempering.numerics import LOG_2PI, pareto_k
 from pymc_tempering.references.ascent import MOST_GRADIENTS, WITHIN, ascend
 from pymc_tempering.references.elbo import delta_at, trimmed_variance
 from pymc_tempering.references.full_rank import fit_gaussian
@@ -101,21 +101,46 @@ def quick_evidence(
     fit = _one_mode(density, start, prior_points, rng, n_starts, most - N_DRAWS)
     if fit.base is None:
         return QuickEvidence(np.nan, np.nan, np.nan, np.nan, fit.n_gradients, fit.doubt)
-    base, n_gradients = fit.base, fit.n_gradients + N_DRAWS
+    # another fit takes as many draws again, and those that it is made from
+    found = _sampled(density, fit.base, rng, target_se, 2 * N_DRAWS, most - fit.n_gradients)
+    found = found._replace(n_gradients=fit.n_gradients + found.n_gradients)
+    left = most - found.n_gradients - N_DRAWS
+    if not found.doubt or left < 0:
+        return found
+    base, n_fit = fit_gaussian(density, fit.base, rng, left)
+    other = _sampled(density, base, rng, target_se, MOST_DRAWS, left + N_DRAWS - n_fit)
+    n_gradients = found.n_gradients + n_fit + other.n_gradients
+    better = other if not other.doubt or other.variance < found.variance else found
+    return better._replace(n_gradients=n_gradients)
+
+
+def _sampled(
+    density: Density,
+    base: GaussianBase,
+    rng: np.random.Generator,
+    target_se: float,
+    most_draws: int,
+    most: float,
+) -> QuickEvidence:
+    """Log Z from draws of one Gaussian, as many as the target takes, and what is to be doubted."""
     weights = defensive_weights(density, base, rng, N_DRAWS)
-    variance, needed = trimmed_variance(weights), _needed(weights, target_se)
-    will_do = variance <= GOOD and needed <= 2 * N_DRAWS and pareto_k(weights) <= FINITE_VARIANCE
-    if not will_do and n_gradients + N_DRAWS <= most:
-        other, n_fit = fit_gaussian(density, base, rng, most - n_gradients - N_DRAWS)
-        others = defensive_weights(density, other, rng, N_DRAWS)
-        n_gradients += n_fit + N_DRAWS
-        if trimmed_variance(others) < variance:
-            base, weights, variance = other, others, trimmed_variance(others)
-    weights, n_more = _enough(density, base, weights, rng, target_se, most - n_gradients)
+    variance = trimmed_variance(weights)
+    if not variance <= GOOD:
+        doubt = f"no Gaussian fits: V is {variance:.2g}, above {GOOD}"
+        return QuickEvidence(np.nan, np.nan, variance, pareto_k(weights), N_DRAWS, doubt)
+    while len(weights) < (needed := _needed(weights, target_se)) <= most_draws:
+        # so many at least that it does not go on in small steps
+        more = max(int(needed) - len(weights), len(weights) // 4)
+        if len(weights) + more > most:
+            break
+        weights = np.append(weights, defensive_weights(density, base, rng, more))
     log_z, se = log_mean_weight(weights)
-    k = pareto_k(weights)
-    doubt = _doubt(variance, k, se, len(weights), target_se)
-    return QuickEvidence(log_z, se, variance, k, n_gradients + n_more, doubt)
+    k, n, doubt = pareto_k(weights), len(weights), ""
+    if not k <= FINITE_VARIANCE:
+        doubt = f"the weights have a heavy tail: Pareto k is {k:.2f}, above {FINITE_VARIANCE}"
+    elif not se <= target_se:
+        doubt = f"the error is {se:.2g} nats from {n} draws, above {target_se:g}"
+    return QuickEvidence(log_z, se, variance, k, n, doubt)
 
 
 def defensive_weights(
@@ -141,38 +166,6 @@ def defensive_weights(
     return delta_at(density, base.from_base(u), np.logaddexp(log_narrow, log_wide) - constant)
 
 
-def _enough(
-    density: Density,
-    base: GaussianBase,
-    weights: FloatArray,
-    rng: np.random.Generator,
-    target_se: float,
-    most: float,
-) -> tuple[FloatArray, int]:
-    """Weights that reach a target, and the gradients that more of them took."""
-    n_gradients = 0
-    if not trimmed_variance(weights) <= GOOD:
-        return weights, n_gradients
-    while len(weights) < (needed := _needed(weights, target_se)) <= MOST_DRAWS:
-        # so many at least that it does not go on in small steps
-        more = max(int(needed) - len(weights), len(weights) // 4)
-        if n_gradients + more > most:
-            break
-        weights = np.append(weights, defensive_weights(density, base, rng, more))
-        n_gradients += more
-    return weights, n_gradients
-
-
-def _doubt(variance: float, k: float, se: float, n: int, target_se: float) -> str:
-    if not variance <= GOOD:
-        return f"no Gaussian fits: V is {variance:.2g}, above {GOOD}"
-    if not k <= FINITE_VARIANCE:
-        return f"the weights have a heavy tail: Pareto k is {k:.2f}, above {FINITE_VARIANCE}"
-    if not se <= target_se:
-        return f"the error is {se:.2g} nats from {n} draws, above {target_se:g}"
-    return ""
-
-
 _SPENT = "the gradients allowed are spent"
 
 
@@ -187,12 +180,14 @@ def log_mean_weight(log_weights: FloatArray) -> tuple[float, float]:
     >>> log_mean_weight(np.full(400, -3.0))
     (-3.0, 0.0)
     """
-    log_mean = float(log_mean_exp(log_weights))
-    if not math.isfinite(log_mean):
-        return log_mean, math.nan
-    relative = np.exp(log_weights - log_mean)
-    se = float(relative.std(ddof=1)) / math.sqrt(len(relative))
-    return log_mean + 0.5 * se**2, se
+    # for small arrays logsumexp of SciPy takes as long as a tenth of the gradients
+    top = float(log_weights.max())
+    if not math.isfinite(top):
+        return top, math.nan
+    weights = np.exp(log_weights - top)
+    mean = float(weights.mean())
+    se = float(weights.std(ddof=1)) / (mean * math.sqrt(len(weights)))
+    return top + math.log(mean) + 0.5 * se**2, se
 
 
 def _needed(log_weights: FloatArray, target_se: float) -> float:
@@ -213,15 +208,20 @@ def _one_mode(
 ) -> _Fit:
     """Laplace's approximation at the mode that all ascents lead to; none, and why, otherwise."""
     dim = start.size
-    # of the places, halved inwards once, the ascents, and the differences for the curvature
-    if 2 * N_PLACES + n_starts * MOST_GRADIENTS + 4 * dim > most:
+    # of the places, halved inwards once, the differences for the curvature, and the ascents, which
+    # finish a search along a line
+    others_take = 2 * N_PLACES + 24 * dim
+    each = int(min(MOST_GRADIENTS, (most - others_take) / n_starts - 20))
+    if each < 1:
         return _Fit(None, 0, _SPENT)
     places, n_gradients = _places(density, start, prior_points, rng)
     if not len(places.points):
         return _Fit(None, n_gradients, "the density is zero at every start")
     # the start, where the density is finite there
     begin, units = places.points[0], np.ones(dim)
-    first = ascend(density, begin[None], Coordinates.of(GaussianBase(begin, units)))
+    first = ascend(
+        density, begin[None], Coordinates.of(GaussianBase(begin, units)), most_gradients=each
+    )
     n_gradients += first.n_gradients
     if not (first.converged[0] and np.isfinite(first.values[0])):
         return _Fit(None, n_gradients, _NO_MAXIMUM)
@@ -235,8 +235,9 @@ def _one_mode(
     if not len(others.points):
         return _Fit(base, n_gradients)
     found = ascend(
-        density, others.points, Coordinates.of(base), first=others[1:], known=(mode, value)
-    )
+        density, others.points, Coordinates.of(base), most_gradients=each, first=others[1:],
+        known=(mode, value),
+    )  # fmt: skip
     n_gradients += found.n_gradients
     if not (found.converged & np.isfinite(found.values)).all():
         return _Fit(None, n_gradients, _NO_MAXIMUM)
