@@ -350,7 +350,8 @@ class _Conditioned:
 
         def data(name: str, old: Any) -> Any:
             self._data[name] = pm.Data(f"simulated {name}", old.eval())
-            return self._data[name]
+            # of the type of the distribution, which that of `pm.Data` need not be
+            return self._data[name].astype(old.dtype)
 
         self.model = with_observed(model, data)
         self._draw = interpreted([], self.model.observed_RVs)

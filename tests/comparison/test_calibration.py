@@ -94,6 +94,16 @@ def test_the_models_are_not_changed(models, seed):
         np.testing.assert_array_equal(model.rvs_to_values[model["y"]].eval(), np.zeros(N))
 
 
+def test_whole_numbers_are_simulated_too(seed):
+    models = {}
+    for name, sd in (("level", 0.5), ("slope", 2.0)):
+        with pm.Model() as models[name]:
+            x = pm.Normal("x", 0.0, sd)
+            pm.Bernoulli("y", logit_p=x, observed=np.zeros(4, dtype=int))
+    found = check(models, seed, "pt", n=1, draws=20, tune=20, chains=2, cores=1)
+    assert np.isfinite(found.log_z).all()
+
+
 def test_curve_counts_every_statement_once():
     """Worked by hand: two data sets in each of two bins."""
     log_odds = np.log([0.1 / 0.9, 0.12 / 0.88, 0.9 / 0.1, 0.92 / 0.08])

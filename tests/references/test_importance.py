@@ -1,0 +1,52 @@
+"""Log Z from one Gaussian: right where one fits, and in doubt where none does."""
+
+import numpy as np
+import pytest
+
+from pymc_tempering import testing
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references.importance import (
+    defensive_weights,
+    log_mean_weight,
+    quick_evidence,
+)
+
+
+def quick(target, rng, dim, **options):
+    settings = {"prior_points": np.empty((0, dim)), "n_starts": 16, "target_se": 0.02} | options
+    return quick_evidence(target, np.full(dim, 0.1), rng, **settings)
+
+
+def test_defensive_draws_know_the_mass_of_another_gaussian(rng):
+    target = testing.correlated_gaussian()
+    wrong = GaussianBase(target.mean + 0.1, np.linalg.cholesky(0.9 * target.cov))
+    log_z, se = log_mean_weight(defensive_weights(target, wrong, rng, 20_000))
+    assert abs(log_z - target.log_z) < 4.5 * se
+    assert se < 0.01
+
+
+def test_weights_are_bounded_by_the_wider_gaussian(rng):
+    """Of a target as wide as that, where those of the Gaussian alone have no bound."""
+    narrow, wider = GaussianBase(np.zeros(4), np.ones(4)), 1.5
+    target = testing.scaled_normal(dim=4, sd=wider, log_z=0.0)
+    assert defensive_weights(target, narrow, rng, 10_000).max() <= np.log(10.0) + 1e-9
+
+
+def test_the_target_is_reached(rng):
+    found = quick(testing.correlated_gaussian(), rng, 3, target_se=0.002)
+    assert not found.doubt
+    assert found.se <= 0.002
+    assert abs(found.log_z - testing.correlated_gaussian().log_z) < 4.5 * found.se
+
+
+def test_two_modes_are_in_doubt(rng):
+    target = testing.asymmetric_bimodal()
+    found = quick(target, rng, target.dim)
+    assert found.doubt
+
+
+@pytest.mark.parametrize("most", [0, 300, 1000, 2000])
+def test_a_bound_on_gradients_is_kept(rng, most):
+    found = quick(testing.correlated_gaussian(), rng, 3, most=most)
+    assert found.n_gradients <= most
+    assert bool(found.doubt) == (most < 2000)
