@@ -14,7 +14,6 @@ from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import with_error
 from pymc_tempering.evidence.checks.few_draws import MIN_ESS
 from pymc_tempering.evidence.reweighted import (
-    HEAVY_PARETO_K,
     MIN_WEIGHTS,
     Change,
     evaluate_changes,
@@ -24,6 +23,7 @@ from pymc_tempering.evidence.reweighted import (
 )
 from pymc_tempering.model.scaled_prior import scalable_names
 from pymc_tempering.options import resolve_model
+from pymc_tempering.references.importance import FINITE_VARIANCE
 
 __all__ = ["prior_sensitivity"]
 
@@ -193,7 +193,7 @@ def _diagnostics(table: pd.DataFrame) -> Iterator[Diagnostic]:
     if heavy := rows.get("heavy_tailed_weights"):
         yield Diagnostic(
             "heavy_tailed_weights",
-            f"after {heavy} Pareto k is above {HEAVY_PARETO_K}, where weights have no "
+            f"after {heavy} Pareto k is above {FINITE_VARIANCE}, where weights have no "
             "variance, so the error may be too small.",
             "Raise `draws` of the run, change less, or sample the changed model.",
             measured["heavy_tailed_weights"],

@@ -22,11 +22,11 @@ from pymc_tempering.model.at_draws import constrained_model, evaluate, log_jacob
 from pymc_tempering.model.graph import in_python
 from pymc_tempering.model.scaled_prior import log_prior_ratio
 from pymc_tempering.numerics import MAX_PARETO_K, pareto_k, weight_ess
+from pymc_tempering.references.importance import FINITE_VARIANCE
 from pymc_tempering.results.compact import DELTA_DIGIT
 from pymc_tempering.types import FloatArray
 
 __all__ = [
-    "HEAVY_PARETO_K",
     "MIN_WEIGHTS",
     "Change",
     "EvaluatedChanges",
@@ -42,9 +42,6 @@ _log = logging.getLogger(__name__)
 
 MIN_WEIGHTS = 20.0
 """Effective weights below which nothing is known of them, not even that their tail is light."""
-
-HEAVY_PARETO_K = 0.5
-"""Tail index beyond which weights have no variance, so that a standard error means little."""
 
 
 class Change(NamedTuple):
@@ -281,7 +278,7 @@ def _base_is_prior(statistics: Mapping[str, FloatArray], log_likelihood: FloatAr
 def _diagnostic(k: float, ess: float, independent: float) -> str:
     if not np.isfinite(ess) or ess < MIN_WEIGHTS or np.isnan(k) or k > MAX_PARETO_K:
         return "weights_collapse"
-    if k > HEAVY_PARETO_K:
+    if k > FINITE_VARIANCE:
         return "heavy_tailed_weights"
     if min(ess, independent) < MIN_ESS:
         return "too_few_effective_draws"
