@@ -11,6 +11,7 @@ from multiprocessing.pool import ThreadPool
 import numpy as np
 import pymc as pm
 import pytest
+from losing import Losing
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, OptionError, TemperingWarning, WorkerError
@@ -219,22 +220,6 @@ def test_starts_of_each_chain(model):
         for where in ({"cores": 1}, {"executor": ThreadPoolExecutor(1)})
     )
     assert_same(spread, local)
-
-
-class Losing(Executor):
-    """Loses the worker of one task as often as it is given."""
-
-    def __init__(self, task):
-        self.task, self.n_tasks = task, 0
-
-    def submit(self, function, /, *arguments):
-        future: Future = Future()
-        self.n_tasks += 1
-        if self.n_tasks - 1 in self.task:
-            future.set_exception(ConnectionError("the machine was switched off"))
-        else:
-            future.set_result(function(*arguments))
-        return future
 
 
 def test_a_chain_that_is_lost_once_is_sampled_again(model, local):

@@ -1,6 +1,6 @@
 """Are posterior model probabilities calibrated? A check on simulated data sets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +11,16 @@ from scipy import stats
 
 from pymc_tempering.annealing.bidirectional import check_generative
 from pymc_tempering.comparison.probabilities import check_prior, model_probabilities
-from pymc_tempering.errors import DataError, ModelError, OptionError
-from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.estimate import estimate_logz
+from pymc_tempering.comparison.replications import OfData, Replication, Replicator
+from pymc_tempering.errors import DataError, ModelError, OptionError, WorkerError
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.methods import resolve_method
-from pymc_tempering.model.compile import keep_density
-from pymc_tempering.model.freeze import discrete_names
-from pymc_tempering.model.graph import interpreted
-from pymc_tempering.model.open_data import OpenDensity, with_observed
 from pymc_tempering.options import check_positive, check_random_seed
-from pymc_tempering.private import reseed
 from pymc_tempering.progress import phases
+from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["ModelCalibration", "check_calibration", "over_dispersion", "shift"]
-
-type OfData = Callable[[Mapping[str, np.ndarray]], LogZEstimate | float]
 
 
 def shift(probability: FloatArray, happened: BoolArray) -> float:
@@ -205,6 +199,7 @@ def check_calibration(
     prior_probs: Mapping[str, float] | None = None,
     method: str | Mapping[str, OfData] = "pt",
     random_seed: Any = None,
+    executor: Any = None,
     progressbar: bool = True,
     **kwargs: Any,
 ) -> ModelCalibration:
@@ -232,6 +227,10 @@ def check_calibration(
         is known, or that of another program.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same data sets whatever the method.
+    executor : int or executor, optional
+        Where data sets are drawn and estimated: so many processes, any
+        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. Results are the
+        same whatever it is.
     progressbar : bool
         Show how many data sets are done. Default True.
     **kwargs
@@ -241,7 +240,8 @@ def check_calibration(
     -------
     ModelCalibration
         Its print has the mean posterior probabilities and the tests; ``plot_calibration`` draws
-        how often what was said was true.
+        how often what was said was true. Where estimates carry warnings, it says of how many data
+        sets. After Ctrl-C, of the data sets that were done.
 
     Raises
     ------
@@ -249,6 +249,15 @@ def check_calibration(
         For a model that cannot generate data, or models of different data.
     OptionError
         For fewer than two models, or options that do not fit, before any sampling.
+    WorkerError
+        If the workers of all data sets were lost, twice.
+    KeyboardInterrupt
+        After Ctrl-C before any data set was done.
+
+    Warns
+    -----
+    TemperingWarning
+        If there are fewer data sets than were requested, after Ctrl-C or where workers were lost.
 
     Examples
     --------
@@ -275,37 +284,40 @@ def check_calibration(
     names = tuple(models)
     prior = check_prior(prior_probs, list(names))
     _check_models(models)
+    check_executor(executor)
     functions = _functions(method, names, kwargs)
-    makers = [_Conditioned(model) for model in models.values()]
-    true = np.empty(n_datasets, dtype=np.int64)
-    log_z, se = np.empty((2, n_datasets, len(names)))
-    warned = np.zeros(n_datasets, dtype=bool)
     options = {"method": method, "progressbar": False, "quiet": True, **kwargs}
-    with phases(progressbar) as work:
-        phase = work.add("Data sets", n_datasets)
-        for i, rng in enumerate(np.random.default_rng(random_seed).spawn(n_datasets)):
-            true[i] = rng.choice(len(names), p=prior)
-            data_seed, *seeds = (int(s) for s in rng.integers(2**31, size=1 + len(names)))
-            data = makers[true[i]].simulate(data_seed)
-            for k, (name, maker) in enumerate(zip(names, makers, strict=True)):
-                result = (
-                    functions[name](data)
-                    if functions is not None
-                    else estimate_logz(maker.observe(data), random_seed=seeds[k], **options)
-                )
-                if isinstance(result, LogZEstimate):
-                    log_z[i, k], se[i, k] = result.log_z, result.se
-                    warned[i] |= bool(result.warnings)
-                else:
-                    log_z[i, k], se[i, k] = float(result), np.nan
-            phase.advance()
+    work = Replicator(list(models.values()), prior, functions, options)
+    rngs = np.random.default_rng(random_seed).spawn(n_datasets)
+    with phases(progressbar) as shown:
+        done = shown.add("Data sets", n_datasets).advance
+        results = run_tasks(executor, work.replicate, [(rng,) for rng in rngs], done=done)
+    found = [result for result in results if isinstance(result, Replication)]
+    lost = {i: result.why for i, result in enumerate(results) if isinstance(result, Lost)}
+    if not found:
+        raise WorkerError(f"The workers of all data sets were lost, and lost again: {lost}")
+    if len(found) < n_datasets:
+        warn_of([_fewer(len(found), n_datasets, lost)])
+    true, log_z, se, warned = map(np.array, zip(*found, strict=True))
     return ModelCalibration(names, prior, true, log_z, se, warned)
+
+
+def _fewer(n_found: int, n_datasets: int, lost: Mapping[int, str]) -> Diagnostic:
+    why = "it was stopped"
+    if lost:
+        why = f"the workers of {sorted(lost)} were lost twice ({', '.join(set(lost.values()))})"
+    return Diagnostic(
+        "interrupted",
+        f"the check is of {n_found} of {n_datasets} data sets: {why}.",
+        "Run it again for the rest.",
+        {"data_sets": n_found},
+    )
 
 
 def _functions(
     method: str | Mapping[str, OfData], names: tuple[str, ...], options: Mapping[str, Any]
-) -> Mapping[str, OfData] | None:
-    """Functions of the data, where they were given; None for a method by name."""
+) -> list[OfData] | None:
+    """Functions of the data in the order of names, where given; None for a method by name."""
     if not isinstance(method, Mapping):
         resolve_method(method)
         return None
@@ -319,7 +331,7 @@ def _functions(
             f"The options {sorted(options)} are for `estimate_logz`, and `method` has functions. "
             "Let these have them."
         )
-    return method
+    return [method[name] for name in names]
 
 
 def _check_models(models: Mapping[str, pm.Model]) -> None:
@@ -340,34 +352,3 @@ def _check_models(models: Mapping[str, pm.Model]) -> None:
             f"The models observe different things, {observed} (names and shapes), so that data of "
             "one are no data of another. Give the observed variables the same names and shapes."
         )
-
-
-class _Conditioned:
-    """A copy of a model whose observed values are exchanged in place: it stays one model."""
-
-    def __init__(self, model: pm.Model) -> None:
-        self._data: dict[str, Any] = {}
-
-        def data(name: str, old: Any) -> Any:
-            self._data[name] = pm.Data(f"simulated {name}", old.eval())
-            # of the type of the distribution, which that of `pm.Data` need not be
-            return self._data[name].astype(old.dtype)
-
-        self.model = with_observed(model, data)
-        self._draw = interpreted([], self.model.observed_RVs)
-        self._density: OpenDensity | None = None
-
-    def simulate(self, seed: int) -> dict[str, np.ndarray]:
-        """Draw parameters and data; return the data by the name of the observed variable."""
-        reseed(self._draw, seed)
-        return dict(zip(self._data, map(np.asarray, self._draw()), strict=True))
-
-    def observe(self, data: Mapping[str, np.ndarray]) -> pm.Model:
-        """Give the model these data, and its density, which is compiled for the first only."""
-        for name, values in data.items():
-            self._data[name].set_value(values.astype(self._data[name].dtype))
-        if not discrete_names(self.model):
-            if self._density is None:
-                self._density = OpenDensity(self.model)
-            keep_density(self.model, self._density.at(self.model))
-        return self.model

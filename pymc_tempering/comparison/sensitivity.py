@@ -24,6 +24,7 @@ from pymc_tempering.evidence.reweighted import (
 from pymc_tempering.model.scaled_prior import scalable_names
 from pymc_tempering.options import resolve_model
 from pymc_tempering.references.importance import FINITE_VARIANCE
+from pymc_tempering.steps.executors import check_executor
 
 __all__ = ["prior_sensitivity"]
 
@@ -70,6 +71,7 @@ def prior_sensitivity(
     prior_scale: Mapping[Names, Factors] | Factors | None = None,
     likelihood_power: Factors | None = None,
     alternatives: Mapping[str, pm.Model] | None = None,
+    executor: Any = None,
 ) -> pd.DataFrame:
     r"""Evidence under other priors or likelihood powers, from the draws of one run.
 
@@ -100,8 +102,12 @@ def prior_sensitivity(
         probability of data unless a is 1.
     alternatives : mapping of str to pymc.Model, optional
         Models with the same free variables and data; priors and likelihoods may differ.
+    executor : int or executor, optional
+        Where alternatives are evaluated, each a task: so many processes, any
+        ``concurrent.futures.Executor`` (of dask, MPI, ...), or a pool with ``map``. The table is
+        the same whatever it is.
 
-    Without any of the last three: scales 0.5 and 2, and powers 0.8 and 1.25.
+    Without any change: scales 0.5 and 2, and powers 0.8 and 1.25.
 
     Returns
     -------
@@ -123,6 +129,8 @@ def prior_sensitivity(
         If a prior has no scale that can be multiplied; the message says why.
     OptionError
         If a name is no free variable, or a factor or power is not a positive number.
+    WorkerError
+        If the worker of an alternative was lost, twice.
 
     Warns
     -----
@@ -155,7 +163,8 @@ def prior_sensitivity(
         )
     model = resolve_model(model, "prior_sensitivity")
     changes = _changes(model, prior_scale, likelihood_power, alternatives)
-    evaluated = evaluate_changes(tree, model, changes)
+    check_executor(executor)
+    evaluated = evaluate_changes(tree, model, changes, executor)
     original = original_of(tree)
     rows: list[tuple[Any, ...]] = [
         ("original", "", 1.0, original.log_z, original.se, 0.0, 0.0, 1.0, -np.inf, "draws", "")

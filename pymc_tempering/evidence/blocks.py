@@ -18,6 +18,7 @@ import numpy as np
 
 from pymc_tempering.checkpoint.blocks import write_block
 from pymc_tempering.errors import ModelError, OptionError, TemperingError, TemperingWarning
+from pymc_tempering.evidence.checks.requested import whole
 from pymc_tempering.evidence.estimate import estimate_logz
 from pymc_tempering.model.compile import CompiledDensity, keep_density, prior_points
 from pymc_tempering.model.freeze import discrete_names
@@ -168,6 +169,7 @@ class _Worker:
             # they are kept with the result
             warnings.simplefilter("ignore", TemperingWarning)
             found = estimate_logz(self._model, method=many.method, random_seed=seed, **options)
+        whole(found)
         return Outcome(
             found.log_z,
             found.se,
@@ -198,23 +200,29 @@ def estimate_block(
     data: Mapping[str, np.ndarray],
     first: int,
     number: int,
+    before: Mapping[str, Any] | None,
     folder: Path | None,
     done: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Estimate log Z of the rows of data, of which `first` is the number of the first one.
 
-    Returns :class:`Outcome` as columns, by name. They are kept in the folder, where there is one,
-    as those of the block `number`.
+    Returns :class:`Outcome` as columns, by name: fewer than rows after Ctrl-C, and `before` has
+    those that there were. They are kept in the folder, where there is one, as those of the block
+    `number`.
     """
-    worker, outcomes = _worker(many), []
-    for row in range(len(next(iter(data.values())))):
-        outcomes.append(worker.outcome(first + row, {n: v[row] for n, v in data.items()}))
-        done()
-    columns = dict(zip(Outcome._fields, zip(*outcomes, strict=True), strict=True))
+    columns = {name: [] if before is None else list(before[name]) for name in Outcome._fields}
+    n = len(next(iter(data.values())))
+    with suppress(KeyboardInterrupt):
+        worker = _worker(many)
+        for row in range(len(columns["log_z"]), n):
+            outcome = worker.outcome(first + row, {name: v[row] for name, v in data.items()})
+            for name, value in outcome._asdict().items():
+                columns[name].append(value)
+            done()
     kept = {
-        name: list(values) if isinstance(values[0], str) else np.array(values)
+        name: values if isinstance(getattr(Outcome(), name), str) else np.array(values)
         for name, values in columns.items()
     }
-    if folder is not None:
+    if folder is not None and columns["log_z"]:
         write_block(folder, number, kept)
     return kept

@@ -1,12 +1,10 @@
 """The evidence of one model for each of many data sets."""
 
 import hashlib
-import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -19,7 +17,9 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.checkpoint.blocks import BlockFolder
 from pymc_tempering.checkpoint.description import describe
 from pymc_tempering.errors import DataError
-from pymc_tempering.evidence.blocks import Many, Outcome, estimate_block
+from pymc_tempering.estimators.diagnostic import warn_of
+from pymc_tempering.evidence.all_blocks import STOPPED, estimate_blocks, stopped
+from pymc_tempering.evidence.blocks import Many, Outcome
 from pymc_tempering.methods import resolve_method
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.open_data import with_observed
@@ -31,17 +31,13 @@ from pymc_tempering.options import (
     did_you_mean,
     resolve_model,
 )
-from pymc_tempering.progress import Phase, phases
-from pymc_tempering.steps.executors import Lost, check_executor, run_tasks
+from pymc_tempering.progress import phases
+from pymc_tempering.steps.executors import check_executor
 from pymc_tempering.steps.run import DEFAULT_CHAINS, check_budget, check_options, check_run
 
 __all__ = ["ManyEvidences", "Total", "estimate_many"]
 
 DIM = "dataset"
-
-_BLOCKS, _MOST_ROWS = 32, 50
-"""Data sets are cut into so many blocks, of so many at most: enough to share among workers and to
-lose little of a run that is killed, and few enough files."""
 
 _OF_ESTIMATE = {"draws", "tune", "chains", "max_chains", "cores", "progressbar", "quiet"}
 """Options of ``estimate_logz`` that are no options of a step."""
@@ -176,6 +172,14 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
     ModelError
         For a model that cannot be tempered whatever its data. What goes wrong for one data set is
         in ``failed``.
+    KeyboardInterrupt
+        After Ctrl-C before any data set was done. Later, what is done is returned, and kept in the
+        folder of `resume`; the others are in ``failed``.
+
+    Warns
+    -----
+    TemperingWarning
+        If it was stopped by Ctrl-C.
 
     Examples
     --------
@@ -213,9 +217,13 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
         if store is not None:
             store.attach(_description(model, many, values))
         with phases(progressbar) as work:
-            blocks = _estimate(many, values, n, executor, store, work.add("Data sets", n))
+            blocks = estimate_blocks(many, values, n, executor, store, work.add("Data sets", n))
     coordinate = data[DIM] if isinstance(data, xr.Dataset) and DIM in data.coords else np.arange(n)
-    return _gathered(blocks, coordinate)
+    many_evidences = _gathered(blocks, coordinate)
+    n_left = [*many_evidences.failed.values()].count(STOPPED)
+    if n_left:
+        warn_of([stopped(n - n_left, n, resume)])
+    return many_evidences
 
 
 def _check_options(
@@ -344,47 +352,6 @@ def _description(model: pm.Model, many: Many, values: Mapping[str, np.ndarray]) 
     settings = {name: getattr(many, name) for name in names} | {"data": digest.hexdigest()[:16]}
     identity = Identity.of(model)
     return describe(model, "estimate_many", identity, many.entropy, many.options | settings, {})
-
-
-def _estimate(
-    many: Many,
-    values: Mapping[str, np.ndarray],
-    n: int,
-    executor: Any,
-    store: BlockFolder | None,
-    phase: Phase,
-) -> list[dict[str, Any]]:
-    """Outcomes of all blocks, in order; those that a folder has are read."""
-    size = min(_MOST_ROWS, math.ceil(n / _BLOCKS))
-    firsts = range(0, n, size)
-    folder: Path | None = None if store is None else store.folder
-    blocks: list[Any] = [None] * len(firsts)
-    tasks = []
-    for number, first in enumerate(firsts):
-        rows = {name: array[first : first + size] for name, array in values.items()}
-        n_rows = len(next(iter(rows.values())))
-        kept = None if store is None else store.read(number)
-        if kept is not None:
-            blocks[number] = kept
-            phase.advance(n_rows)
-        elif executor is None:
-            blocks[number] = estimate_block(many, rows, first, number, folder, phase.advance)
-        else:
-            tasks.append((many, rows, first, number, folder))
-    if tasks:
-        results = run_tasks(executor, estimate_block, tasks, done=lambda: phase.advance(size))
-        for (_, rows, _, number, _), result in zip(tasks, results, strict=True):
-            if result is None:
-                # after Ctrl-C
-                raise KeyboardInterrupt
-            n_rows = len(next(iter(rows.values())))
-            blocks[number] = _lost(result, n_rows) if isinstance(result, Lost) else result
-    return blocks
-
-
-def _lost(lost: Lost, n_rows: int) -> dict[str, Any]:
-    outcome = Outcome(failure=f"The worker of its block ended, twice: {lost.why}")
-    return {name: [value] * n_rows for name, value in outcome._asdict().items()}
 
 
 _NAMES = {"log_z": "log_marginal_likelihood", "variance": "V"}

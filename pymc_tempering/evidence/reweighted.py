@@ -9,7 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError, OptionError, WorkerError
 from pymc_tempering.estimators.reweighting import mbar_powers, reweight
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.checks.few_draws import MIN_ESS
@@ -24,6 +24,7 @@ from pymc_tempering.model.scaled_prior import log_prior_ratio
 from pymc_tempering.numerics import MAX_PARETO_K, pareto_k, weight_ess
 from pymc_tempering.references.importance import FINITE_VARIANCE
 from pymc_tempering.results.compact import DELTA_DIGIT
+from pymc_tempering.steps.executors import Lost, run_tasks
 from pymc_tempering.types import FloatArray
 
 __all__ = [
@@ -72,9 +73,9 @@ class EvaluatedChanges(NamedTuple):
 
 
 def evaluate_changes(
-    idata: xr.DataTree, model: pm.Model, changes: list[Change]
+    idata: xr.DataTree, model: pm.Model, changes: list[Change], executor: Any = None
 ) -> EvaluatedChanges:
-    """Evaluate each change at every posterior draw.
+    """Evaluate each change at every posterior draw; alternatives are tasks of an executor.
 
     Refused are runs that are not of the model, alternatives with other data or variables
     (DataError), and priors that cannot be scaled (ModelError, OptionError).
@@ -95,6 +96,7 @@ def evaluate_changes(
     log_joint = log_prior + log_likelihood
     check_density(idata, model, log_joint + log_jac)
     of_scales = iter(ratios_at_draws)
+    of_others = iter(_of_alternatives(idata, constrained, changes, executor))
     sizes = idata["posterior"].dataset.sizes
     shape = (sizes["chain"], sizes["draw"])
     weights: list[tuple[Change, FloatArray, str]] = []
@@ -105,16 +107,40 @@ def evaluate_changes(
         elif change.kind == "likelihood power":
             log_weights = (change.value - 1.0) * log_likelihood
         else:
-            assert change.model is not None
-            check_observed(change.model, idata, f"The alternative {change.name!r}")
-            other = constrained_model(change.model)
-            _check_variables(other, constrained, change.name)
-            [joint] = evaluate(other, [other.varlogp + other.datalogp], stack_draws(idata, other))
+            joint, share_out_of_reach = next(of_others)
             log_weights = joint - log_joint
-            if _share_out_of_reach(other, constrained) > 0.0:
+            if share_out_of_reach > 0.0:
                 diagnostic = "prior_mass_out_of_reach"
         weights.append((change, log_weights.reshape(shape), diagnostic))
     return EvaluatedChanges(weights, log_likelihood.reshape(shape))
+
+
+def _of_alternatives(
+    idata: xr.DataTree, constrained: pm.Model, changes: list[Change], executor: Any
+) -> list[tuple[FloatArray, float]]:
+    """Log densities of alternatives at the draws, and their shares out of reach, in order."""
+    tasks = []
+    for change in changes:
+        if change.model is not None:
+            check_observed(change.model, idata, f"The alternative {change.name!r}")
+            other = constrained_model(change.model)
+            _check_variables(other, constrained, change.name)
+            tasks.append((other, stack_draws(idata, other)))
+    results = run_tasks(executor, partial(_of_alternative, constrained), tasks)
+    for result in results:
+        if result is None:
+            # after Ctrl-C
+            raise KeyboardInterrupt
+        if isinstance(result, Lost):
+            raise WorkerError(f"The worker of an alternative was lost, twice: {result.why}")
+    return results
+
+
+def _of_alternative(
+    constrained: pm.Model, other: pm.Model, draws: Mapping[str, np.ndarray]
+) -> tuple[FloatArray, float]:
+    [joint] = evaluate(other, [other.varlogp + other.datalogp], draws)
+    return joint, _share_out_of_reach(other, constrained)
 
 
 def _check_variables(other: pm.Model, model: pm.Model, name: str) -> None:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import lru_cache
 from multiprocessing import get_context
 from threading import Lock
 from typing import Any, NamedTuple
@@ -22,6 +23,9 @@ from pymc_tempering.private import start_method
 __all__ = ["Lost", "check_executor", "run_tasks"]
 
 _log = logging.getLogger("pymc")
+
+type _Call = tuple[bytes, bytes]
+"""A function and its arguments, pickled apart."""
 
 
 class Lost(NamedTuple):
@@ -66,10 +70,12 @@ def run_tasks(
 
     Parameters
     ----------
-    executor : int, concurrent.futures.Executor or pool with ``map``
-        A number of processes is a pool that ends with the call.
+    executor : int, concurrent.futures.Executor or pool with ``map``, or None
+        A number of processes is a pool that ends with the call. None is this process, one task
+        after the other.
     function : callable
-        Sent with its arguments by cloudpickle, so that it may be of a script or a notebook.
+        Sent by cloudpickle, so that it may be of a script or a notebook, and loaded once a worker:
+        what all tasks share belongs to it, as to a method its object.
     tasks : sequence of tuple
     done : callable
         Called here after each task.
@@ -78,7 +84,8 @@ def run_tasks(
     -------
     list
         In the order of the tasks; :class:`Lost` where the worker ended, and ended again when the
-        task was repeated. After Ctrl-C, ``None`` for tasks that had not ended.
+        task was repeated. After Ctrl-C, ``None`` for tasks that had not ended; a KeyboardInterrupt
+        if none had.
 
     Raises
     ------
@@ -92,11 +99,18 @@ def run_tasks(
     ...     run_tasks(executor, pow, [(2, 3), (3, 2)])
     [8, 9]
     """
-    calls = [cloudpickle.dumps((function, arguments)) for arguments in tasks]
-    if not isinstance(executor, int) and not callable(getattr(executor, "submit", None)):
-        return _by_map(executor, calls, done)
-    results: list[Any] = [None] * len(calls)
+    results: list[Any] = [None] * len(tasks)
     try:
+        if executor is None:
+            for i, arguments in enumerate(tasks):
+                results[i] = function(*arguments)
+                done()
+            return results
+        sent = cloudpickle.dumps(function)
+        calls = [(sent, cloudpickle.dumps(arguments)) for arguments in tasks]
+        if not isinstance(executor, int) and not callable(getattr(executor, "submit", None)):
+            _by_map(executor, calls, results, done)
+            return results
         lost = _submitted(executor, calls, dict.fromkeys(range(len(calls))), results, done)
         if lost:
             _log.warning("The workers of tasks %s were lost; these are done again.", sorted(lost))
@@ -112,7 +126,7 @@ def run_tasks(
 
 def _submitted(
     executor: Any,
-    calls: list[bytes],
+    calls: list[_Call],
     which: dict[int, Any],
     results: list[Any],
     done: Callable[[], None],
@@ -127,6 +141,9 @@ def _submitted(
         try:
             for future in _completed(futures):
                 i, broken = futures[future], future.exception()
+                if isinstance(broken, KeyboardInterrupt):
+                    # a terminal sends Ctrl-C to the workers too
+                    raise broken
                 if broken is None:
                     results[i] = _result(future.result())
                     done()
@@ -159,28 +176,31 @@ def _pool(executor: Any) -> Iterator[Any]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _by_map(pool: Any, calls: list[bytes], done: Callable[[], None]) -> list[Any]:
+def _by_map(pool: Any, calls: list[_Call], results: list[Any], done: Callable[[], None]) -> None:
     # pools that hand on results as they come name it so
-    results = []
-    for outcome in getattr(pool, "imap", pool.map)(_work, calls):
-        results.append(_result(outcome))
+    for i, outcome in enumerate(getattr(pool, "imap", pool.map)(_work, calls)):
+        results[i] = _result(outcome)
         done()
-    return results
 
 
 _one_at_a_time = Lock()
 """Of the threads of a worker, as dask has: PyTensor compiles, and its functions run, in one."""
 
 
-def _work(call: bytes) -> Any:
+def _work(call: _Call) -> Any:
     """Make one call, in a worker; what it raises is returned, so that a lost worker is another."""
-    function, arguments = pickle.loads(call)
     try:
         with _one_at_a_time:
-            return function(*arguments)
+            return _loaded(call[0])(*pickle.loads(call[1]))
     except Exception as error:  # noqa: BLE001 - raised again where the call came from
         text = traceback.format_exc()
         return _Raised(_sendable(error), text)
+
+
+@lru_cache(maxsize=1)
+def _loaded(sent: bytes) -> Any:
+    """What the tasks of one call share: loaded, and what it compiles compiled, once a worker."""
+    return pickle.loads(sent)
 
 
 def _sendable(error: Exception) -> Exception:

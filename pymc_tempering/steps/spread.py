@@ -1,12 +1,10 @@
 """Chains of one run as tasks of an executor, each with the random numbers that it has locally."""
 
 import logging
-import pickle
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pymc as pm
 import xarray as xr
@@ -51,14 +49,11 @@ def spread_chains(
         )
     parent, starts = get_random_generator(random_seed), options.pop("initvals", None)
     of_each = isinstance(starts, Sequence)
-    shared = cloudpickle.dumps((sample, step, model))
     quiet = options | {"progressbar": False, "quiet": True, "chains": 1, "cores": 1}
-    tasks = [
-        (shared, parent_of_chain(parent, k), starts[k] if of_each else starts, quiet)
-        for k in range(chains)
-    ]
+    chain = partial(_chain, partial(sample, step, model, **quiet))
+    tasks = [(parent_of_chain(parent, k), starts[k] if of_each else starts) for k in range(chains)]
     with phases(progressbar) as work:
-        results = run_tasks(executor, _chain, tasks, done=work.add("Chains", chains).advance)
+        results = run_tasks(executor, chain, tasks, done=work.add("Chains", chains).advance)
     runs = [result for result in results if isinstance(result, xr.DataTree)]
     if not runs:
         why = "; ".join(f"chain {k}: {result.why}" for k, result in enumerate(results))
@@ -96,17 +91,9 @@ def parent_of_chain(parent: np.random.Generator, chain: int) -> np.random.Genera
 
 
 def _chain(
-    shared: bytes, parent: np.random.Generator, start: Any, options: dict[str, Any]
+    sample: Callable[..., xr.DataTree], parent: np.random.Generator, start: Any
 ) -> xr.DataTree:
-    sample, step, model = _loaded(shared)
-    run: xr.DataTree = sample(step, model, random_seed=parent, initvals=start, **options)
-    return run
-
-
-@lru_cache(maxsize=1)
-def _loaded(shared: bytes) -> Any:
-    """What the chains of a run share: compiled once a worker."""
-    return pickle.loads(shared)
+    return sample(random_seed=parent, initvals=start)
 
 
 def _side_by_side(runs: list[xr.DataTree]) -> xr.DataTree:

@@ -1,13 +1,16 @@
 """Calibration of model probabilities: an exact pair of nested models, and planted bugs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pymc as pm
 import pytest
+from losing import Losing
 from scipy import stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.comparison.calibration import ModelCalibration, over_dispersion, shift
-from pymc_tempering.errors import DataError, ModelError, OptionError
+from pymc_tempering.errors import DataError, ModelError, OptionError, TemperingWarning, WorkerError
 
 N, SD = 8, 0.8
 TIMES = np.linspace(-1.0, 1.5, N)
@@ -85,6 +88,49 @@ def test_estimates_are_those_of_the_simulated_data(models, seed):
     assert (np.abs(sampled.log_z - known.log_z) < 5 * sampled.se + 0.02).all()
     assert np.isnan(known.se).all()
     assert not sampled.warned.any()
+
+
+def assert_same(found, expected, rows=slice(None)):
+    for name in ("true", "log_z", "se", "warned"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name)[rows])
+
+
+def test_an_executor_changes_nothing(models, seed):
+    options = {"n": 4, "draws": 20, "tune": 20, "chains": 2}
+    local = check(models, seed, "pt", cores=1, **options)
+    assert_same(check(models, seed, "pt", executor=2, cores=1, **options), local)
+    with ThreadPoolExecutor(3) as executor:
+        assert_same(check(models, seed, executor=executor), check(models, seed))
+
+
+def test_the_workers_of_a_data_set_are_lost(models, seed):
+    whole = check(models, seed, n=5)
+    assert_same(check(models, seed, n=5, executor=Losing({3})), whole)
+    with pytest.warns(TemperingWarning, match=r"4 of 5 data sets: the workers of \[3\] were lost"):
+        left = check(models, seed, n=5, executor=Losing({3, 5}))
+    assert_same(left, whole, [0, 1, 2, 4])
+    with pytest.raises(WorkerError, match="switched off"):
+        check(models, seed, n=2, executor=Losing(range(4)))
+
+
+def test_ctrl_c_keeps_the_data_sets_that_are_done(models, seed):
+    whole = check(models, seed, n=5)
+    for n_done in (0, 3):
+        left = [n_done]
+
+        def stopped(data, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            return EXACT["level"](data)
+
+        functions = {"level": stopped, "slope": EXACT["slope"]}
+        if n_done:
+            with pytest.warns(TemperingWarning, match="3 of 5 data sets: it was stopped"):
+                assert_same(check(models, seed, functions, 5), whole, slice(n_done))
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                check(models, seed, functions, 5)
 
 
 def test_the_models_are_not_changed(models, seed):

@@ -1,15 +1,19 @@
 """Evidence under other priors, against closed forms; and what is said where weights fail."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from losing import Losing
 from scipy import stats
 from scipy.special import gammaln
 
 import pymc_tempering as pm_temper
 from pymc_tempering.comparison.sensitivity import prior_sensitivity
-from pymc_tempering.errors import DataError, ModelError, OptionError, TemperingWarning
+from pymc_tempering.errors import DataError, ModelError, OptionError, TemperingWarning, WorkerError
 from pymc_tempering.methods import METHOD_CODE, METHODS
 from pymc_tempering.testing import asymmetric_bimodal
 from tests.chains import run_of
@@ -84,6 +88,24 @@ def test_alternatives_are_the_general_form(rng):
     exact = [stats.multivariate_normal(X @ MEAN, cov + v * np.eye(25)).logpdf(Y)
              for v in (0.81, 0.64)]  # fmt: skip
     assert_within(noisier, exact[0] - exact[1])
+
+
+@pytest.mark.parametrize("make", [lambda: 2, lambda: ThreadPoolExecutor(3), lambda: Losing({0})])
+def test_an_executor_changes_nothing(make, rng):
+    tree, others = run_of(w=linear_draws(rng)), {"wide": linear(1.5), "noisier": linear(noise=0.9)}
+    options = {"prior_scale": {"w": [2.0]}, "alternatives": others}
+    local = prior_sensitivity(tree, linear(), **options)
+    pd.testing.assert_frame_equal(
+        prior_sensitivity(tree, linear(), executor=make(), **options), local, check_exact=True
+    )
+
+
+def test_an_alternative_that_is_lost_is_an_error(rng):
+    tree, others = run_of(w=linear_draws(rng)), {"wide": linear(1.5)}
+    with pytest.raises(WorkerError, match="switched off"):
+        prior_sensitivity(tree, linear(), alternatives=others, executor=Losing({0, 1}))
+    with pytest.raises(OptionError, match="`executor` is 0"):
+        prior_sensitivity(tree, linear(), alternatives=others, executor=0)
 
 
 def normal_inverse_gamma(v0=4.0, b0=2.0, a0=3.0):

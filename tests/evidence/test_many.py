@@ -1,5 +1,8 @@
 """Many data sets of one model: each log Z is right, and depends on none of the others."""
 
+import multiprocessing
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,9 +13,11 @@ from scipy import stats
 from scipy.integrate import quad
 
 from pymc_tempering import estimate_many
-from pymc_tempering.errors import DataError, OptionError
+from pymc_tempering.errors import DataError, OptionError, TemperingWarning
 from pymc_tempering.evidence import blocks as module
+from pymc_tempering.evidence.all_blocks import STOPPED
 from pymc_tempering.model.open_data import Refillable
+from pymc_tempering.steps.parallel import ParallelTempering
 
 N, N_OBS = 40, 10
 SHAPE, SCALE, PRECISION = 3.0, 2.0, 0.5
@@ -93,6 +98,13 @@ def test_an_executor_changes_nothing(model, data, whole, seed):
     xr.testing.assert_identical(there.dataset, whole.dataset)
 
 
+def assert_stopped(many, whole, done):
+    """That it has the results of these data sets, and names the others."""
+    rest = np.setdiff1d(np.arange(N), done)
+    assert many.failed == dict.fromkeys(rest.tolist(), STOPPED)
+    xr.testing.assert_identical(many.dataset.isel(dataset=done), whole.dataset.isel(dataset=done))
+
+
 def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monkeypatch):
     estimate, calls = module._Worker.outcome, []
 
@@ -102,15 +114,16 @@ def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monk
         return estimate(self, i, values)
 
     monkeypatch.setattr(module._Worker, "outcome", ends_early)
-    with pytest.raises(KeyboardInterrupt):
-        estimated(model, {"y": data}, seed, resume=tmp_path / "run")
+    with pytest.warns(TemperingWarning, match="after 11 of 40 data sets.*the same call goes on"):
+        stopped = estimated(model, {"y": data}, seed, resume=tmp_path / "run")
+    assert_stopped(stopped, whole, np.arange(11))
 
     def counts(self, i, values):
         calls.append(i)
         return estimate(self, i, values)
 
     monkeypatch.setattr(module._Worker, "outcome", counts)
-    for n_calls in (N - 10, 0):
+    for n_calls in (N - 11, 0):
         calls.clear()
         # without a seed that of the folder is taken
         resumed = estimated(model, {"y": data}, None, resume=tmp_path / "run")
@@ -120,6 +133,76 @@ def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monk
         estimated(model, {"y": data + 1.0}, seed, resume=tmp_path / "run")
     with pytest.raises(DataError, match="random_seed is"):
         estimated(model, {"y": data}, seed + 1, resume=tmp_path / "run")
+
+
+def stops(self, i, values):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_stopped_before_anything_was_done(model, data, seed, executor, monkeypatch):
+    monkeypatch.setattr(module._Worker, "outcome", stops)
+    with pytest.raises(KeyboardInterrupt):
+        estimated(model, {"y": data}, seed, executor=executor)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork, by which workers get a stand-in")
+def test_ctrl_c_keeps_what_workers_have_done(model, data, whole, seed, tmp_path, monkeypatch):
+    estimate, main = module._Worker.outcome, os.getpid()
+    context = multiprocessing.get_context("fork")
+    returned = context.Event()
+
+    def presses(self, i, values):
+        if i == 20:
+            os.kill(main, signal.SIGINT)
+            returned.wait()
+        return estimate(self, i, values)
+
+    monkeypatch.setattr(module._Worker, "outcome", presses)
+    monkeypatch.setattr("pymc_tempering.steps.executors.start_method", lambda _: "fork")
+    with pytest.warns(TemperingWarning, match="of 40 data sets; the others are in `failed`"):
+        stopped = estimated(model, {"y": data}, seed, executor=2, resume=tmp_path / "run")
+    returned.set()
+    done = np.setdiff1d(np.arange(N), list(stopped.failed))
+    assert {20, 21} <= set(stopped.failed)
+    assert_stopped(stopped, whole, done)
+    monkeypatch.setattr(module._Worker, "outcome", estimate)
+    resumed = estimated(model, {"y": data}, seed, executor=2, resume=tmp_path / "run")
+    xr.testing.assert_identical(resumed.dataset, whole.dataset)
+
+
+def test_a_run_that_was_cut_short_is_none(model, data, seed, monkeypatch):
+    advance, n = ParallelTempering._advance, 0
+
+    def presses(self, point):
+        nonlocal n
+        n += 1
+        # a draw of the last chain of the second data set
+        if n == 2 * 2 * 20 - 5:
+            raise KeyboardInterrupt
+        return advance(self, point)
+
+    monkeypatch.setattr(ParallelTempering, "_advance", presses)
+    options = {"quick": False, "draws": 10, "tune": 10, "chains": 2, "scans_per_draw": 4}
+    with pytest.warns(TemperingWarning, match="after 1 of 3 data sets.*With `resume=`"):
+        many = estimated(model, {"y": data[:3]}, seed, **options)
+    assert many.failed == {1: STOPPED, 2: STOPPED}
+
+
+def test_a_lost_worker_costs_time_alone(model, data, whole, seed, tmp_path, monkeypatch):
+    estimate, marker, main = module._Worker.outcome, tmp_path / "died", os.getpid()
+
+    def dies_once(self, i, values):
+        if i == 7 and os.getpid() != main and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return estimate(self, i, values)
+
+    monkeypatch.setattr(module._Worker, "outcome", dies_once)
+    monkeypatch.setattr("pymc_tempering.steps.executors.start_method", lambda _: "fork")
+    many = estimated(model, {"y": data}, seed, executor=2)
+    assert marker.exists()
+    xr.testing.assert_identical(many.dataset, whole.dataset)
 
 
 def test_two_modes_get_a_run(seed):

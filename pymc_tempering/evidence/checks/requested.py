@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_CHAIN_ERROR
 from pymc_tempering.types import FloatArray
 
-__all__ = ["CHECKS", "interrupted"]
+__all__ = ["CHECKS", "interrupted", "whole"]
 
 
 def interrupted(run: AtHand) -> list[Finding]:
@@ -28,6 +29,14 @@ def interrupted(run: AtHand) -> list[Finding]:
             "stopped",
         )
     ]
+
+
+def whole(estimate: LogZEstimate) -> LogZEstimate:
+    """Give back what no Ctrl-C has cut short; for one of many runs, that is a KeyboardInterrupt."""
+    for diagnostic in estimate.warnings:
+        if diagnostic.code == "interrupted" and "stopped" in diagnostic.measured:
+            raise KeyboardInterrupt(diagnostic.text)
+    return estimate
 
 
 def _max_gradients(run: AtHand) -> Iterator[Finding]:
