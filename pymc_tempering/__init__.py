@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pymc_tempering.comparison.averaging import average
     from pymc_tempering.comparison.bayes_factor import bayes_factor
     from pymc_tempering.comparison.calibration import check_calibration
+    from pymc_tempering.comparison.refits import Refits
     from pymc_tempering.comparison.sensitivity import prior_sensitivity
     from pymc_tempering.comparison.table import compare
     from pymc_tempering.diagnostics.modes import modes
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.concat import concat_chains
     from pymc_tempering.results.modes import Modes
+    from pymc_tempering.steps.deferred import Deferred
     from pymc_tempering.steps.discrete import CompoundTempering, DiscreteTempering
     from pymc_tempering.steps.gibbs_continuous import GibbsCT
     from pymc_tempering.steps.hais import HAIS
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HAIS",
     "CompoundTempering",
+    "Deferred",
     "DiscreteTempering",
     "GaussianBase",
     "GibbsCT",
@@ -54,6 +57,7 @@ __all__ = [
     "ManyEvidences",
     "Modes",
     "ParallelTempering",
+    "Refits",
     "SimulatedTempering",
     "anneal",
     "average",
@@ -88,6 +92,7 @@ __all__ = [
 _HOMES = {
     "HAIS": "pymc_tempering.steps.hais",
     "CompoundTempering": "pymc_tempering.steps.discrete",
+    "Deferred": "pymc_tempering.steps.deferred",
     "DiscreteTempering": "pymc_tempering.steps.discrete",
     "GaussianBase": "pymc_tempering.engine.path.gaussian",
     "GibbsCT": "pymc_tempering.steps.gibbs_continuous",
@@ -95,6 +100,7 @@ _HOMES = {
     "ManyEvidences": "pymc_tempering.evidence.many",
     "Modes": "pymc_tempering.results.modes",
     "ParallelTempering": "pymc_tempering.steps.parallel",
+    "Refits": "pymc_tempering.comparison.refits",
     "SimulatedTempering": "pymc_tempering.steps.simulated",
     "anneal": "pymc_tempering.annealing.particles",
     "average": "pymc_tempering.comparison.averaging",

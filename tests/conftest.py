@@ -32,7 +32,12 @@ if "PYMC_TEMPERING_TEST_LAST_BITS" in os.environ:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # scripts that tests run in processes of their own
-collect_ignore = ["interrupted_run.py", "steps/reproduce.py", "steps/reproduce_everywhere.py"]
+collect_ignore = [
+    "interrupted_run.py",
+    "mpi_run.py",
+    "steps/reproduce.py",
+    "steps/reproduce_everywhere.py",
+]
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "cases.py"
 NO_CASES = "shared reference cases absent: no ../shared/cases/cases.py beside the checkout"

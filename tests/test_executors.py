@@ -3,14 +3,20 @@
 import functools
 import multiprocessing
 import os
+import pickle
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
 import pytest
+from executor_runs import SHORT, runs, two_modes
 from losing import Losing
 
 import pymc_tempering as pm_temper
@@ -20,9 +26,6 @@ from pymc_tempering.steps.spread import parent_of_chain
 
 # short runs have few of everything
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
-
-SHORT = {"draws": 12, "tune": 12, "scans_per_draw": 4, "random_seed": 5,
-         "progressbar": False, "quiet": True}  # fmt: skip
 
 
 def power(a, b):
@@ -155,11 +158,7 @@ def test_a_generator_without_a_seed_sequence_is_refused():
 
 @pytest.fixture(scope="module")
 def model():
-    with pm.Model(coords={"item": ["a", "b"]}) as model:
-        x = pm.Normal("x", [0.0, 1.0], [1.0, 2.0], dims="item")
-        pm.Deterministic("total", x.sum())
-        pm.Normal("y", x**2, 1.0, observed=[2.0, 3.0], dims="item")
-    return model
+    return two_modes()
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +194,52 @@ def test_draws_and_log_z_are_those_of_the_local_run(model, local, make):
     assert run.se == local.se
     assert_same(run, local)
     assert list(run.idata["posterior"]["item"].values) == ["a", "b"]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return runs(None)
+
+
+def assert_same_runs(found, expected):
+    assert set(found) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_the_number_of_workers_changes_nothing(n, expected):
+    assert_same_runs(runs(n), expected)
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [
+        {"n_workers": 1, "threads_per_worker": 2, "processes": False},
+        pytest.param({"n_workers": 2, "threads_per_worker": 1}, marks=pytest.mark.slow),
+    ],
+)
+def test_dask(workers, expected):
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    cluster = distributed.LocalCluster(dashboard_address=None, **workers)
+    with cluster, distributed.Client(cluster) as client:
+        assert_same_runs(runs(client.get_executor()), expected)
+
+
+@pytest.mark.slow
+def test_mpi(expected, tmp_path):
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    mpiexec = shutil.which("mpiexec", path=path)
+    if mpiexec is None:
+        pytest.skip("there is no mpiexec")
+    script, out = Path(__file__).with_name("mpi_run.py"), tmp_path / "out"
+    call = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script), str(out)]
+    paths = [str(script.parents[1]), str(script.parent)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert_same_runs(pickle.loads(out.read_bytes()), expected)
 
 
 @pytest.mark.parametrize("method", ["gibbs_ct", "st", "hais"])

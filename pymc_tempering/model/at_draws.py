@@ -79,7 +79,7 @@ def stack_draws(idata: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:
 def evaluate(
     model: pm.Model, outputs: list[Any], draws: Mapping[str, np.ndarray]
 ) -> list[FloatArray]:
-    """Values of scalar graphs of a `constrained_model` at draws of shape (n, ...): arrays of (n,).
+    """Values of graphs of a `constrained_model` at draws of shape (n, ...): arrays of (n, ...).
 
     In nats for log densities; ``-inf`` where parameters are invalid, also for nan.
     """
@@ -94,14 +94,18 @@ def evaluate(
         function = interpreted(batched, graphs, on_unused_input="ignore")
     arrays = [draws[rv.name] for rv in model.free_RVs]
     n = len(arrays[0])
-    results = np.empty((len(outputs), n))
+    results: list[Any] = [None] * len(outputs)
     with np.errstate(all="ignore"):
         # not all in one call: the whole data enter it once for each draw
-        for start in range(0, n, 500):
+        for start in range(0, max(n, 1), 500):
             part = slice(start, start + 500)
-            for row, value in zip(results, function(*(a[part] for a in arrays)), strict=True):
-                row[part] = value
-    return list(np.where(np.isnan(results), -np.inf, results))
+            for i, value in enumerate(function(*(a[part] for a in arrays))):
+                if results[i] is None:
+                    # one without draws in it is the same for all
+                    of_one = np.shape(value)[np.ndim(value) - outputs[i].ndim :]
+                    results[i] = np.empty((n, *of_one))
+                results[i][part] = value
+    return [np.where(np.isnan(values), -np.inf, values) for values in results]
 
 
 def log_jacobian(model: pm.Model, constrained: pm.Model) -> Any:

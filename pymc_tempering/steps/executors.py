@@ -5,14 +5,15 @@ a pool with ``map``. What a task returns must not depend on where it runs, nor o
 """
 
 import logging
+import os
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache
-from multiprocessing import get_context
-from threading import Lock
+from multiprocessing import get_context, parent_process
+from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -169,11 +170,24 @@ def _pool(executor: Any) -> Iterator[Any]:
     if not isinstance(executor, int):
         yield executor
         return
-    pool: Executor = ProcessPoolExecutor(executor, mp_context=get_context(start_method(None)))
+    context = get_context(start_method(None))
+    pool: Executor = ProcessPoolExecutor(executor, context, initializer=_end_with_parent)
     try:
         yield pool
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Have this process end when its parent does, which may be killed, and is to be run again."""
+
+    def wait() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _by_map(pool: Any, calls: list[_Call], results: list[Any], done: Callable[[], None]) -> None:

@@ -29,6 +29,7 @@ import pymc as pm
 import pymc_tempering as pm_temper
 from pymc_tempering.checkpoint import journal, store
 from pymc_tempering.results import files
+from pymc_tempering.steps import executors
 from pymc_tempering.steps.common import TemperedStep
 from pymc_tempering.testing import asymmetric_bimodal
 
@@ -41,6 +42,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "pt, two processes": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "fork"},
     "pt, spawned": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "spawn"},
     "pt, from a server": SHORT | BLOCKS | {"cores": 2, "mp_ctx": "forkserver"},
+    "pt, executor": SHORT | BLOCKS | {"executor": 2},
     "pt, target_se": SHORT | BLOCKS | {"target_se": 1e-3, "max_chains": 5},
     "pt, max_gradients": SHORT | {"max_gradients": 20_000},
     "gibbs_ct": SHORT | BLOCKS | {"method": "gibbs_ct"},
@@ -147,7 +149,8 @@ class KeptAfresh(store.Kept):
 
 
 def with_events(counter, model, options):
-    patches = events(counter)
+    # an executor asks for the default, which is not to fork everywhere
+    patches = [*events(counter), mock.patch.object(executors, "start_method", return_value="fork")]
     if options.get("mp_ctx", "fork") != "fork":
         kept = partial(KeptAfresh, at=counter.at, victim=counter.victim)
         patches.append(mock.patch.object(store, "Kept", kept))
@@ -190,12 +193,15 @@ def study(
     with tempfile.TemporaryDirectory() as folder:
         counter = Counter()
         # events of the processes of chains are not seen from here
-        in_one = {key: value for key, value in options.items() if key != "mp_ctx"} | {"cores": 1}
+        elsewhere = ("mp_ctx", "executor")
+        in_one = {key: value for key, value in options.items() if key not in elsewhere}
+        in_one["cores"] = 1
         kept = with_events(counter, model, in_one | {"resume": Path(folder, "whole")})
         whole = sample(model, **options)
         # of a run in several processes, each counts the events of its own chain
         chains = options.get("max_chains", options["chains"])
-        most = counter.n // (chains if options["cores"] > 1 else 1)
+        apart = options["cores"] > 1 or "executor" in options
+        most = counter.n // (chains if apart else 1)
         yield 0, 0, False, different(whole, kept)
         for i in range(n_kills):
             path, at = Path(folder, str(i)), int(rng.integers(1, most))

@@ -95,9 +95,10 @@ def test_what_was_spent_is_remembered(model, finished, tmp_path):
 
 
 @FORKED
-def test_two_processes_end_with_the_one_that_is_killed(model, whole, finished, tmp_path):
+@pytest.mark.parametrize("name", ["pt, two processes", "pt, executor"])
+def test_two_processes_end_with_the_one_that_is_killed(name, model, whole, finished, tmp_path):
     """Otherwise they would hold their chains for ever."""
-    options = METHODS["pt, two processes"] | {"resume": tmp_path / "run"}
+    options = METHODS[name] | {"resume": tmp_path / "run"}
     assert run_and_die(model, options, finished[1] // 5)
     assert different(whole, sample(model, **options)) == []
 
