@@ -106,6 +106,7 @@ def main():
     parser.add_argument("--run", choices=PLACES, help=argparse.SUPPRESS)
     parser.add_argument("--chains", type=int, nargs="+", default=[4, 16], help="two numbers")
     parser.add_argument("--draws", type=int, default=3000, help="of each chain")
+    parser.add_argument("--places", nargs="+", choices=PLACES, default=list(PLACES)[1:])
     args = parser.parse_args()
     if args.run:
         run(args.run, args.chains[0], args.draws)
@@ -116,14 +117,15 @@ def main():
     few, many = args.chains
     measured("no executor", 1, 2)
     local, rows = None, []
-    for place, n_workers in PLACES.items():
+    for place in ["no executor", *args.places]:
         (short, _), (long, log_z) = (measured(place, n, args.draws) for n in (few, many))
         chain = (long - short) / (many - few)
         fixed = short - few * chain
         local = local or (long, chain, fixed, log_z)
         over = (fixed - local[2] + CHAINS * (chain - local[1])) / (CHAINS * SECONDS)
+        print(place, short, long, file=sys.stderr, flush=True)
         rows.append([
-            place, n_workers, f"{long:.0f}", f"{long / local[0] - 1.0:+.1%}", f"{chain:.2f}",
+            place, PLACES[place], f"{long:.0f}", f"{long / local[0] - 1.0:+.1%}", f"{chain:.2f}",
             f"{fixed:.0f}", f"{over:+.1%}", "yes" if log_z == local[3] else "NO",
         ])  # fmt: skip
     table(

@@ -33,7 +33,12 @@ PUBLIC = {
     "pymc.model.transform.optimization": {"freeze_dims_and_data"},
     "pymc.pytensorf": {"compile", "join_nonshared_inputs"},
     # what a step method of one's own is made of
-    "pymc.step_methods.compound": {"BlockedStep", "Competence", "StepMethodState"},
+    "pymc.step_methods.compound": {
+        "BlockedStep",
+        "Competence",
+        "CompoundStep",
+        "StepMethodState",
+    },
     "pymc.step_methods.state": {"dataclass_state"},
     "pymc.util": {"get_random_generator"},
     "pytensor": None,
@@ -56,6 +61,7 @@ PUBLIC = {
     "llvmlite.binding": {"add_symbol"},
     "arviz": None,
     "arviz_stats.base": {"array_stats"},
+    "arviz_stats.loo": {"SamplingWrapper"},
 }
 
 
