@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -122,6 +123,26 @@ def test_an_error_that_cannot_be_sent_is_told_in_words():
 def test_a_lost_worker_costs_time_alone(tmp_path):
     marker = tmp_path / "died"
     assert run_tasks(2, dies_once, [(marker, k) for k in range(4)]) == [0, 1, 2, 3]
+
+
+def presses(main, go_on, begun, k):
+    """Ctrl-C of the process that waits, by the first task."""
+    (begun / str(k)).touch()
+    if k == 0:
+        os.kill(main, signal.SIGINT)
+        while not go_on.exists():
+            time.sleep(0.01)
+
+
+def test_after_ctrl_c_workers_begin_nothing(tmp_path):
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
+    begun.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(1, presses, [(os.getpid(), go_on, begun, k) for k in range(4)])
+    go_on.touch()
+    for child in multiprocessing.active_children():
+        child.join()
+    assert [path.name for path in begun.iterdir()] == ["0"]
 
 
 def test_a_task_that_is_lost_twice_is_named():

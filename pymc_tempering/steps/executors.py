@@ -171,15 +171,27 @@ def _pool(executor: Any) -> Iterator[Any]:
         yield executor
         return
     context = get_context(start_method(None))
-    pool: Executor = ProcessPoolExecutor(executor, context, initializer=_end_with_parent)
+    stopped = context.RawValue("b", 0)
+    pool: Executor = ProcessPoolExecutor(
+        executor, context, initializer=_begin_worker, initargs=(stopped,)
+    )
     try:
         yield pool
+    except KeyboardInterrupt:
+        stopped.value = 1
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _end_with_parent() -> None:
+_stopped: Any = None
+"""Of a worker of our own pool: whether Ctrl-C has ended the call, of which it may have a task."""
+
+
+def _begin_worker(stopped: Any) -> None:
     """Have this process end when its parent does, which may be killed, and is to be run again."""
+    global _stopped
+    _stopped = stopped
 
     def wait() -> None:
         parent = parent_process()
@@ -203,6 +215,8 @@ _one_at_a_time = Lock()
 
 def _work(call: _Call) -> Any:
     """Make one call, in a worker; what it raises is returned, so that a lost worker is another."""
+    if _stopped is not None and _stopped.value:
+        raise KeyboardInterrupt
     try:
         with _one_at_a_time:
             return _loaded(call[0])(*pickle.loads(call[1]))

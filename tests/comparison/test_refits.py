@@ -134,6 +134,7 @@ def test_rows_of_a_table_and_whole_numbers(seed):
     np.testing.assert_allclose(found[..., 1], stats.poisson(rates).logpmf(1))
 
 
+@pytest.mark.slow
 def test_discrete_variables(seed):
     """Two places: the predictive density is a sum of two terms."""
     y = np.array([0.4, 1.1, 0.9])
