@@ -112,9 +112,11 @@ class _Worker:
                     IMPORTANCE,
                 )  # fmt: skip
             return self._run(i, data, quick)
-        except OptionError:
-            # not of these data, but of the call
-            raise
+        except OptionError as error:
+            if self._many.max_gradients is None:
+                # not of these data, but of the call
+                raise
+            return Outcome(failure=f"Too dear: {error}")
         except TemperingError as error:
             return Outcome(failure=f"{type(error).__name__}: {error}")
 

@@ -263,6 +263,12 @@ def test_covariates_are_data_too(seed, rng):
     np.testing.assert_array_equal(model["place"].get_value(), np.zeros(6))
 
 
+def test_what_is_too_dear_is_named(model, data, seed):
+    many = estimated(model, {"y": data[:2]}, seed, max_gradients=20, quick=False)
+    assert list(many.failed) == [0, 1]
+    assert "`max_gradients` is 20" in many.failed[1]
+
+
 def test_a_bound_on_gradients_is_kept(model, data, seed):
     many = estimated(model, {"y": data[:3]}, seed, max_gradients=5000)
     assert (many.dataset["gradients"] <= 5000).all()
