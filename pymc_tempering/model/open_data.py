@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
@@ -212,7 +213,7 @@ class OpenDensity:
 
     def _variables(self, frozen: pm.Model) -> dict[str, Any]:
         observed = {rv.name: frozen.rvs_to_values[rv] for rv in frozen.observed_RVs}
-        return {name: observed.get(name, frozen.named_vars[name]) for name in self._names}
+        return {name: _shared(observed.get(name, frozen.named_vars[name])) for name in self._names}
 
     def _table(self, frozen: pm.Model) -> _Table:
         data = {
@@ -287,6 +288,12 @@ def with_observed(
 
 def _stays_here(*_: Any) -> NoReturn:
     raise TypeError("a density whose data are written anew cannot be sent to another process")
+
+
+def _shared(variable: Any) -> Any:
+    """What is cast, where it is shared: lengths in the graph may be those of other casts of it."""
+    below = variable.owner.inputs[0] if variable.owner else variable
+    return below if isinstance(below, SharedVariable) else variable
 
 
 def _value(variable: Any) -> Any:
