@@ -145,29 +145,18 @@ def estimate_many(  # noqa: PLR0913 - every option by its name, as of estimate_l
     log Z of 10 data sets: 10 by importance; total -40.53 ± 0.02 nats
     """
     return _many(
-        model, "estimate_many", data, method, kwargs, random_seed=random_seed, target_se=target_se,
+        model, "estimate_many", data, method=method, random_seed=random_seed, target_se=target_se,
         max_gradients=max_gradients, starts=starts, quick=quick, reference=reference,
-        threads=threads, executor=executor, resume=resume, progressbar=progressbar,
+        threads=threads, executor=executor, resume=resume, progressbar=progressbar, **kwargs,
     )[0]  # fmt: skip
 
 
-def sample_many(  # noqa: PLR0913 - every option by its name, as of sample
+def sample_many(
     model: pm.Model | None = None,
     data: Mapping[str, Any] | xr.Dataset | None = None,
     *,
     draws: int = 200,
     var_names: Sequence[str] | None = None,
-    method: str = "pt",
-    random_seed: Any = None,
-    target_se: float = 0.02,
-    max_gradients: int | None = None,
-    starts: int = 16,
-    quick: bool = True,
-    reference: Any = "fit",
-    threads: int = 1,
-    executor: Any = None,
-    resume: str | os.PathLike[str] | None = None,
-    progressbar: bool = True,
     **kwargs: Any,
 ) -> xr.DataTree:
     """Draw from the posterior of one model for each of many data sets, with its evidence.
@@ -179,18 +168,16 @@ def sample_many(  # noqa: PLR0913 - every option by its name, as of sample
 
     Parameters
     ----------
-    model, data, method, random_seed, target_se, max_gradients, starts, quick, reference, threads
-        As of :func:`pymc_tempering.estimate_many`, as are those below that are not listed.
+    model, data
+        As of :func:`pymc_tempering.estimate_many`.
     draws : int
         From each posterior, default 200: as many as estimating log Z gives for nothing.
     var_names : sequence of str, optional
         Free variables and deterministics to be kept. Default: all; where lengths differ, free
         variables alone.
-    resume : path-like, optional
-        As of :func:`pymc_tempering.estimate_many`. Draws are then read from files of that folder
-        when they are looked at, so that they need not fit into memory.
-    executor, progressbar, **kwargs
-        As of :func:`pymc_tempering.estimate_many`.
+    **kwargs
+        All other options of :func:`pymc_tempering.estimate_many`. With ``resume``, draws are read
+        from files of that folder when they are looked at: they need not fit into memory.
 
     Returns
     -------
@@ -219,11 +206,8 @@ def sample_many(  # noqa: PLR0913 - every option by its name, as of sample
     """
     check_whole("draws", draws, 1)
     many, posterior = _many(
-        model, "sample_many", data, method, kwargs, random_seed=random_seed, target_se=target_se,
-        max_gradients=max_gradients, starts=starts, quick=quick, reference=reference,
-        threads=threads, executor=executor, resume=resume, progressbar=progressbar,
-        draws=int(draws), var_names=var_names,
-    )  # fmt: skip
+        model, "sample_many", data, n_draws=int(draws), kept=var_names, **kwargs
+    )
     tree = many.to_datatree()
     tree["posterior"] = xr.DataTree(posterior)
     return tree
@@ -233,21 +217,21 @@ def _many(  # noqa: PLR0913 - the one path of both
     model: pm.Model | None,
     caller: str,
     data: Any,
-    method: str,
-    options: dict[str, Any],
     *,
-    random_seed: Any,
-    target_se: float,
-    max_gradients: int | None,
-    starts: int,
-    quick: bool,
-    reference: Any,
-    threads: int,
-    executor: Any,
-    resume: Any,
-    progressbar: bool,
-    draws: int = 0,
-    var_names: Sequence[str] | None = None,
+    n_draws: int = 0,
+    kept: Sequence[str] | None = None,
+    method: str = "pt",
+    random_seed: Any = None,
+    target_se: float = 0.02,
+    max_gradients: int | None = None,
+    starts: int = 16,
+    quick: bool = True,
+    reference: Any = FIT,
+    threads: int = 1,
+    executor: Any = None,
+    resume: Any = None,
+    progressbar: bool = True,
+    **options: Any,
 ) -> tuple[ManyEvidences, xr.Dataset]:
     """Check the options, estimate all blocks, and put their results together."""
     model = resolve_model(model, caller)
@@ -264,12 +248,12 @@ def _many(  # noqa: PLR0913 - the one path of both
             "the data of one data set that gives a Gaussian."
         )
     given = read_data(model, data)
-    variables = _variables(model, var_names, given.lengths) if draws else ()
+    variables = _variables(model, kept, given.lengths) if n_draws else ()
     with nullcontext() if resume is None else closing(BlockFolder(resume)) as store:
         entropy = _entropy(random_seed, None if store is None else store.seed)
         many = Many(
             cloudpickle.dumps(given.model), given.inputs, method, options, entropy,
-            float(target_se), max_gradients, int(starts), quick, given.lengths, reference, draws,
+            float(target_se), max_gradients, int(starts), quick, given.lengths, reference, n_draws,
             variables,
         )  # fmt: skip
         base = None
@@ -285,8 +269,8 @@ def _many(  # noqa: PLR0913 - the one path of both
 
         def drawn() -> Iterator[tuple[int, Mapping[str, np.ndarray]]]:
             for block, result in zip(blocks, results, strict=True):
-                kept = result if store is None else store.read(block.number) or {}
-                yield block.first, kept.get("draws", {})
+                whole = result if store is None else store.read(block.number) or {}
+                yield block.first, whole.get("draws", {})
 
         def empty(number: int, *of: Any) -> np.ndarray:
             return np.empty(*of) if store is None else store.empty(number, *of)
