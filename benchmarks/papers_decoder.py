@@ -167,7 +167,7 @@ def bounds(decoder, z, y, n_levels, seed):
             decoder.build(y[i]), n_particles=16, n_levels=n_levels, direction="both",
             draws=z[i : i + 1], base=base, tune=50, random_seed=seed + i, progressbar=False,
         )  # fmt: skip
-        found.append((result.lower, result.upper))
+        found.append((result.estimate.lower, result.estimate.upper))
     return np.array(found)
 
 
