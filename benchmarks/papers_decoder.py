@@ -7,7 +7,8 @@ parallel tempering. The importance weighted autoencoder (50 latent dimensions, o
 one where a pixel is above 7 of 16. Images are its own, so that annealing in both directions bounds
 log Z: 16 particles each way, the reverse ones from the latent values that made the image. The paper
 has 1000 images of 28x28, 10 runs and a GPU; here are few, one run and one core. Beside it a linear
-decoder with normal noise, whose log Z is known.
+decoder with normal noise, whose log Z is known. Joint continuous tempering has the base of its own
+pilot run here, not the encoder's.
 """
 
 import argparse

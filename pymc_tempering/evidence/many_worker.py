@@ -342,10 +342,10 @@ class Worker:
         options = {"cores": 1, "progressbar": False, "quiet": True} | many.options
         if row.step is not None:
             options["target_se"] = many.target_se
+            if quick.base is not None:
+                options.setdefault("base", quick.base)
         if many.max_gradients is not None:
             options["max_gradients"] = max(many.max_gradients - spent, 1)
-        if quick.base is not None:
-            options.setdefault("base", quick.base)
         if many.draws:
             # of the least number of chains
             options["draws"] = max(options.get("draws", row.draws), many.draws)
