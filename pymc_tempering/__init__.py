@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz, sample
-    from pymc_tempering.evidence.many import ManyEvidences, estimate_many
+    from pymc_tempering.evidence.many import ManyEvidences, estimate_many, sample_many
     from pymc_tempering.plots.comparison import (
         plot_calibration,
         plot_evidence,
@@ -84,6 +84,7 @@ __all__ = [
     "prior_sensitivity",
     "report",
     "sample",
+    "sample_many",
     "temper",
     "tempered_expectation",
     "untemper",
@@ -127,6 +128,7 @@ _HOMES = {
     "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
     "report": "pymc_tempering.plots.report",
     "sample": "pymc_tempering.evidence.estimate",
+    "sample_many": "pymc_tempering.evidence.many",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pymc_tempering.checkpoint.description import differences
 from pymc_tempering.checkpoint.files import DamagedFileError, read_tree, write_tree
 from pymc_tempering.checkpoint.store import check_folder, locked
@@ -92,6 +94,11 @@ class BlockFolder:
             return read_tree(file) if file.exists() else None
         except DamagedFileError:
             return None
+
+    def empty(self, number: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Make an array that is a file of the folder, and is read and written as it is used."""
+        path = self.folder / f"draws-{number:03d}.npy"
+        return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
 
     def close(self) -> None:
         """Let other processes use the folder."""

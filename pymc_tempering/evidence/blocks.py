@@ -1,230 +1,132 @@
-"""Log Z of a block of data sets of one model, in whichever process: compiled once, data swapped.
-
-What comes out for a data set depends on the seed and its number alone, not on the block, nor on
-what the process did before.
-"""
+"""A block of data sets: what one task is, in whichever thread, process or machine."""
 
 import hashlib
-import pickle
-import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 
 from pymc_tempering.checkpoint.blocks import write_block
-from pymc_tempering.errors import ModelError, OptionError, TemperingError, TemperingWarning
-from pymc_tempering.evidence.checks.requested import whole
-from pymc_tempering.evidence.estimate import estimate_logz
-from pymc_tempering.model.compile import CompiledDensity, keep_density, prior_points
-from pymc_tempering.model.freeze import discrete_names
-from pymc_tempering.model.open_data import OpenDensity, Refillable
+from pymc_tempering.errors import OptionError
+from pymc_tempering.evidence.many_worker import NEIGHBOUR, Many, Outcome, Quick, Worker
 from pymc_tempering.numerics import one_blas_thread
-from pymc_tempering.references.importance import QuickEvidence, quick_evidence
-from pymc_tempering.types import FloatArray
 
-__all__ = ["IMPORTANCE", "Many", "Outcome", "estimate_block"]
+__all__ = ["Block", "estimate_block", "finish_block", "quick_block"]
 
-IMPORTANCE = "importance"
-"""How log Z was found where no run was needed."""
-
-N_PRIOR_POINTS = 128
-"""Draws of the prior that the starts of all data sets are taken from."""
-
-_PRIOR, _QUICK, _RUN = range(3)
-"""What a generator is for: the draws of the prior; starts and weights of a data set; its run."""
-
-
-@dataclass(frozen=True)
-class Many:
-    """What is the same for all data sets; sent to every process.
-
-    Attributes
-    ----------
-    model : bytes
-        A model, pickled, whose data are shared variables.
-    inputs : dict of str to str
-        Name of that shared variable, by the name of the data.
-    method, options
-        Of :func:`pymc_tempering.estimate_logz`.
-    entropy : int or list of int
-        From which all generators come.
-    """
-
-    model: bytes
-    inputs: dict[str, str]
-    method: str
-    options: dict[str, Any]
-    entropy: Any
-    target_se: float
-    max_gradients: int | None
-    starts: int
-    quick: bool
-
-    def generator(self, purpose: int, i: int = 0) -> np.random.Generator:
-        """A generator for one purpose, of the data set i."""
-        return np.random.default_rng(self.sequence(purpose, i))
-
-    def sequence(self, purpose: int, i: int) -> np.random.SeedSequence:
-        """Where that generator comes from."""
-        return np.random.SeedSequence(self.entropy, spawn_key=(i, purpose))
-
-
-class Outcome(NamedTuple):
-    """What came out for one data set; ``failure`` is why nothing did."""
-
-    log_z: float = np.nan
-    se: float = np.nan
-    gradients: int = 0
-    variance: float = np.nan
-    pareto_k: float = np.nan
-    how: str = ""
-    why: str = ""
-    warnings: str = ""
-    failure: str = ""
-
-
-class _Worker:
-    """A model and its one compiled density, in one process."""
-
-    def __init__(self, many: Many) -> None:
-        self._many = many
-        self._model = pickle.loads(many.model)
-        self._inputs = {name: self._model[inside] for name, inside in many.inputs.items()}
-        self._open: OpenDensity | None = None
-        self._filled: Refillable | None = None
-        self._prior: FloatArray | None = None
-        if not discrete_names(self._model):
-            self._open = OpenDensity(self._model, list(many.inputs))
-            self._filled = self._open.refillable()
-
-    def outcome(self, i: int, data: Mapping[str, np.ndarray]) -> Outcome:
-        """Log Z of the data set i; what is in the way of it becomes its failure."""
-        try:
-            quick = self._quick(i, data)
-            if quick is not None and not quick.doubt:
-                return Outcome(
-                    quick.log_z, quick.se, quick.n_gradients, quick.variance, quick.pareto_k,
-                    IMPORTANCE,
-                )  # fmt: skip
-            return self._run(i, data, quick)
-        except OptionError as error:
-            if self._many.max_gradients is None:
-                # not of these data, but of the call
-                raise
-            return Outcome(failure=f"Too dear: {error}")
-        except TemperingError as error:
-            return Outcome(failure=f"{type(error).__name__}: {error}")
-
-    def _quick(self, i: int, data: Mapping[str, np.ndarray]) -> QuickEvidence | None:
-        """What a few hundred gradients say; None where it is not asked, or there are none."""
-        many = self._many
-        if not many.quick or self._open is None:
-            return None
-        density = self._density(data)
-        if density is None or density.no_gradient:
-            return None
-        # where one density is filled anew, its model is that of the call for all data sets
-        if self._prior is None or self._filled is None:
-            self._prior = prior_points(density, many.generator(_PRIOR), N_PRIOR_POINTS)
-        rng = many.generator(_QUICK, i)
-        most = np.inf if many.max_gradients is None else many.max_gradients
-        with one_blas_thread():
-            return quick_evidence(
-                density, density.start, rng, prior_points=self._prior, n_starts=many.starts,
-                target_se=many.target_se, most=most,
-            )  # fmt: skip
-
-    def _density(self, data: Mapping[str, np.ndarray]) -> CompiledDensity | None:
-        if self._filled is not None:
-            self._filled.fill(data)
-            return self._filled.density
-        # it calls Python, and is compiled for each
-        self._observe(data)
-        assert self._open is not None
-        with suppress(ModelError):
-            return self._open.at(self._model)
-        return None
-
-    def _observe(self, data: Mapping[str, np.ndarray]) -> None:
-        for name, values in data.items():
-            self._inputs[name].set_value(values)
-
-    def _run(self, i: int, data: Mapping[str, np.ndarray], quick: QuickEvidence | None) -> Outcome:
-        """A run of its own, with the gradients that are left."""
-        many = self._many
-        spent = 0 if quick is None else quick.n_gradients
-        self._observe(data)
-        if self._open is not None:
-            # where it is not finite at any start, a run looks further
-            with suppress(ModelError):
-                keep_density(self._model, self._open.at(self._model))
-        options = {"cores": 1, "progressbar": False, "quiet": True} | many.options
-        if many.max_gradients is not None:
-            options["max_gradients"] = max(many.max_gradients - spent, 1)
-        seed = int(many.sequence(_RUN, i).generate_state(1)[0])
-        with warnings.catch_warnings():
-            # they are kept with the result
-            warnings.simplefilter("ignore", TemperingWarning)
-            found = estimate_logz(self._model, method=many.method, random_seed=seed, **options)
-        whole(found)
-        return Outcome(
-            found.log_z,
-            found.se,
-            spent + sum(found.gradients.values()),
-            np.nan if quick is None else quick.variance,
-            np.nan if quick is None else quick.pareto_k,
-            many.method,
-            "" if quick is None else quick.doubt,
-            "\n".join(map(str, found.warnings)),
-        )
-
-
-_latest: dict[str, _Worker] = {}
+_latest: dict[str, Worker] = {}
 """Of this process, by the digest of all that it was made from; no more than one is kept."""
 
+_making = Lock()
 
-def _worker(many: Many) -> _Worker:
+
+def _worker(many: Many) -> Worker:
     key = hashlib.sha256(cloudpickle.dumps(many)).hexdigest()
-    if key not in _latest:
-        made = _Worker(many)
-        _latest.clear()
-        _latest[key] = made
-    return _latest[key]
+    with _making:
+        if key not in _latest:
+            made = Worker(many)
+            _latest.clear()
+            _latest[key] = made
+        return _latest[key]
 
 
-def estimate_block(
-    many: Many,
-    data: Mapping[str, np.ndarray],
-    first: int,
-    number: int,
-    before: Mapping[str, Any] | None,
-    folder: Path | None,
-    done: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
-    """Estimate log Z of the rows of data, of which `first` is the number of the first one.
+class Block(NamedTuple):
+    """Rows of data, the numbers of the first and of the block, and the folder of results.
 
-    Returns :class:`Outcome` as columns, by name: fewer than rows after Ctrl-C, and `before` has
-    those that there were. They are kept in the folder, where there is one, as those of the block
-    `number`.
+    ``before`` is what a call that was stopped has left of its results.
     """
-    columns = {name: [] if before is None else list(before[name]) for name in Outcome._fields}
-    n = len(next(iter(data.values())))
+
+    data: Mapping[str, Any]
+    first: int
+    number: int
+    folder: Path | None
+    before: Mapping[str, Any] | None = None
+
+    @property
+    def rows(self) -> list[dict[str, np.ndarray]]:
+        """The data sets."""
+        n = len(next(iter(self.data.values())))
+        return [{name: values[row] for name, values in self.data.items()} for row in range(n)]
+
+    @property
+    def n_before(self) -> int:
+        """Of them, how many have a result."""
+        return 0 if self.before is None else len(self.before["log_z"])
+
+
+@contextmanager
+def _quick(many: Many, block: Block) -> Iterator[Iterator[Quick]]:
+    """The quick way for each row that is left, when it is asked for."""
+    # where the search of a neighbour ended is not kept, and the next begins there
+    done = 0 if many.reference == NEIGHBOUR else block.n_before
+    with closing(_worker(many).quick(block.first + done, block.rows[done:])) as quick:
+        yield islice(quick, block.n_before - done, None)
+
+
+def quick_block(many: Many, block: Block) -> list[Quick]:
+    """The quick way for all rows that are left; several threads may do so at a time."""
+    with _quick(many, block) as quick:
+        return list(quick)
+
+
+def finish_block(
+    many: Many, block: Block, quick: Iterable[Quick], done: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Run what needs it, and map draws.
+
+    Returns :class:`Outcome` as columns, by name, and ``draws`` of the posterior by variable, of
+    fewer than all rows after Ctrl-C. They are kept in the folder, where there is one, and draws are
+    not returned then.
+    """
+    before = {} if block.before is None else block.before
+    columns: dict[str, list[Any]] = {name: list(before.get(name, [])) for name in Outcome._fields}
+    kept_draws = before.get("draws", {})
+    draws = [{name: v[row] for name, v in kept_draws.items()} for row in range(block.n_before)]
     with suppress(KeyboardInterrupt):
-        worker = _worker(many)
-        for row in range(len(columns["log_z"]), n):
-            outcome = worker.outcome(first + row, {name: v[row] for name, v in data.items()})
+        worker, left = _worker(many), block.rows[block.n_before :]
+        for i, (data, of_row) in enumerate(
+            zip(left, quick, strict=True), block.first + block.n_before
+        ):
+            outcome, own = worker.outcome(i, data, of_row)
             for name, value in outcome._asdict().items():
                 columns[name].append(value)
+            draws.append(own)
             done()
-    kept = {
+    kept: dict[str, Any] = {
         name: values if isinstance(getattr(Outcome(), name), str) else np.array(values)
         for name, values in columns.items()
     }
-    if folder is not None and columns["log_z"]:
-        write_block(folder, number, kept)
+    stacked = _stacked(draws)
+    if block.folder is None:
+        return kept | {"draws": stacked}
+    if draws:
+        write_block(block.folder, block.number, kept | {"draws": stacked})
     return kept
+
+
+def estimate_block(
+    many: Many, block: Block, done: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Both, one data set after another: see `finish_block`."""
+    with one_blas_thread(), _quick(many, block) as quick:
+        return finish_block(many, block, quick, done)
+
+
+def _stacked(draws: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Draws of all rows by variable, nan where a row has none."""
+    known = next((own for own in draws if own), {})
+    stacked = {}
+    for name, like in known.items():
+        rows = [own.get(name, np.full(like.shape, np.nan)) for own in draws]
+        shapes = {row.shape[1:] for row in rows}
+        if len(shapes) > 1:
+            raise OptionError(
+                f"Draws of {name!r} have different shapes, {sorted(shapes)}, in different data "
+                "sets; leave it out of `var_names`."
+            )
+        stacked[name] = np.array(rows)
+    return stacked

@@ -16,11 +16,12 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.freeze import copies_of_gps
 from pymc_tempering.model.graph import interpreted
+from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import rewrite_parameter_checks
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["constrained_model", "differing", "evaluate", "log_jacobian", "size_of_terms",
-           "stack_draws", "term_sizes", "unconstrained_draws"]  # fmt: skip
+__all__ = ["constrained_draws", "constrained_model", "differing", "evaluate", "log_jacobian",
+           "size_of_terms", "stack_draws", "term_sizes", "unconstrained_draws"]  # fmt: skip
 
 
 def constrained_model(model: pm.Model) -> pm.Model:
@@ -106,6 +107,38 @@ def evaluate(
                     results[i] = np.empty((n, *of_one))
                 results[i][part] = value
     return [np.where(np.isnan(values), -np.inf, values) for values in results]
+
+
+def constrained_draws(
+    model: pm.Model, names: Sequence[str]
+) -> Callable[[FloatArray], dict[str, np.ndarray]]:
+    """Compile what maps vectors ``z`` (n, D) to values (n, ...) of these variables of the model.
+
+    They are free variables and deterministics. Shared data are read when it is called.
+    """
+    points = PointMap.from_model(model)
+    outputs = model.replace_rvs_by_values([model[name] for name in names])
+    batched = [
+        pt.tensor(v.name, shape=(None, *v.type.shape), dtype=v.dtype) for v in model.value_vars
+    ]
+    graphs = vectorize_graph(outputs, dict(zip(model.value_vars, batched, strict=True)))
+    function = interpreted(batched, graphs, on_unused_input="ignore")
+    ends = np.cumsum(points.sizes)[:-1]
+
+    def values(z: FloatArray) -> dict[str, np.ndarray]:
+        parts = np.split(points.angles.from_line(z), ends, axis=1)
+        layout = zip(parts, points.shapes, points.dtypes, strict=True)
+        results = function(
+            *(part.reshape(len(z), *shape).astype(dtype) for part, shape, dtype in layout)
+        )
+        found = {}
+        for name, output, result in zip(names, outputs, results, strict=True):
+            # what depends on the data alone is the same for all
+            shape = (len(z), *np.shape(result)[np.ndim(result) - output.ndim :])
+            found[name] = np.array(np.broadcast_to(result, shape))
+        return found
+
+    return values
 
 
 def log_jacobian(model: pm.Model, constrained: pm.Model) -> Any:

@@ -33,8 +33,10 @@ def discrete_names(model: pm.Model) -> list[str]:
     return [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
 
 
-def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
+def freeze(model: pm.Model, *, discrete: bool = False, but: Sequence[str] = ()) -> pm.Model:
     """Check a model and copy it with its data and dims fixed; the model itself is not changed.
+
+    Data that `but` names stay shared variables, and so do the lengths that follow from them.
 
     ModelError if it has no free variables, free discrete variables without `discrete`, flat
     variables that nothing depends on, simulators, variables that do not fit their coordinates, or
@@ -66,7 +68,7 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
             "whole data set instead."
         )
     with copies_of_gps(), naming_shapes(model):
-        frozen = freeze_dims_and_data(model)
+        frozen = freeze_dims_and_data(model, data=[n for n in model.named_vars if n not in but])
     frozen.check_bounds = model.check_bounds
     return frozen
 

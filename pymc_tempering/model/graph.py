@@ -44,9 +44,10 @@ def density_graph(
     `term` is a log density of the value variables. `data` maps constants of the graph to variables
     that take their place.
     """
+    # first, as these may be casts of shared variables
+    term = graph_replace(term, dict(data or {}))
     # freezing knows the data that the model knows, not shared variables made without it
-    given = {v: pt.as_tensor(v.get_value()) for v in shared_values([term])}
-    term = graph_replace(term, given | dict(data or {}))
+    term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
     [log_density], z = points.join(term, [], frozen.value_vars)
     log_density = rewrite_before_gradient(log_density).astype("float64")
     if points.dim <= MOST_DIM and (names := staircase_names(frozen)):

@@ -2,21 +2,25 @@
 
 Elsewhere data are constants of the graph, so that the compiler can compute with them; each data set
 then takes as long to compile as the first. Here observed values, and ``pm.Data`` where it is asked
-for, are read from memory. One C function takes them by address, and a function of two lines knows
-the addresses: of data that stay (:meth:`OpenDensity.at`), or of memory that is written to anew for
-each data set (:meth:`OpenDensity.refillable`).
+for, are read from memory. One C function takes a table of their addresses and shapes, and a
+function of two lines knows where a table is: of data that stay (:meth:`OpenDensity.at`), or one
+that is written anew for each data set (:meth:`OpenDensity.refillable`).
 """
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numba
 import numpy as np
 import pymc as pm
 import pytensor
+from llvmlite import ir
+from numba.extending import intrinsic
+from pymc.distributions.shape_utils import change_dist_size
 from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
@@ -31,10 +35,11 @@ from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 __all__ = ["OpenDensity", "Refillable", "with_observed"]
 
 _CORE = """
-def tempering_density_of_data(z_pointer, grad_pointer, {pointers}):
+def tempering_density_of_data(z_pointer, grad_pointer, table_pointer):
     # {types}
     z = carray(z_pointer, ({dim},))
     grad = carray(grad_pointer, ({dim},))
+    table = carray(table_pointer, ({n_entries},))
     try:
         value, gradient = inner(z, {arrays})
         for i in range({dim}):
@@ -44,43 +49,102 @@ def tempering_density_of_data(z_pointer, grad_pointer, {pointers}):
         return -np.inf
 """
 
-_AT_ADDRESSES = """
-def density_at_addresses(z_pointer, grad_pointer):
-    return core(z_pointer, grad_pointer, {addresses})
+_AT_ADDRESS = """
+def density_at_address(z_pointer, grad_pointer):
+    return core(z_pointer, grad_pointer, {address})
 """
 
 
-class Refillable(NamedTuple):
-    """A density whose data are written anew: what it was before, it is no longer.
+@intrinsic
+def pointer(typingctx: Any, address: Any) -> Any:
+    """What ``carray`` takes, of an address that compiled code has as a number."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return numba.types.voidptr(address), codegen
+
+
+class Refillable:
+    """A density that takes other data at the cost of a note: what it was before, it is no longer.
 
     It is for the eyes of one caller: never kept as that of the model, nor sent to another process.
     """
 
-    density: CompiledDensity
-    data: dict[str, np.ndarray]
+    def __init__(
+        self, density: CompiledDensity, table: "_Table", check: Callable[[], None]
+    ) -> None:
+        self.density, self._table, self._check = density, table, check
+        self._known = {table.shapes}
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Write other data, by name; those of the shapes and types that are there."""
-        for name, array in values.items():
-            into = self.data[name]
-            if array.shape != into.shape or not np.can_cast(array.dtype, into.dtype):
+        """Take other data, by name; the density reads them where they are.
+
+        ValueError where their types are others, or shapes that are the same for all. ModelError
+        where the model cannot be evaluated with lengths that it is given for the first time.
+        """
+        self._table.set(values)
+        if self._table.shapes not in self._known:
+            self._check()
+            self._known.add(self._table.shapes)
+
+
+class _Table:
+    """Addresses and shapes of arrays, as compiled code reads them."""
+
+    def __init__(self, data: Mapping[str, np.ndarray], types: Sequence[Any]) -> None:
+        self._types = dict(zip(data, types, strict=True))
+        self._by_name: dict[str, np.ndarray] = {}
+        self._numbers = np.zeros(sum(1 + array.ndim for array in data.values()), dtype=np.int64)
+        self.set(data)
+
+    @property
+    def address(self) -> int:
+        return int(self._numbers.ctypes.data)
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        return list(self._by_name.values())
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(array.shape for array in self.arrays)
+
+    def set(self, values: Mapping[str, np.ndarray]) -> None:
+        fitting = dict(self._by_name)
+        for name, given in values.items():
+            array, into = np.asarray(given), self._types[name]
+            # of any length where there is none
+            fits = array.ndim == into.ndim and all(
+                length in (None, n) for length, n in zip(into.shape, array.shape, strict=True)
+            )
+            if not fits or not np.can_cast(array.dtype, into.dtype):
                 raise ValueError(
                     f"{name!r} is {array.dtype} of shape {array.shape}; the density takes "
                     f"{into.dtype} of shape {into.shape}."
                 )
-            into[...] = array
+            fitting[name] = np.require(array, into.dtype, ["C", "A"])
+        self._by_name = fitting
+        entries = [(array.ctypes.data, *array.shape) for array in self.arrays]
+        self._numbers[:] = [number for entry in entries for number in entry]
 
 
 class OpenDensity:
     """The log density of a model as a function of its data too.
 
     Nothing but the data may change, and these in neither shape nor type: the observed values, or
-    with ``names`` those of these observed variables and ``pm.Data``. Models that call Python code
-    are compiled anew for each data set.
+    with ``names`` those of these observed variables and ``pm.Data``. Data in ``lengths`` may have
+    any length, as :meth:`refillable` takes them. Models that call Python code are compiled anew for
+    each data set.
     """
 
-    def __init__(self, model: pm.Model, names: Sequence[str] | None = None) -> None:
-        self._frozen = frozen = freeze(model)
+    def __init__(
+        self,
+        model: pm.Model,
+        names: Sequence[str] | None = None,
+        lengths: Sequence[str] = (),
+    ) -> None:
+        self._frozen = frozen = freeze(model, but=lengths)
         points = PointMap.from_model(frozen)
         self._names = [rv.name for rv in frozen.observed_RVs] if names is None else list(names)
         data = self._variables(frozen)
@@ -95,25 +159,28 @@ class OpenDensity:
                 mode=numba_mode(),
                 on_unused_input="ignore",
             )
-        self._dtypes = [v.type.dtype for v in data.values()]
+        self._types = [v.type for v in inputs.values()]
         keyed = jitted(self._function)
         in_python = python_ops.found or (pytensor.config.numba__cache and graph_key(keyed) is None)
-        self._core = None if in_python or not data else self._compile(keyed, points, data)
+        self._core = None if in_python or not data else self._compile(keyed, points)
 
-    def _compile(self, keyed: Any, points: PointMap, data: dict[str, Any]) -> Any:
-        shapes = [np.shape(_value(v)) for v in data.values()]
+    def _compile(self, keyed: Any, points: PointMap) -> Any:
+        arrays, n = [], 0
+        for i, of in enumerate(self._types):
+            shape = "".join(f"table[{k}], " for k in range(n + 1, n + 1 + of.ndim))
+            arrays.append(f"carray(pointer(table[{n}]), ({shape}), type_{i})")
+            n += 1 + of.ndim
+        dtypes = [np.dtype(of.dtype) for of in self._types]
         source = _CORE.format(
-            dim=points.dim,
-            types=list(zip(self._dtypes, shapes, strict=True)),
-            pointers=", ".join(f"data_{i}" for i in range(len(shapes))),
-            arrays=", ".join(f"carray(data_{i}, {shape})" for i, shape in enumerate(shapes)),
+            dim=points.dim, types=list(map(str, dtypes)), n_entries=n, arrays=", ".join(arrays)
         )
         key, inner = wrapper_key(graph_key(keyed), source), without_key(keyed)
         names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
+        names |= {f"type_{i}": dtype.type for i, dtype in enumerate(dtypes)} | {"pointer": pointer}
         double = numba.types.CPointer(numba.types.float64)
-        pointers = [numba.types.CPointer(numba.from_dtype(np.dtype(d))) for d in self._dtypes]
-        signature = numba.types.float64(double, double, *pointers)
+        table = numba.types.CPointer(numba.types.int64)
         function = compile_keyed(source, "tempering_density_of_data", names, key)
+        signature = numba.types.float64(double, double, table)
         return numba.cfunc(signature, cache=key is not None)(function)
 
     def at(self, model: pm.Model) -> CompiledDensity:
@@ -124,52 +191,57 @@ class OpenDensity:
         frozen = freeze(model)
         if self._core is None:
             return compile_frozen(frozen)
-        density = self._reading(frozen, self._copied(frozen), (compile_frozen, (frozen, 0)))
+        table = self._table(frozen)
+        density = self._reading(frozen, table, (compile_frozen, (frozen, 0)))
+        self._verify(density, table)
         starts = starting_points(density.start, 0)
         check_finite(density.value_and_grad, density.points, frozen, starts)
         return density
 
     def refillable(self) -> Refillable | None:
-        """Give a density that takes other data at the cost of a copy.
+        """Give a density that takes other data at the cost of a note.
 
         It has those of the model as it was at construction first, and is verified with them; that
         it is finite anywhere is not looked at. None for models that call Python.
         """
         if self._core is None:
             return None
-        data = self._copied(self._frozen)
-        return Refillable(self._reading(self._frozen, data, (_stays_here, ())), data)
+        table = self._table(self._frozen)
+        density = self._reading(self._frozen, table, (_stays_here, ()))
+        self._verify(density, table)
+        return Refillable(density, table, lambda: self._verify(density, table))
 
     def _variables(self, frozen: pm.Model) -> dict[str, Any]:
         observed = {rv.name: frozen.rvs_to_values[rv] for rv in frozen.observed_RVs}
-        return {name: observed.get(name, frozen.named_vars[name]) for name in self._names}
+        return {name: _shared(observed.get(name, frozen.named_vars[name])) for name in self._names}
 
-    def _copied(self, frozen: pm.Model) -> dict[str, np.ndarray]:
-        variables = self._variables(frozen).items()
-        return {
-            name: np.array(_value(variable), dtype=dtype, order="C")
-            for (name, variable), dtype in zip(variables, self._dtypes, strict=True)
+    def _table(self, frozen: pm.Model) -> _Table:
+        data = {
+            name: np.array(_value(variable), dtype=of.dtype, order="C")
+            for (name, variable), of in zip(
+                self._variables(frozen).items(), self._types, strict=True
+            )
         }
+        return _Table(data, self._types)
 
     def _reading(
-        self, frozen: pm.Model, data: dict[str, np.ndarray], made_by: tuple[Any, ...]
+        self, frozen: pm.Model, table: _Table, made_by: tuple[Any, ...]
     ) -> CompiledDensity:
-        """Compile the function that knows where these data are, and verify it."""
+        """Compile the function that knows where these data are."""
         assert self._core is not None
-        points, arrays = PointMap.from_model(frozen), list(data.values())
+        points = PointMap.from_model(frozen)
         # an address is a number to the one and a pointer to the other, which C does not tell apart
-        vector, address = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t
-        prototype = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *(address for _ in arrays))
-        core = prototype(self._core.address)
-        source = _AT_ADDRESSES.format(addresses=", ".join(str(a.ctypes.data) for a in arrays))
+        vector = ctypes.POINTER(ctypes.c_double)
+        core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, ctypes.c_size_t)(
+            self._core.address
+        )
         names: dict[str, Any] = {"__name__": __name__, "core": core}
-        exec(source, names)
-        wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_at_addresses"])
-        start = points.ravel(points.initial)
-        density = CompiledDensity(
+        exec(_AT_ADDRESS.format(address=table.address), names)
+        wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_at_address"])
+        return CompiledDensity(
             address=wrapper.address,
             dim=points.dim,
-            start=start,
+            start=points.ravel(points.initial),
             points=points,
             model=frozen,
             no_gradient=self._no_gradient,
@@ -177,30 +249,51 @@ class OpenDensity:
             backend="numba",
             uses_jax=False,
             _function=wrapper.ctypes,
-            _keep_alive=(wrapper, core, self._core, self._function, arrays),
+            _keep_alive=(wrapper, core, self._core, self._function, table),
             _made_by=made_by,
         )
-        starts = starting_points(start, 0)
-        verify_density(density.value_and_grad, self._function, starts[:N_VERIFIED], arrays)
-        return density
+
+    def _verify(self, density: CompiledDensity, table: _Table) -> None:
+        starts = starting_points(density.start, 0)[:N_VERIFIED]
+        verify_density(density.value_and_grad, self._function, starts, table.arrays)
 
 
-def with_observed(model: pm.Model, make: Callable[[str, Any], Any]) -> pm.Model:
-    """Copy of a model that observes the variables ``make(name, old)`` instead."""
+def with_observed(
+    model: pm.Model, make: Callable[[str, Any], Any], lengths: Sequence[str] = ()
+) -> pm.Model:
+    """Copy of a model that observes the variables ``make(name, old)`` instead.
+
+    Those in ``lengths`` follow the length of these, whatever the old ones had.
+    """
     with copies_of_gps():
         copy = clone_model(model)
     with copy:
+        observed = []
         for rv in copy.observed_RVs:
             old = copy.rvs_to_values[rv]
-            new = make(rv.name, old)
+            new, own = make(rv.name, old), rv
+            if rv.name in lengths:
+                own = change_dist_size(rv, new.shape[: rv.ndim - rv.owner.op.ndim_supp])
+                own.name = rv.name
+                copy.named_vars[rv.name] = own
+                copy.rvs_to_transforms[own] = copy.rvs_to_transforms.pop(rv, None)
             copy.values_to_rvs.pop(old)
-            copy.rvs_to_values[rv] = new
-            copy.values_to_rvs[new] = rv
+            copy.rvs_to_values.pop(rv)
+            copy.rvs_to_values[own] = new
+            copy.values_to_rvs[new] = own
+            observed.append(own)
+        copy.observed_RVs = type(copy.observed_RVs)(observed)
     return copy
 
 
 def _stays_here(*_: Any) -> NoReturn:
     raise TypeError("a density whose data are written anew cannot be sent to another process")
+
+
+def _shared(variable: Any) -> Any:
+    """What is cast, where it is shared: lengths in the graph may be those of other casts of it."""
+    below = variable.owner.inputs[0] if variable.owner else variable
+    return below if isinstance(below, SharedVariable) else variable
 
 
 def _value(variable: Any) -> Any:

@@ -13,15 +13,16 @@ from scipy import stats
 from scipy.integrate import quad
 
 from pymc_tempering import estimate_many
-from pymc_tempering.errors import DataError, OptionError, TemperingWarning
+from pymc_tempering.errors import BaseError, DataError, OptionError, TemperingWarning
 from pymc_tempering.evidence import blocks as module
+from pymc_tempering.evidence import many_worker
 from pymc_tempering.evidence.all_blocks import STOPPED
 from pymc_tempering.model.open_data import Refillable
 from pymc_tempering.steps.parallel import ParallelTempering
 
 N, N_OBS = 40, 10
 SHAPE, SCALE, PRECISION = 3.0, 2.0, 0.5
-SHORT = {"draws": 100, "tune": 100, "chains": 2}
+SHORT = {"draws": 100, "tune": 100, "chains": 2, "max_chains": 2}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,12 @@ def test_errors_are_those_stated(whole, exact):
     assert (whole.dataset["se"] <= 0.02).all()
     assert (whole.dataset["how"] == "importance").mean() > 0.9
     assert not whole.failed
-    assert abs(whole.total.log_z - exact.sum()) < 4 * whole.total.se
+    total = whole.total
+    assert abs(total.log_z - exact.sum()) < 4 * total.se
+    assert total.sampling_se == pytest.approx(exact.std(ddof=1) * np.sqrt(N), rel=0.01)
+    stored = whole.to_datatree()["tempering"].dataset
+    xr.testing.assert_identical(stored.drop_vars("failure"), whole.dataset)
+    assert (stored["failure"] == "").all()
 
 
 def test_twice_the_data_would_be_noticed(model, data, exact, seed, monkeypatch):
@@ -105,24 +111,45 @@ def assert_stopped(many, whole, done):
     xr.testing.assert_identical(many.dataset.isel(dataset=done), whole.dataset.isel(dataset=done))
 
 
-def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monkeypatch):
-    estimate, calls = module._Worker.outcome, []
+def test_threads_change_nothing(model, data, whole, seed, monkeypatch):
+    monkeypatch.setattr(module, "_latest", {})
+    there = estimated(model, {"y": data}, seed, threads=3)
+    xr.testing.assert_identical(there.dataset, whole.dataset)
 
-    def ends_early(self, i, values):
+
+def test_neighbours_are_where_searches_begin(model, data, exact, whole, seed):
+    there = estimated(model, {"y": data}, seed, reference="neighbour")
+    z = scores(there, exact)
+    assert np.abs(z).max() < 4.5
+    assert there.dataset["gradients"].mean() < whole.dataset["gradients"].mean() - 50
+    same = there.dataset["gradients"] == whole.dataset["gradients"]
+    assert same.to_numpy()[[0, 25]].all()
+    # of the seed, the number, and what is before it among 25
+    changed = data.copy()
+    changed[30:] += 1.0
+    again = estimated(model, {"y": changed}, seed, reference="neighbour")
+    first = {"dataset": slice(30)}
+    xr.testing.assert_identical(again.dataset.isel(first), there.dataset.isel(first))
+
+
+def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monkeypatch):
+    estimate, calls = many_worker.Worker.outcome, []
+
+    def ends_early(self, i, *rest):
         if i == 11:
             raise KeyboardInterrupt
-        return estimate(self, i, values)
+        return estimate(self, i, *rest)
 
-    monkeypatch.setattr(module._Worker, "outcome", ends_early)
+    monkeypatch.setattr(many_worker.Worker, "outcome", ends_early)
     with pytest.warns(TemperingWarning, match="after 11 of 40 data sets.*the same call goes on"):
         stopped = estimated(model, {"y": data}, seed, resume=tmp_path / "run")
     assert_stopped(stopped, whole, np.arange(11))
 
-    def counts(self, i, values):
+    def counts(self, i, *rest):
         calls.append(i)
-        return estimate(self, i, values)
+        return estimate(self, i, *rest)
 
-    monkeypatch.setattr(module._Worker, "outcome", counts)
+    monkeypatch.setattr(many_worker.Worker, "outcome", counts)
     for n_calls in (N - 11, 0):
         calls.clear()
         # without a seed that of the folder is taken
@@ -135,30 +162,30 @@ def test_a_call_goes_on_from_its_folder(model, data, whole, seed, tmp_path, monk
         estimated(model, {"y": data}, seed + 1, resume=tmp_path / "run")
 
 
-def stops(self, i, values):
+def stops(self, i, *rest):
     raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("executor", [None, 2])
 def test_stopped_before_anything_was_done(model, data, seed, executor, monkeypatch):
-    monkeypatch.setattr(module._Worker, "outcome", stops)
+    monkeypatch.setattr(many_worker.Worker, "outcome", stops)
     with pytest.raises(KeyboardInterrupt):
         estimated(model, {"y": data}, seed, executor=executor)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork, by which workers get a stand-in")
 def test_ctrl_c_keeps_what_workers_have_done(model, data, whole, seed, tmp_path, monkeypatch):
-    estimate, main = module._Worker.outcome, os.getpid()
+    estimate, main = many_worker.Worker.outcome, os.getpid()
     context = multiprocessing.get_context("fork")
     returned = context.Event()
 
-    def presses(self, i, values):
+    def presses(self, i, *rest):
         if i == 20:
             os.kill(main, signal.SIGINT)
             returned.wait()
-        return estimate(self, i, values)
+        return estimate(self, i, *rest)
 
-    monkeypatch.setattr(module._Worker, "outcome", presses)
+    monkeypatch.setattr(many_worker.Worker, "outcome", presses)
     monkeypatch.setattr("pymc_tempering.steps.executors.start_method", lambda _: "fork")
     with pytest.warns(TemperingWarning, match="of 40 data sets; the others are in `failed`"):
         stopped = estimated(model, {"y": data}, seed, executor=2, resume=tmp_path / "run")
@@ -166,7 +193,7 @@ def test_ctrl_c_keeps_what_workers_have_done(model, data, whole, seed, tmp_path,
     done = np.setdiff1d(np.arange(N), list(stopped.failed))
     assert {20, 21} <= set(stopped.failed)
     assert_stopped(stopped, whole, done)
-    monkeypatch.setattr(module._Worker, "outcome", estimate)
+    monkeypatch.setattr(many_worker.Worker, "outcome", estimate)
     resumed = estimated(model, {"y": data}, seed, executor=2, resume=tmp_path / "run")
     xr.testing.assert_identical(resumed.dataset, whole.dataset)
 
@@ -190,15 +217,15 @@ def test_a_run_that_was_cut_short_is_none(model, data, seed, monkeypatch):
 
 
 def test_a_lost_worker_costs_time_alone(model, data, whole, seed, tmp_path, monkeypatch):
-    estimate, marker, main = module._Worker.outcome, tmp_path / "died", os.getpid()
+    estimate, marker, main = many_worker.Worker.outcome, tmp_path / "died", os.getpid()
 
-    def dies_once(self, i, values):
+    def dies_once(self, i, *rest):
         if i == 7 and os.getpid() != main and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return estimate(self, i, values)
+        return estimate(self, i, *rest)
 
-    monkeypatch.setattr(module._Worker, "outcome", dies_once)
+    monkeypatch.setattr(many_worker.Worker, "outcome", dies_once)
     monkeypatch.setattr("pymc_tempering.steps.executors.start_method", lambda _: "fork")
     many = estimated(model, {"y": data}, seed, executor=2)
     assert marker.exists()
@@ -283,14 +310,15 @@ def test_a_bound_on_gradients_is_kept(model, data, seed):
         ({"y": np.zeros((0, 10))}, r"has the shape \(0, 10\)"),
         ({"y": np.zeros((2, 10), dtype=complex)}, "is of type complex128"),
         ({"y": np.where(np.arange(20) == 15, np.nan, 0.0).reshape(2, 10)}, "in data set 1 first"),
-        ({"y": [[1.0], [1.0, 2.0]]}, "is no array"),
+        ({"y": [np.zeros(3), np.zeros((2, 2))]}, r"data set 1, has the shape \(2, 2\)"),
+        ({"y": [np.zeros(3), np.array([0.0, np.nan])]}, "in data set 1 first"),
         (None, "expected a mapping"),
         ({}, "expected a mapping"),
         (xr.Dataset({"y": ("place", np.zeros(10))}), "lack the dimension 'dataset'"),
     ],
 )
 def test_other_data_are_refused_before_anything_is_compiled(model, given, message, monkeypatch):
-    monkeypatch.setattr(module, "OpenDensity", None)
+    monkeypatch.setattr(many_worker, "OpenDensity", None)
     with pytest.raises(DataError, match=message):
         estimate_many(model, given, progressbar=False)
 
@@ -305,10 +333,93 @@ def test_other_data_are_refused_before_anything_is_compiled(model, given, messag
         ({"method": "pd"}, "Unknown method"),
         ({"method": "hais", "max_gradients": 1000}, "max_gradients"),
         ({"executor": 0}, "executor"),
+        ({"threads": 0}, "threads"),
+        ({"threads": 2, "executor": 2}, "expected one"),
+        ({"reference": "neighbor"}, "'neighbour'"),
         ({"draws": 0}, "draws"),
     ],
 )
 def test_options_are_refused_before_anything_is_compiled(model, options, message, monkeypatch):
-    monkeypatch.setattr(module, "OpenDensity", None)
+    monkeypatch.setattr(many_worker, "OpenDensity", None)
     with pytest.raises(OptionError, match=message):
         estimate_many(model, {"y": np.zeros((2, 10))}, progressbar=False, **options)
+
+
+def test_an_encoder_says_where_the_posterior_is(seed, rng):
+    """Exact posteriors: nothing is searched, and log Z has no error. A wrong one is mended."""
+    places = np.array([0.5, -1.0, 2.0])
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, 1.0, shape=2)
+        pm.Normal("y", x[0] * places + x[1], 0.5, observed=np.zeros(3))
+    design = np.stack([places, np.ones(3)], axis=1)
+    precision = np.eye(2) + design.T @ design / 0.25
+    root = np.linalg.inv(np.linalg.cholesky(precision)).T
+    scale = np.linalg.cholesky(root @ root.T)
+
+    def encoder(data, off=0.0):
+        return off + np.linalg.solve(precision, design.T @ data["y"] / 0.25), scale
+
+    data = {"y": rng.normal(size=(6, 3))}
+    exact = stats.multivariate_normal(np.zeros(3), 0.25 * np.eye(3) + design @ design.T)
+    exact = exact.logpdf(data["y"])
+    right = estimated(model, data, seed, reference=encoder)
+    # those of a tenth of the draws, which are wider
+    assert (right.dataset["gradients"] == 400).all()
+    assert np.abs(scores(right, exact)).max() < 4.5
+    wrong = estimated(model, data, seed, reference=lambda data: encoder(data, 2.0))
+    assert (wrong.dataset["gradients"] > 800).all()
+    assert (wrong.dataset["how"] == "importance").all()
+    assert np.abs(scores(wrong, exact)).max() < 4.5
+    for function, message in (
+        (lambda data: data["z"], "raised KeyError"),
+        (lambda data: 3.0, "returned 3.0"),
+        (lambda data: (np.zeros(3), np.ones(3)), "in 3 dimensions; the model has 2"),
+    ):
+        with pytest.raises(BaseError, match=message):
+            estimated(model, data, seed, reference=function)
+
+
+def test_a_reference_is_the_base_of_runs(seed):
+    """Of two modes, both under it."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.3, 1.5)
+        pm.Normal("y", x**2, 0.5, observed=0.0)
+    many = estimated(
+        model, {"y": np.array([4.0])}, seed, reference=lambda data: ([0.0], [2.0]), **SHORT
+    )
+    assert many.dataset["how"].item() == "pt"
+    prior, likelihood = stats.norm(0.3, 1.5), stats.norm(4.0, 0.5)
+    mass, _ = quad(lambda x: prior.pdf(x) * likelihood.pdf(x**2), -9, 9, points=[-2, 0, 2])
+    error = many.dataset["log_marginal_likelihood"] - np.log(mass)
+    assert abs(error.item()) < 4.5 * many.dataset["se"].item()
+
+
+def test_data_sets_of_other_lengths(model, seed, rng):
+    """Covariates and observed values; the exact answers are those of each length."""
+    lengths = [3, 9, 1, 3, 6]
+    with pm.Model() as model:
+        place = pm.Data("place", np.zeros(4))
+        slope = pm.Normal("slope", 0.3, 1.0)
+        pm.Normal("y", slope * place, 0.5, observed=np.zeros(4))
+    data = {name: [rng.normal(size=n) for n in lengths] for name in ("place", "y")}
+    many = estimated(model, data, seed)
+    exact = [
+        stats.multivariate_normal(0.3 * x, 0.25 * np.eye(len(x)) + np.outer(x, x)).logpdf(y)
+        for x, y in zip(data["place"], data["y"], strict=True)
+    ]
+    assert np.abs(scores(many, exact)).max() < 4.5
+    assert (many.dataset["how"] == "importance").all()
+    runs = estimated(
+        model, {name: rows[:2] for name, rows in data.items()}, seed, quick=False, **SHORT
+    )
+    assert np.abs(scores(runs, exact[:2])).max() < 4.5
+
+
+def test_free_variables_that_follow_a_length_are_refused():
+    with pm.Model() as model:
+        place = pm.Data("place", np.zeros(4))
+        effects = pm.Normal("effects", 0.0, 1.0, shape=place.shape[0])
+        pm.Normal("y", effects * place, 0.5, observed=np.zeros(4))
+    data = {name: [np.zeros(2), np.zeros(4)] for name in ("place", "y")}
+    with pytest.raises(DataError, match=r"free variables \['effects'\] follow the lengths"):
+        estimate_many(model, data, progressbar=False)

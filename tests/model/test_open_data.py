@@ -7,7 +7,7 @@ import pytest
 
 from pymc_tempering.model import open_data as module
 from pymc_tempering.model.compile import compile_density, keep_density
-from pymc_tempering.model.open_data import OpenDensity
+from pymc_tempering.model.open_data import OpenDensity, with_observed
 
 Z = np.array([0.3, -0.7])
 
@@ -93,7 +93,7 @@ def test_data_are_written_over(model, opened, rng):
     for _ in range(3):
         change(model, rng)
         filled.fill({
-            "count": np.array(model["values of count"].get_value()),
+            "count": model["values of count"].get_value(),
             "table": model["values of table"].get_value(),
             "number": model["values of number"].get_value(),
         })  # fmt: skip
@@ -124,3 +124,49 @@ def test_covariates_can_be_open_too():
     point = np.array([0.4])
     exact = compile_density(model).value_and_grad(point)[0]
     assert filled.density.value_and_grad(point)[0] == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "normal", "mixture", "vectors"])
+def test_data_of_any_length(kind, rng):
+    """Covariates and observed values together, whatever length the model was written with."""
+
+    def build(place, y, make=None):
+        with pm.Model(coords={"group": range(2)}) as model:
+            place = pm.Data("place", place, dims="row")
+            slope = pm.Normal("slope", 0.0, 1.0, dims="group")
+            line = slope[0] + slope[1] * place
+            scale = pm.math.sqrt(place.shape[0] / 3.0)
+            if kind == "bernoulli":
+                pm.Bernoulli("y", logit_p=line * scale, observed=y)
+            elif kind == "normal":
+                pm.Normal("y", line, scale, observed=y, dims="row")
+            elif kind == "mixture":
+                parts = [pm.Normal.dist(slope[k], 1.0) for k in range(2)]
+                pm.Mixture("y", [0.3, 0.7], parts, observed=y)
+                pm.Potential("scale", -(line**2).sum())
+            else:
+                pm.MvNormal("y", slope * scale, np.eye(2), observed=y)
+        return model
+
+    def data(n):
+        shape = (n, 2) if kind == "vectors" else n
+        y = rng.normal(size=shape)
+        if kind == "bernoulli":
+            # as `pm.Data` keeps whole numbers
+            y = (y > 0.0).astype(np.int32)
+        return {"place": rng.normal(size=n), "y": y}
+
+    first = data(3)
+    model = build(**first)
+    opened = OpenDensity(
+        with_observed(model, lambda _, old: pm.Data("values", first["y"]).astype(old.dtype), ["y"]),
+        ["place", "y"], ["place", "values"],
+    )  # fmt: skip
+    filled = opened.refillable()
+    for n in (3, 7, 1, 3):
+        values = data(n)
+        filled.fill(values)
+        value, gradient = filled.density.value_and_grad(Z)
+        exact_value, exact_gradient = compile_density(build(**values)).value_and_grad(Z)
+        assert value == pytest.approx(exact_value, rel=1e-12)
+        np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-10)

@@ -1,0 +1,219 @@
+"""The data of many data sets: checked, and as inputs of one model."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
+
+from pymc_tempering.errors import DataError
+from pymc_tempering.model.freeze import freeze
+from pymc_tempering.model.open_data import with_observed
+from pymc_tempering.options import did_you_mean
+
+__all__ = ["DIM", "ManyData", "read_data"]
+
+DIM = "dataset"
+
+type Rows = np.ndarray | list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class ManyData:
+    """Data sets of a model.
+
+    Attributes
+    ----------
+    model : pymc.Model
+        A copy, whose data are shared variables with the values of the first data set.
+    inputs : dict of str to str
+        Name of that shared variable, by the name of the data.
+    values : dict of str to array or list of array
+        By name, along the first axis.
+    lengths : tuple of str
+        Names of data whose lengths may differ.
+    coordinate : array
+        Labels of the data sets.
+    """
+
+    model: pm.Model
+    inputs: dict[str, str]
+    values: dict[str, Rows]
+    lengths: tuple[str, ...]
+    coordinate: Any
+
+    @property
+    def n(self) -> int:
+        """Number of data sets."""
+        return len(next(iter(self.values.values())))
+
+    def rows(self, first: int, size: int) -> dict[str, Rows]:
+        """Some of them, by name."""
+        return {name: rows[first : first + size] for name, rows in self.values.items()}
+
+    def first(self) -> dict[str, np.ndarray]:
+        """The first data set."""
+        return {name: rows[0] for name, rows in self.values.items()}
+
+    def digest(self) -> str:
+        """Digest of all of them."""
+        digest = hashlib.sha256()
+        for name, rows in self.values.items():
+            parts = [rows] if isinstance(rows, np.ndarray) else rows
+            for part in parts:
+                digest.update(f"{name} {part.dtype} {part.shape} ".encode() + part.tobytes())
+        return digest.hexdigest()[:16]
+
+
+def read_data(model: pm.Model, data: Any) -> ManyData:
+    """Check data against a model, and make them its inputs.
+
+    Raises
+    ------
+    DataError
+    """
+    given = _by_name(data)
+    lengths = tuple(name for name, rows in given.items() if _differ(rows))
+    conditioned, inputs = _with_inputs(model, list(given), lengths)
+    values = {
+        name: _checked(
+            name, rows, conditioned[inputs[name]].get_value(), any_length=name in lengths
+        )
+        for name, rows in given.items()
+    }
+    numbers = {name: len(rows) for name, rows in values.items()}
+    if len(set(numbers.values())) > 1:
+        raise DataError(
+            f"The arrays of `data` have different numbers of data sets, {numbers}; expected one."
+        )
+    # the model is the same in every process, and compiled with the first data set
+    for name, rows in values.items():
+        conditioned[inputs[name]].set_value(rows[0])
+    _check_free_shapes(conditioned, [inputs[name] for name in lengths])
+    n = len(next(iter(values.values())))
+    labelled = isinstance(data, xr.Dataset) and DIM in data.coords
+    return ManyData(conditioned, inputs, values, lengths, data[DIM] if labelled else np.arange(n))
+
+
+def _by_name(data: Any) -> dict[str, Any]:
+    """Arrays by name, the axis of data sets first."""
+    if isinstance(data, xr.Dataset):
+        without = [str(name) for name, values in data.items() if DIM not in values.dims]
+        if without:
+            raise DataError(
+                f"{without} of `data` lack the dimension {DIM!r}; expected every variable to have "
+                "it. Rename that of the data sets, or leave out what is the same for all."
+            )
+        return {str(n): values.transpose(DIM, ...).to_numpy() for n, values in data.items()}
+    if not isinstance(data, Mapping) or not data:
+        raise DataError(
+            f"`data` is {type(data).__name__}; expected a mapping of at least one name to an array "
+            "with a leading axis of data sets, or to a list of arrays of different lengths; or an "
+            f"xarray.Dataset with the dimension {DIM!r}."
+        )
+    return dict(data)
+
+
+def _differ(rows: Any) -> bool:
+    return isinstance(rows, list | tuple) and len({np.shape(row) for row in rows}) > 1
+
+
+def _with_inputs(
+    model: pm.Model, names: Sequence[str], lengths: Sequence[str]
+) -> tuple[pm.Model, dict[str, str]]:
+    """Copy of a model whose named data are shared variables, and what these are called."""
+    observed = {rv.name for rv in model.observed_RVs}
+    shared = {d.name for d in model.data_vars if isinstance(d, SharedVariable)}
+    known = observed | shared
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise DataError(
+            f"`data` has {unknown}{did_you_mean(unknown, known)}, which the model neither observes "
+            f"nor has as `pm.Data`; it has {sorted(known)}. Rename them, or leave them out."
+        )
+    used = set(ancestors([model.logp()]))
+    idle = [name for name in names if name in shared and model[name] not in used]
+    if idle:
+        raise DataError(f"The density of the model does not depend on {idle}; leave them out.")
+    inputs = {name: f"{name} of each data set" if name in observed else name for name in names}
+
+    def data(name: str, old: Any) -> Any:
+        # of the type of the distribution, which that of `pm.Data` need not be
+        return pm.Data(inputs[name], old.eval()).astype(old.dtype) if name in inputs else old
+
+    copy = with_observed(model, data, lengths)
+    for name in lengths:
+        # labels are of one length
+        copy.named_vars_to_dims.pop(name, None)
+    # pickled and back: shared variables of the copy are its own
+    return cloudpickle.loads(cloudpickle.dumps(copy)), inputs
+
+
+def _checked(name: str, given: Any, like: np.ndarray, *, any_length: bool) -> Rows:
+    """Data of one variable in the type that the model has them in."""
+    if any_length:
+        return [_checked_array(name, row, like, i) for i, row in enumerate(given)]
+    return _checked_array(name, given, like, None)
+
+
+def _checked_array(name: str, given: Any, like: np.ndarray, row: int | None) -> np.ndarray:
+    """All data sets, of the shape of the model's; or the one in a row, of any length."""
+    masked = np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any()
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise DataError(f"{name!r} of `data` is no array: {error}. Give it one shape.") from error
+    if row is None:
+        expected = f"expected {like.dtype} of shape (number of data sets, *{like.shape})"
+        fits = array.ndim == like.ndim + 1 and array.shape[1:] == like.shape and len(array) > 0
+    else:
+        expected = f"expected arrays of {like.dtype} with {like.ndim} axes"
+        fits = array.ndim == like.ndim
+    of = f"{name!r} of `data`" + ("" if row is None else f", data set {row},")
+    if not fits:
+        raise DataError(
+            f"{of} has the shape {array.shape}; {expected}, as in the model. Where lengths differ, "
+            "give a list with an array for each data set; other axes need models of their own."
+        )
+    if not np.can_cast(array.dtype, like.dtype, "same_kind"):
+        raise DataError(
+            f"{of} is of type {array.dtype}; {expected}. Convert it, by "
+            f"`astype({like.dtype.name!r})`, if nothing is lost."
+        )
+    missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
+    if masked or missing.any():
+        where = missing | np.ma.getmaskarray(given) if masked else missing
+        i = int(np.argwhere(where)[0][0]) if row is None else row
+        raise DataError(
+            f"{name!r} of `data` has missing values, in data set {i} first; expected numbers "
+            "throughout. Leave that data set out, or write what is missing into the model."
+        )
+    cast = array.astype(like.dtype, order="C")
+    if array.dtype.kind in "iu" and not np.array_equal(cast, array):
+        raise DataError(f"{of} has numbers that {like.dtype} cannot hold; {expected}.")
+    return cast
+
+
+def _check_free_shapes(model: pm.Model, lengths: Sequence[str]) -> None:
+    """Refuse lengths that free variables follow: each is another model."""
+    if not lengths:
+        return
+    whole, open_ended = freeze(model, discrete=True), freeze(model, discrete=True, but=lengths)
+    follow = [
+        rv.name
+        for rv in whole.free_RVs
+        if None in open_ended[rv.name].type.shape and None not in rv.type.shape
+    ]
+    if follow:
+        raise DataError(
+            f"The shapes of the free variables {follow} follow the lengths of {list(lengths)}, "
+            "which differ between data sets. Write them with a fixed shape, that of the longest "
+            "data set, and pick entries by an index; or call for all data sets of one length at a "
+            "time."
+        )

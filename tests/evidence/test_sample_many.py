@@ -1,0 +1,132 @@
+"""Draws of many posteriors: those of exact ones, in files or memory, whatever the workers."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+from pymc_tempering import sample_many
+from pymc_tempering.errors import OptionError
+from pymc_tempering.references import importance
+
+N, N_OBS, N_DRAWS = 30, 5, 200
+PRIOR = stats.gamma(3.0, scale=0.5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Counts whose rate has a gamma posterior: skewed, and no Gaussian in what is sampled."""
+    with pm.Model(coords={"place": ["a", "b"]}) as model:
+        rate = pm.Gamma("rate", 3.0, 2.0)
+        pm.Deterministic("rates", rate * np.array([1.0, 2.0]), dims="place")
+        pm.Poisson("y", rate, observed=np.zeros(N_OBS, dtype=int))
+    return model
+
+
+@pytest.fixture(scope="module")
+def counts(seed):
+    rng = np.random.default_rng(seed)
+    return rng.poisson(PRIOR.rvs(N, random_state=rng)[:, None], size=(N, N_OBS))
+
+
+@pytest.fixture(scope="module")
+def drawn(model, counts, seed):
+    return sampled(model, counts, seed)
+
+
+def sampled(model, counts, seed, **options):
+    options = {"draws": N_DRAWS, "progressbar": False} | options
+    return sample_many(model, {"y": counts}, random_seed=seed, **options)
+
+
+def ranks(tree, counts):
+    """Probabilities of draws under the exact posteriors, (draw, data set)."""
+    exact = stats.gamma(3.0 + counts.sum(axis=1), scale=1.0 / (2.0 + N_OBS))
+    return exact.cdf(tree["posterior"]["rate"].to_numpy()[0])
+
+
+@pytest.mark.statistical
+def test_draws_are_of_the_exact_posteriors(drawn, counts):
+    """False alarms: 1e-4. Draws of one posterior are nearly independent."""
+    u = ranks(drawn, counts)
+    p = [stats.kstest(u[:, i], "uniform").pvalue for i in range(N)]
+    assert min(p) > 0.5e-4 / N
+    assert stats.kstest(u.ravel(), "uniform").pvalue > 0.5e-4
+    # of equal weight, and few twice
+    assert all(len(np.unique(u[:, i])) > 0.95 * N_DRAWS for i in range(N))
+
+
+@pytest.mark.statistical
+def test_intervals_cover_what_data_were_drawn_from(seed, model):
+    """False alarms: 1e-4. Ranks of rates among draws given their data are uniform."""
+    rng = np.random.default_rng(seed + 1)
+    rates = PRIOR.rvs(200, random_state=rng)
+    counts = rng.poisson(rates[:, None], size=(200, N_OBS))
+    tree = sampled(model, counts, seed, draws=99)
+    rank = (tree["posterior"]["rate"].to_numpy()[0] < rates).sum(axis=0)
+    observed = np.bincount(rank // 10, minlength=10)
+    assert stats.chisquare(observed).pvalue > 1e-4
+
+
+def test_draws_without_their_weights_would_be_noticed(model, counts, seed, monkeypatch):
+    monkeypatch.setattr(
+        importance.QuickEvidence, "draws", lambda self, n, rng: self.weighted[0][:n]
+    )
+    u = ranks(sampled(model, counts, seed), counts)
+    assert stats.kstest(u.ravel(), "uniform").pvalue < 1e-4
+
+
+def test_the_tree_has_what_a_run_has(drawn, counts):
+    posterior = drawn["posterior"].dataset
+    assert posterior["rate"].dims == ("chain", "draw", "dataset")
+    assert posterior["rates"].dims == ("chain", "draw", "dataset", "place")
+    assert posterior["place"].values.tolist() == ["a", "b"]
+    np.testing.assert_allclose(posterior["rates"].sel(place="b"), 2.0 * posterior["rate"])
+    found = drawn["tempering"].dataset
+    assert (found["how"] == "importance").mean() > 0.8
+    total = counts.sum(axis=1)
+    exact = stats.nbinom(3.0, 2.0 / (2.0 + N_OBS)).logpmf(total) + (
+        stats.multinomial(total, np.full(N_OBS, 1.0 / N_OBS)).logpmf(counts)
+    )
+    z = (found["log_marginal_likelihood"] - exact) / found["se"]
+    assert np.abs(z).max() < 4.5
+
+
+def test_draws_in_a_folder_are_files_and_the_same(model, counts, drawn, seed, tmp_path):
+    there = sampled(model, counts, seed, resume=tmp_path / "run")
+    xr.testing.assert_identical(there, drawn)
+    values, base = there["posterior"]["rate"].variable._data, None
+    while (values := getattr(values, "base", getattr(values, "array", None))) is not None:
+        base = values
+        if isinstance(values, np.memmap):
+            break
+    assert isinstance(base, np.memmap)
+    again = sampled(model, counts, None, resume=tmp_path / "run", threads=2)
+    xr.testing.assert_identical(again, drawn)
+
+
+def test_runs_give_draws_too_and_what_fails_has_none(seed):
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.3, 1.5)
+        pm.Exponential("y", x**2, observed=1.0)
+    data = {"y": np.array([0.2, -1.0])}
+    tree = sample_many(
+        model, data, draws=150, random_seed=seed, progressbar=False, tune=100, chains=2,
+        max_chains=2,
+    )  # fmt: skip
+    x = tree["posterior"]["x"].to_numpy()[0]
+    assert x.shape == (150, 2)
+    assert np.isnan(x[:, 1]).all()
+    assert tree["tempering"]["failure"].to_numpy()[1] != ""
+    # both modes
+    assert 10 < (x[:, 0] > 0.0).sum() < 140
+
+
+def test_names_are_kept_and_others_refused(model, counts, seed):
+    tree = sampled(model, counts[:2], seed, var_names=["rates"], draws=3)
+    assert list(tree["posterior"].data_vars) == ["rates"]
+    with pytest.raises(OptionError, match="rate"):
+        sampled(model, counts[:2], seed, var_names=["ratse"])
+    with pytest.raises(OptionError, match="draws"):
+        sampled(model, counts[:2], seed, draws=0)
