@@ -33,9 +33,12 @@ def discrete_names(model: pm.Model) -> list[str]:
     return [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
 
 
-def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
+def freeze(
+    model: pm.Model, *, discrete: bool = False, open_names: Sequence[str] = ()
+) -> pm.Model:
     """Check a model and copy it with its data and dims fixed; the model itself is not changed.
 
+    Data of ``open_names`` stay shared variables, and so do the lengths of their dims.
     ModelError if it has no free variables, free discrete variables without `discrete`, flat
     variables that nothing depends on, simulators, variables that do not fit their coordinates, or
     a random graph.
@@ -66,7 +69,10 @@ def freeze(model: pm.Model, *, discrete: bool = False) -> pm.Model:
             "whole data set instead."
         )
     with copies_of_gps(), naming_shapes(model):
-        frozen = freeze_dims_and_data(model)
+        data = [d.name for d in model.data_vars if d.name not in open_names]
+        of_open = {dim for name in open_names for dim in model.named_vars_to_dims.get(name, ())[:1]}
+        dims = [dim for dim in model.dim_lengths if dim not in of_open]
+        frozen = freeze_dims_and_data(model, data=data, dims=dims)
     frozen.check_bounds = model.check_bounds
     return frozen
 

@@ -2,9 +2,9 @@
 
 Elsewhere data are constants of the graph, so that the compiler can compute with them; each data set
 then takes as long to compile as the first. Here observed values, and ``pm.Data`` where it is asked
-for, are read from memory. One C function takes them by address, and a function of two lines knows
-the addresses: of data that stay (:meth:`OpenDensity.at`), or of memory that is written to anew for
-each data set (:meth:`OpenDensity.refillable`).
+for, are read from memory. One C function takes them by address and number of rows, and a function
+of two lines knows these: of data that stay (:meth:`OpenDensity.at`), or of memory that is written
+to anew for each data set (:meth:`OpenDensity.refillable`).
 """
 
 import ctypes
@@ -17,11 +17,13 @@ import pymc as pm
 import pytensor
 from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
 from pymc_tempering.model.freeze import check_finite, copies_of_gps, freeze, starting_points
-from pymc_tempering.model.graph import density_graph
+from pymc_tempering.model.graph import density_graph, interpreted
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
@@ -31,7 +33,7 @@ from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 __all__ = ["OpenDensity", "Refillable", "with_observed"]
 
 _CORE = """
-def tempering_density_of_data(z_pointer, grad_pointer, {pointers}):
+def tempering_density_of_data(z_pointer, grad_pointer, {arguments}):
     # {types}
     z = carray(z_pointer, ({dim},))
     grad = carray(grad_pointer, ({dim},))
@@ -75,22 +77,27 @@ class OpenDensity:
     """The log density of a model as a function of its data too.
 
     Nothing but the data may change, and these in neither shape nor type: the observed values, or
-    with ``names`` those of these observed variables and ``pm.Data``. Models that call Python code
-    are compiled anew for each data set.
+    with ``names`` those of these observed variables and ``pm.Data``. If they are ``growing``, the
+    number of their rows may change too. Models that call Python code, and those in which a number
+    of rows is written down elsewhere, are compiled anew for each data set.
     """
 
-    def __init__(self, model: pm.Model, names: Sequence[str] | None = None) -> None:
-        self._frozen = frozen = freeze(model)
+    def __init__(
+        self, model: pm.Model, names: Sequence[str] | None = None, *, growing: bool = False
+    ) -> None:
+        self._names = [rv.name for rv in model.observed_RVs] if names is None else list(names)
+        self._growing = growing
+        self._frozen = frozen = _with_open_rows(model, self._names) if growing else freeze(model)
         points = PointMap.from_model(frozen)
-        self._names = [rv.name for rv in frozen.observed_RVs] if names is None else list(names)
         data = self._variables(frozen)
         inputs = {value: value.type(f"data {name}") for name, value in data.items()}
+        inputs |= _lengths(frozen, data, inputs)
         graph = density_graph(frozen, points, frozen.logp(), inputs)
         self._no_gradient = graph.no_gradient
         exact = pytensor.config.change_flags(numba__fastmath=False)
         with exact, frozen, watch_for_python() as python_ops:
             self._function = pymc_compile(
-                [pytensor.In(v, borrow=True) for v in (graph.z, *inputs.values())],
+                [pytensor.In(v, borrow=True) for v in (graph.z, *(inputs[v] for v in data.values()))],
                 [pytensor.Out(v, borrow=True) for v in (graph.log_density, graph.gradient)],
                 mode=numba_mode(),
                 on_unused_input="ignore",
@@ -101,18 +108,23 @@ class OpenDensity:
         self._core = None if in_python or not data else self._compile(keyed, points, data)
 
     def _compile(self, keyed: Any, points: PointMap, data: dict[str, Any]) -> Any:
-        shapes = [np.shape(_value(v)) for v in data.values()]
+        rests = [np.shape(_value(v))[1:] if v.type.ndim else None for v in data.values()]
+        shapes = [
+            "()" if rest is None else f"(rows_{i}, {''.join(f'{n}, ' for n in rest)})"
+            for i, rest in enumerate(rests)
+        ]
         source = _CORE.format(
             dim=points.dim,
-            types=list(zip(self._dtypes, shapes, strict=True)),
-            pointers=", ".join(f"data_{i}" for i in range(len(shapes))),
+            types=list(zip(self._dtypes, rests, strict=True)),
+            arguments=", ".join(f"data_{i}, rows_{i}" for i in range(len(shapes))),
             arrays=", ".join(f"carray(data_{i}, {shape})" for i, shape in enumerate(shapes)),
         )
         key, inner = wrapper_key(graph_key(keyed), source), without_key(keyed)
         names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": inner}
         double = numba.types.CPointer(numba.types.float64)
         pointers = [numba.types.CPointer(numba.from_dtype(np.dtype(d))) for d in self._dtypes]
-        signature = numba.types.float64(double, double, *pointers)
+        given = [t for pointer in pointers for t in (pointer, numba.types.int64)]
+        signature = numba.types.float64(double, double, *given)
         function = compile_keyed(source, "tempering_density_of_data", names, key)
         return numba.cfunc(signature, cache=key is not None)(function)
 
@@ -124,7 +136,12 @@ class OpenDensity:
         frozen = freeze(model)
         if self._core is None:
             return compile_frozen(frozen)
-        density = self._reading(frozen, self._copied(frozen), (compile_frozen, (frozen, 0)))
+        try:
+            density = self._reading(frozen, self._copied(frozen), (compile_frozen, (frozen, 0)))
+        except ModelError:
+            if not self._growing:
+                raise
+            return compile_frozen(frozen)
         starts = starting_points(density.start, 0)
         check_finite(density.value_and_grad, density.points, frozen, starts)
         return density
@@ -142,7 +159,8 @@ class OpenDensity:
 
     def _variables(self, frozen: pm.Model) -> dict[str, Any]:
         observed = {rv.name: frozen.rvs_to_values[rv] for rv in frozen.observed_RVs}
-        return {name: observed.get(name, frozen.named_vars[name]) for name in self._names}
+        known = observed | {d.name: d for d in frozen.data_vars}
+        return {name: known.get(_OPEN + name, known[name]) for name in self._names}
 
     def _copied(self, frozen: pm.Model) -> dict[str, np.ndarray]:
         variables = self._variables(frozen).items()
@@ -159,9 +177,10 @@ class OpenDensity:
         points, arrays = PointMap.from_model(frozen), list(data.values())
         # an address is a number to the one and a pointer to the other, which C does not tell apart
         vector, address = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t
-        prototype = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *(address for _ in arrays))
-        core = prototype(self._core.address)
-        source = _AT_ADDRESSES.format(addresses=", ".join(str(a.ctypes.data) for a in arrays))
+        given = [each for _ in arrays for each in (address, ctypes.c_int64)]
+        core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *given)(self._core.address)
+        places = [f"{a.ctypes.data}, {len(a) if a.ndim else 0}" for a in arrays]
+        source = _AT_ADDRESSES.format(addresses=", ".join(places))
         names: dict[str, Any] = {"__name__": __name__, "core": core}
         exec(source, names)
         wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_at_addresses"])
@@ -180,8 +199,12 @@ class OpenDensity:
             _keep_alive=(wrapper, core, self._core, self._function, arrays),
             _made_by=made_by,
         )
-        starts = starting_points(start, 0)
-        verify_density(density.value_and_grad, self._function, starts[:N_VERIFIED], arrays)
+        starts, function = starting_points(start, 0)[:N_VERIFIED], self._function
+        if self._growing:
+            # numbers of rows may be written down in the graph itself, where no input changes them
+            graph = density_graph(frozen, points, frozen.logp())
+            function, arrays = interpreted([graph.z], [graph.log_density, graph.gradient]), []
+        verify_density(density.value_and_grad, function, starts, arrays)
         return density
 
 
@@ -197,6 +220,33 @@ def with_observed(model: pm.Model, make: Callable[[str, Any], Any]) -> pm.Model:
             copy.rvs_to_values[rv] = new
             copy.values_to_rvs[new] = rv
     return copy
+
+
+_OPEN = "rows of "
+"""Before the name of an observed variable, that of the shared variable with its values."""
+
+
+def _with_open_rows(model: pm.Model, names: Sequence[str]) -> pm.Model:
+    """Freeze a model but for these data and the lengths of their first dims."""
+
+    def data(name: str, old: Any) -> Any:
+        # of the type of the distribution, which that of `pm.Data` need not be
+        constant = name in names and isinstance(old, Constant)
+        return pm.Data(_OPEN + name, old.data).astype(old.dtype) if constant else old
+
+    copy = with_observed(model, data)
+    return freeze(copy, open_names=[*names, *(_OPEN + name for name in names)])
+
+
+def _lengths(frozen: pm.Model, data: Mapping[str, Any], inputs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Numbers of rows in place of the lengths of dims that are not frozen."""
+    lengths = {}
+    for name, variable in data.items():
+        dims = frozen.named_vars_to_dims.get(name)
+        length = frozen.dim_lengths[dims[0]] if dims else None
+        if isinstance(length, SharedVariable):
+            lengths[length] = inputs[variable].shape[0]
+    return lengths
 
 
 def _stays_here(*_: Any) -> NoReturn:
