@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz, sample
     from pymc_tempering.evidence.many import ManyEvidences, estimate_many
+    from pymc_tempering.evidence.update import update
     from pymc_tempering.plots.comparison import (
         plot_calibration,
         plot_evidence,
@@ -83,6 +84,7 @@ __all__ = [
     "temper",
     "tempered_expectation",
     "untemper",
+    "update",
 ]
 
 _HOMES = {
@@ -124,6 +126,7 @@ _HOMES = {
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",
+    "update": "pymc_tempering.evidence.update",
 }
 
 

@@ -28,7 +28,13 @@ from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wra
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
+from pymc_tempering.private import (
+    compile_keyed,
+    graph_key,
+    jitted,
+    resize_observed,
+    without_key,
+)
 
 __all__ = ["OpenDensity", "Refillable", "with_observed"]
 
@@ -208,15 +214,24 @@ class OpenDensity:
         return density
 
 
-def with_observed(model: pm.Model, make: Callable[[str, Any], Any]) -> pm.Model:
-    """Copy of a model that observes the variables ``make(name, old)`` instead."""
+def with_observed(
+    model: pm.Model, make: Callable[[str, Any], Any], *, resize: bool = False
+) -> pm.Model:
+    """Copy of a model that observes the variables ``make(name, old)`` instead.
+
+    They have the shapes of the old ones, unless ``resize`` has the distributions follow them.
+    """
     with copies_of_gps():
         copy = clone_model(model)
     with copy:
-        for rv in copy.observed_RVs:
-            old = copy.rvs_to_values[rv]
+        for i, rv in enumerate(copy.observed_RVs):
+            old = copy.rvs_to_values.pop(rv)
             new = make(rv.name, old)
             copy.values_to_rvs.pop(old)
+            # that of one with dims follows their lengths
+            fixed = resize and not copy.named_vars_to_dims.get(rv.name)
+            if fixed and new.type.shape != old.type.shape:
+                rv = resize_observed(copy, i, new)
             copy.rvs_to_values[rv] = new
             copy.values_to_rvs[new] = rv
     return copy
@@ -234,7 +249,7 @@ def _with_open_rows(model: pm.Model, names: Sequence[str]) -> pm.Model:
         constant = name in names and isinstance(old, Constant)
         return pm.Data(_OPEN + name, old.data).astype(old.dtype) if constant else old
 
-    copy = with_observed(model, data)
+    copy = with_observed(model, data, resize=True)
     return freeze(copy, open_names=[*names, *(_OPEN + name for name in names)])
 
 
