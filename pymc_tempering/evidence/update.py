@@ -56,7 +56,7 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
     progressbar: bool = True,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """Update the posterior and the evidence of a run with more data.
+    r"""Update the posterior and the evidence of a run with more data.
 
     The modes of the old draws are the reference, moved and narrowed by a few ascents; tempering
     corrects it. There is no search for modes: one that the new data open far from all old draws is
@@ -100,7 +100,7 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
 
     Notes
     -----
-    The increment is a difference, :math:`\\log Z_{all} - \\log Z_{old}`. The new chains have random
+    The increment is a difference, :math:`\log Z_{all} - \log Z_{old}`. The new chains have random
     numbers of their own, whatever their reference, so both errors are independent. Increments of
     consecutive updates share a log Z: sums of them telescope, and have the error of the first and
     the last log Z alone, not that of independent terms.
@@ -326,9 +326,7 @@ def _with_values(model: pm.Model, values: Mapping[str, np.ndarray]) -> pm.Model:
         return pt.constant(values[name], name=old.name, dtype=old.dtype) if constant else old
 
     # pickled and back: shared variables of the copy are its own
-    copy: pm.Model = cloudpickle.loads(
-        cloudpickle.dumps(with_observed(model, data, resize=True))
-    )
+    copy: pm.Model = cloudpickle.loads(cloudpickle.dumps(with_observed(model, data, resize=True)))
     for name, array in values.items():
         if isinstance(copy[name], SharedVariable):
             copy[name].set_value(array)

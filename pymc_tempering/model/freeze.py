@@ -33,9 +33,7 @@ def discrete_names(model: pm.Model) -> list[str]:
     return [rv.name for rv in model.free_RVs if rv.dtype not in ("float64", "float32")]
 
 
-def freeze(
-    model: pm.Model, *, discrete: bool = False, open_names: Sequence[str] = ()
-) -> pm.Model:
+def freeze(model: pm.Model, *, discrete: bool = False, open_names: Sequence[str] = ()) -> pm.Model:
     """Check a model and copy it with its data and dims fixed; the model itself is not changed.
 
     Data of ``open_names`` stay shared variables, and so do the lengths of their dims.

@@ -97,13 +97,14 @@ class OpenDensity:
         points = PointMap.from_model(frozen)
         data = self._variables(frozen)
         inputs = {value: value.type(f"data {name}") for name, value in data.items()}
+        given = [inputs[value] for value in data.values()]
         inputs |= _lengths(frozen, data, inputs)
         graph = density_graph(frozen, points, frozen.logp(), inputs)
         self._no_gradient = graph.no_gradient
         exact = pytensor.config.change_flags(numba__fastmath=False)
         with exact, frozen, watch_for_python() as python_ops:
             self._function = pymc_compile(
-                [pytensor.In(v, borrow=True) for v in (graph.z, *(inputs[v] for v in data.values()))],
+                [pytensor.In(v, borrow=True) for v in (graph.z, *given)],
                 [pytensor.Out(v, borrow=True) for v in (graph.log_density, graph.gradient)],
                 mode=numba_mode(),
                 on_unused_input="ignore",
@@ -253,7 +254,9 @@ def _with_open_rows(model: pm.Model, names: Sequence[str]) -> pm.Model:
     return freeze(copy, open_names=[*names, *(_OPEN + name for name in names)])
 
 
-def _lengths(frozen: pm.Model, data: Mapping[str, Any], inputs: Mapping[Any, Any]) -> dict[Any, Any]:
+def _lengths(
+    frozen: pm.Model, data: Mapping[str, Any], inputs: Mapping[Any, Any]
+) -> dict[Any, Any]:
     """Numbers of rows in place of the lengths of dims that are not frozen."""
     lengths = {}
     for name, variable in data.items():

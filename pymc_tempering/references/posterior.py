@@ -24,6 +24,7 @@ from pymc_tempering.references.prepared import (
     Prepared,
     Report,
     centre,
+    mass_once,
     unwatched,
 )
 from pymc_tempering.references.quality import FAIR, N_DRAWS, log_weights, trimmed_variance
@@ -71,45 +72,60 @@ class PosteriorDraws:
         rng: np.random.Generator,
         *,
         effort: Effort | None = NEARBY,
-        prior_points: FloatArray | None = None,
+        prior_points: FloatArray,
         report: Report = unwatched,
     ) -> Prepared:
         """Fit the modes of the draws, and look where a density of more data has moved them.
 
-        ``effort`` is None for densities without a gradient. Raises BaseError where the density is
+        Ascents start from draws of each mode, and of the prior: ``prior_points`` (m, D). ``effort``
+        is None for densities without a gradient. Raises BaseError where the density is
         zero at draws of all shapes.
         """
-        known = [self._of_mode(density, k, rng) for k in range(int(self.mode.max()) + 1)]
-        known = [each for each in known if np.isfinite(each.variance)]
-        if not known:
+        n_modes = int(self.mode.max()) + 1
+        drawn = [self._of_mode(density, k, rng) for k in range(n_modes)]
+        drawn = [each for each in drawn if np.isfinite(each.variance)]
+        if not drawn:
             raise BaseError(
                 "The posterior draws lie where the new data have no density, so they are no "
                 "reference. Sample the model of all data afresh."
             )
-        n, found, seen = N_DRAWS * (int(self.mode.max()) + 1), None, NO_SEARCH
+        known, found, n = drawn, None, N_DRAWS * n_modes
         if effort is not None:
-            best = max(known, key=lambda each: each.elbo)
+            start = centre(max(drawn, key=lambda each: each.elbo).shape)
+            starts = np.vstack([self._one_of_each(rng), prior_points])
             found = find_modes(
-                density, centre(best.shape), rng,
-                prior_points=prior_points, effort=effort, report=report,
-            )  # fmt: skip
-            seen, n = found.search, n + N_DRAWS * len(found.fits)
-            known += [_assessed(density, fit, fit, rng) for fit in found.fits]
+                density, start, rng, prior_points=starts, effort=effort, report=report
+            )
+            known = drawn + [_assessed(density, fit, fit, rng) for fit in found.fits]
+            n += found.search.n_gradients + N_DRAWS * len(found.fits)
         kept: list[_Known] = []
         for each in sorted(known, key=lambda each: each.variance):
             if not any(_same_place(each, other) for other in kept):
                 kept.append(each)
         kept.sort(key=lambda each: each.elbo, reverse=True)
-        fits = tuple(each.fit for each in kept)
+        fits, masses = tuple(each.fit for each in kept), [each.elbo for each in kept]
+        # draws and ascents are two searches: a mode without draws is found by one of them
+        by_both = [1 + any(_same_place(each, other) for other in drawn) for each in kept]
+        search = replace(
+            NO_SEARCH if found is None else found.search,
+            n_gradients=n,
+            mass_once=mass_once(masses, by_both),
+            funnel_depth=self.funnel_depth,
+        )
         return Prepared(
             combine_local_bases(fits),
             fits,
-            replace(seen, n_gradients=seen.n_gradients + n, funnel_depth=self.funnel_depth),
+            search,
             () if found is None else found.poorly_fitted,
             shapes=tuple(each.shape for each in kept),
             needs_levels=max(each.variance for each in kept) > FAIR,
             well_fitted=() if found is None else found.well_fitted,
         )
+
+    def _one_of_each(self, rng: np.random.Generator) -> FloatArray:
+        """Draw from each mode, of those with most draws."""
+        modes = range(min(int(self.mode.max()) + 1, NEARBY.n_starts // 2))
+        return np.array([rng.choice(self.draws[self.mode == k]) for k in modes])
 
     def _of_mode(self, density: Density, k: int, rng: np.random.Generator) -> _Known:
         own = self.draws[self.mode == k]

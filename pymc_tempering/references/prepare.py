@@ -56,12 +56,13 @@ def prepare(
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
         if draws is not None:
             nearby = None if no_gradient else NEARBY.within(most)
-            found = draws.prepare(density, rng, effort=nearby, report=report)
+            points = np.empty((0, density.dim))
+            if isinstance(density, CompiledDensity):
+                points = prior_points(density, rng, NEARBY.n_starts // 2)
+            found = draws.prepare(density, rng, prior_points=points, effort=nearby, report=report)
         elif isinstance(density, CompiledDensity) and no_gradient:
             points = prior_points(density, rng, N_PRIOR_STARTS)
-            found = fit_by_draws(
-                density, start, rng, prior_points=points, most=most, report=report
-            )
+            found = fit_by_draws(density, start, rng, prior_points=points, most=most, report=report)
         else:
             images = None
             if isinstance(density, CompiledDensity):

@@ -225,6 +225,7 @@ class ParallelTempering(TemperedStep):
             fits.poorly_fitted,
             needs_levels=fits.needs_levels,
             fixed=self._requested.keeps_mixture,
+            drawn_from=self.known_draws is not None,
         )
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
