@@ -30,17 +30,17 @@ class Logistic:
     def __init__(self, rng):
         self._slopes = rng.normal(size=DIM)
 
-    def rows(self, rng):
+    def rows(self, rng):  # noqa: D102
         x = rng.normal(size=(N_ROWS, DIM))
         return {"x": x, "y": (rng.random(N_ROWS) < expit(x @ self._slopes)).astype(int)}
 
-    def model(self, data):
+    def model(self, data):  # noqa: D102
         with pm.Model() as model:
             slopes = pm.Normal("slopes", 0.0, 1.0, shape=DIM)
             pm.Bernoulli("y", logit_p=pm.Data("x", data["x"]) @ slopes, observed=data["y"])
         return model
 
-    def exact(self, data):
+    def exact(self, data):  # noqa: D102
         return None
 
 
@@ -53,16 +53,16 @@ class TwoModes:
     def __init__(self, rng):
         pass
 
-    def rows(self, rng):
+    def rows(self, rng):  # noqa: D102
         return {"y": rng.normal(1.05, 1.5, size=N_ROWS)}
 
-    def model(self, data):
+    def model(self, data):  # noqa: D102
         with pm.Model() as model:
             position, scale = pm.Normal("position", 0.2, 1.5), pm.HalfNormal("scale", 2.0)
             pm.Normal("y", position**2 + 0.05 * position, scale, observed=data["y"])
         return model
 
-    def exact(self, data):
+    def exact(self, data):  # noqa: D102
         t, log_s, y = self._position, self._log_scale, data["y"]
         squares = ((y[:, None] - t**2 - 0.05 * t) ** 2).sum(axis=0)
         log_p = -0.5 * squares[:, None] / np.exp(2.0 * log_s) - len(y) * log_s

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pymc_tempering.estimators.result import LogZEstimate
     from pymc_tempering.evidence.estimate import estimate_logz, sample
     from pymc_tempering.evidence.many import ManyEvidences, estimate_many
-    from pymc_tempering.evidence.update import update
     from pymc_tempering.plots.comparison import (
         plot_calibration,
         plot_evidence,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from pymc_tempering.steps.parallel import ParallelTempering
     from pymc_tempering.steps.simulated import SimulatedTempering
     from pymc_tempering.transform import temper, untemper
+    from pymc_tempering.updates.update import update
 
     __version__: str
 
@@ -126,7 +126,7 @@ _HOMES = {
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",
-    "update": "pymc_tempering.evidence.update",
+    "update": "pymc_tempering.updates.update",
 }
 
 

@@ -105,7 +105,10 @@ class PosteriorDraws:
         kept.sort(key=lambda each: each.elbo, reverse=True)
         fits, masses = tuple(each.fit for each in kept), [each.elbo for each in kept]
         # draws and ascents are two searches: a mode without draws is found by one of them
-        by_both = [1 + any(_same_place(each, other) for other in drawn) for each in kept]
+        by_both = [
+            1 + (any(_same_place(e, d) for d in drawn) or (owner([e.shape], self.draws) == 0).any())
+            for e in kept
+        ]
         search = replace(
             NO_SEARCH if found is None else found.search,
             n_gradients=n,

@@ -8,9 +8,9 @@ from scipy import stats
 
 import pymc_tempering as pm_temper
 from pymc_tempering.errors import DataError, ModelError
-from pymc_tempering.evidence import update as module
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.updates import rows as module
 
 SHORT = {"draws": 100, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True}
 SHAPE, SCALE, PRECISION = 3.0, 2.0, 0.5
