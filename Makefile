@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors faults docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors update faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (a few minutes)"
@@ -33,6 +33,7 @@ help:
 	@echo "make model_calibration  are posterior model probabilities calibrated? 500 simulated data sets"
 	@echo "make agreement    do the five methods agree?"
 	@echo "make hard         wrong runs on targets chosen to hurt, and how many say nothing"
+	@echo "make update       ten updates with more data, beside one run on all of them"
 	@echo "make discrete     models with discrete variables: exact answers, speed, PyMC alone"
 	@echo "make quiet        warnings of runs on easy cases, which should have none"
 	@echo "make identity     what it takes to know that a model is the same, by its size"
@@ -123,7 +124,7 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors: $(INSTALLED)
+growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors update: $(INSTALLED)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 bench: $(INSTALLED)

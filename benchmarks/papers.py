@@ -5,6 +5,8 @@ b  Graham & Storkey 2017, figure 2: radon (papers_radon)
 c  Carlson et al. 2016, figure 2: estimators from simulated tempering (papers_rts)
 d  Sohl-Dickstein & Culpepper 2012, figures 2 and 3: HAIS against AIS (papers_hais)
 e  Syed et al. 2021: swap schemes of parallel tempering (papers_swaps)
+f  Carlson et al. 2016, appendix G: q(beta) from a transition matrix (papers_stationary)
+g  relatives that the papers name, and whether they are worth having (papers_relatives)
 
 Every study is a script of its own that takes ``--full`` and then draws into ``docs/figures``.
 Without it runs are short and figures go into ``out``: they are no results.
@@ -26,6 +28,8 @@ STUDIES = {
     "c": "papers_rts",
     "d": "papers_hais",
     "e": "papers_swaps",
+    "f": "papers_stationary",
+    "g": "papers_relatives",
 }
 
 

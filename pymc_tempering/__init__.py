@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pymc_tempering.steps.parallel import ParallelTempering
     from pymc_tempering.steps.simulated import SimulatedTempering
     from pymc_tempering.transform import temper, untemper
+    from pymc_tempering.updates.update import update
 
     __version__: str
 
@@ -88,6 +89,7 @@ __all__ = [
     "temper",
     "tempered_expectation",
     "untemper",
+    "update",
 ]
 
 _HOMES = {
@@ -132,6 +134,7 @@ _HOMES = {
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",
+    "update": "pymc_tempering.updates.update",
 }
 
 

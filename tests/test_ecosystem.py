@@ -180,6 +180,27 @@ class TestBambi:
         assert sorted(table.index) == ["drugs", "plain"]
         assert np.isfinite(table["log_marginal_likelihood"]).all()
 
+    def test_update_takes_bambi_models(self, fitted, seed):
+        """With priors that do not depend on the data."""
+        import bambi
+
+        priors = {"Intercept": bambi.Prior("Normal", mu=1.0, sigma=2.0),
+                  "drug": bambi.Prior("Normal", mu=0.0, sigma=2.0),
+                  "sigma": bambi.Prior("HalfNormal", sigma=3.0)}  # fmt: skip
+        data = fitted.data.iloc[[0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15, 6, 16]]
+        given = {"formula": "gained ~ drug", "priors": priors, "center_predictors": False}
+        options = {"draws": 60, "tune": 60, "random_seed": seed} | SETTINGS
+        first, both = (bambi.Model(data=data.iloc[:n], **given) for n in (8, 14))
+        run = pm_temper.update(pm_temper.sample(first, **options), both, **options)
+        assert run.observed_data["gained"].size == 14
+        whole = pm_temper.estimate_logz(both, **options)
+        found = run["updates"].dataset
+        errors = np.hypot(found["log_marginal_likelihood_se"][0], whole.se)
+        assert abs(found["log_marginal_likelihood"][0] - whole.log_z) < 5 * errors + 0.02
+        automatic = bambi.Model("gained ~ drug", data)
+        with pytest.raises(pm_temper.errors.DataError, match="center_predictors=False"):
+            pm_temper.update(run, automatic, **options)
+
     def test_bambi_passes_a_step_on(self, fitted, seed):
         """By the name of PyMC's argument, from bambi's own fit."""
         with fitted.backend.model:

@@ -560,5 +560,25 @@ def test_progresshooks():
     assert any("accept" in names for names in requested[1:])
 
 
+def test_resize_observed():
+    """Of as many values as are given, or as will be, with the rest of the model as it was."""
+    for value in (pt.constant(np.zeros((5, 2))), pt.matrix("new")):
+        with pm.Model() as model:
+            x = pm.Normal("x", 0.5, 1.0)
+            pm.Normal("other", x, 1.0, observed=np.zeros(3))
+            pm.MvNormal("y", [x, -x], np.eye(2), observed=np.ones((3, 2)))
+        with model:
+            model.values_to_rvs.pop(model.rvs_to_values.pop(model["y"]))
+            new = private.resize_observed(model, 1, value)
+            model.rvs_to_values[new], model.values_to_rvs[value] = value, new
+        assert model["y"] is new is model.observed_RVs[1]
+        assert new.type.shape == ((5, 2) if value.name is None else (None, 2))
+        graph = model.logp().eval({model.value_vars[0]: 0.3} | (
+            {} if value.name is None else {value: np.zeros((5, 2))}
+        ))  # fmt: skip
+        exact = -0.5 * (0.2**2 + 13 * 0.3**2)
+        assert graph == pytest.approx(exact - 7.0 * np.log(2.0 * np.pi), rel=1e-10)
+
+
 def test_a_step_with_hooks_can_be_sent_to_workers():
     assert pickle.loads(pickle.dumps(private.ProgressHooks())).__class__ is private.ProgressHooks

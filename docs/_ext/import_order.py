@@ -30,6 +30,7 @@ WHAT = {
     "comparison": (7.4, "tables, weights"),
     "diagnostics": (5.3, "modes in draws"),
     "annealing": (1.2, "particles, bounds"),
+    "updates": (3.2, "runs with more data"),
     "plots": (6.0, "pictures, report"),
     "cli": (8.95, "command line"),
 }

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import xarray as xr
 
 from pymc_tempering.checkpoint.store import resumed
 from pymc_tempering.errors import DataError, OptionError
-from pymc_tempering.estimators.diagnostic import warn_of
+from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.checks import refusing
 from pymc_tempering.evidence.checks.requested import interrupted
@@ -23,7 +24,7 @@ from pymc_tempering.results.datatree import open_hint
 from pymc_tempering.steps.executors import check_executor
 from pymc_tempering.steps.run import DEFAULT_CHAINS, Sampler, check_budget, check_run
 
-__all__ = ["estimate_logz", "sample"]
+__all__ = ["estimate_logz", "sample", "sample_and_estimate"]
 
 
 def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
@@ -118,7 +119,7 @@ def sample(  # noqa: PLR0913 - every option by its name, as of pm.sample
     """
     model = resolve_model(model, "sample")
     check_whole("draws", draws, 1)
-    estimate = _sample_and_estimate(
+    estimate = sample_and_estimate(
         model, method, draws, kwargs, tune=tune, chains=chains, cores=cores,
         random_seed=random_seed, max_gradients=max_gradients, resume=resume,
         executor=executor, progressbar=progressbar,
@@ -247,7 +248,7 @@ def estimate_logz(
         estimate = _estimate_stored(model_or_idata, target_se, kwargs | _changed(given))
     elif isinstance(model_or_idata, pm.Model | None):
         model = resolve_model(model_or_idata, "estimate_logz")
-        estimate = _sample_and_estimate(
+        estimate = sample_and_estimate(
             model, method, draws, kwargs, tune=tune, chains=chains, random_seed=random_seed,
             target_se=target_se, **settled,
         )  # fmt: skip
@@ -272,7 +273,7 @@ _DEFAULTS: dict[str, Any] = {
 """Of the keyword arguments that `estimate_logz` leaves to this."""
 
 
-def _sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
+def sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
     model: pm.Model,
     method: str,
     draws: int | None,
@@ -288,8 +289,12 @@ def _sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
     progressbar: bool,
     target_se: float | None = None,
     max_chains: int = 64,
+    inherited: Sequence[Diagnostic] = (),
 ) -> LogZEstimate:
-    """Check the options, sample, add chains where an error is requested, estimate and check."""
+    """Check the options, sample, add chains where an error is requested, estimate and check.
+
+    Warnings that are ``inherited`` from another run are added to those of this one.
+    """
     row = resolve_method(method)
     draws = row.draws if draws is None else draws
     check_run(
@@ -331,7 +336,7 @@ def _sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
                 least=chains,
                 show=bool(progressbar) and not options.get("quiet", False),
             )
-        return checked(run, model=model, request=request)
+        return checked(run, model=model, request=request, inherited=inherited)
 
 
 def _changed(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The evidence of a run: what its statistics say, checked once, and attached once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_tempering.errors import DataError
+from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.checks import diagnose
 from pymc_tempering.evidence.checks.overlap import bounded
@@ -99,19 +100,26 @@ def at_hand(run: Run, model: pm.Model) -> Run:
 
 
 def checked(
-    run: Run, *, model: pm.Model | None = None, request: Request | None = None
+    run: Run,
+    *,
+    model: pm.Model | None = None,
+    request: Request | None = None,
+    inherited: Sequence[Diagnostic] = (),
 ) -> LogZEstimate:
-    """Run all checks of a run, and attach the estimate with its warnings."""
+    """Run all checks of a run, and attach the estimate with its warnings.
+
+    Those ``inherited`` from the run that this one starts from are added where it has no own.
+    """
     if model is not None:
         run = at_hand(run, model)
     assert run.estimate is not None
     assert run.idata is not None
     diagnostics = [*diagnose(replace(run, request=request))]
-    if run.before is not None:
-        # what was found out about the model and the request when they were at hand
-        now = {diagnostic.code for diagnostic in diagnostics}
-        before = read_diagnostics(run.before)
-        diagnostics += [d for d in before if d.lasting and d.code not in now]
+    # what was found out about the model and the request when they were at hand
+    before = () if run.before is None else read_diagnostics(run.before)
+    now = {diagnostic.code for diagnostic in diagnostics}
+    kept = (*inherited, *(d for d in before if d.lasting))
+    diagnostics += [d for d in kept if d.code not in now]
     estimate = with_warnings(run.estimate, diagnostics)
     return replace(estimate, idata=attach_estimate(run.idata, estimate, dict(run.arrays)))
 

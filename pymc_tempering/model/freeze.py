@@ -36,7 +36,8 @@ def discrete_names(model: pm.Model) -> list[str]:
 def freeze(model: pm.Model, *, discrete: bool = False, but: Sequence[str] = ()) -> pm.Model:
     """Check a model and copy it with its data and dims fixed; the model itself is not changed.
 
-    Data that `but` names stay shared variables, and so do the lengths that follow from them.
+    Data that `but` names stay shared variables, and so do the lengths of their first dims and those
+    that follow from them.
 
     ModelError if it has no free variables, free discrete variables without `discrete`, flat
     variables that nothing depends on, simulators, variables that do not fit their coordinates, or
@@ -68,7 +69,10 @@ def freeze(model: pm.Model, *, discrete: bool = False, but: Sequence[str] = ()) 
             "whole data set instead."
         )
     with copies_of_gps(), naming_shapes(model):
-        frozen = freeze_dims_and_data(model, data=[n for n in model.named_vars if n not in but])
+        of_open = {dim for name in but for dim in model.named_vars_to_dims.get(name, ())[:1]}
+        data = [name for name in model.named_vars if name not in but]
+        dims = [dim for dim in model.dim_lengths if dim not in of_open]
+        frozen = freeze_dims_and_data(model, data=data, dims=dims)
     frozen.check_bounds = model.check_bounds
     return frozen
 

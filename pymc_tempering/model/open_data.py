@@ -17,22 +17,28 @@ import pymc as pm
 import pytensor
 from llvmlite import ir
 from numba.extending import intrinsic
-from pymc.distributions.shape_utils import change_dist_size
 from pymc.model.fgraph import clone_model
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
+from pymc_tempering.errors import ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
 from pymc_tempering.model.freeze import check_finite, copies_of_gps, freeze, starting_points
-from pymc_tempering.model.graph import density_graph
+from pymc_tempering.model.graph import density_graph, interpreted
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
+from pymc_tempering.private import (
+    compile_keyed,
+    graph_key,
+    jitted,
+    resize_observed,
+    without_key,
+)
 
-__all__ = ["OpenDensity", "Refillable", "with_observed"]
+__all__ = ["OpenDensity", "Refillable", "value_of", "with_observed"]
 
 _CORE = """
 def tempering_density_of_data(z_pointer, grad_pointer, table_pointer):
@@ -134,8 +140,9 @@ class OpenDensity:
 
     Nothing but the data may change, and these in neither shape nor type: the observed values, or
     with ``names`` those of these observed variables and ``pm.Data``. Data in ``lengths`` may have
-    any length, as :meth:`refillable` takes them. Models that call Python code are compiled anew for
-    each data set.
+    any length, as :meth:`refillable` takes them. If they are ``growing``, :meth:`at` takes any
+    number of rows. Models that call Python code, and of those that grow the ones in which a number
+    of rows is written down elsewhere, are compiled anew for each data set.
     """
 
     def __init__(
@@ -143,23 +150,29 @@ class OpenDensity:
         model: pm.Model,
         names: Sequence[str] | None = None,
         lengths: Sequence[str] = (),
+        *,
+        growing: bool = False,
     ) -> None:
-        self._frozen = frozen = freeze(model, but=lengths)
+        self._names = [rv.name for rv in model.observed_RVs] if names is None else list(names)
+        self._growing = growing
+        frozen = _with_open_rows(model, self._names) if growing else freeze(model, but=lengths)
+        self._frozen = frozen
         points = PointMap.from_model(frozen)
-        self._names = [rv.name for rv in frozen.observed_RVs] if names is None else list(names)
         data = self._variables(frozen)
         inputs = {value: value.type(f"data {name}") for name, value in data.items()}
+        given = [inputs[value] for value in data.values()]
+        inputs |= _lengths(frozen, data, inputs)
         graph = density_graph(frozen, points, frozen.logp(), inputs)
         self._no_gradient = graph.no_gradient
         exact = pytensor.config.change_flags(numba__fastmath=False)
         with exact, frozen, watch_for_python() as python_ops:
             self._function = pymc_compile(
-                [pytensor.In(v, borrow=True) for v in (graph.z, *inputs.values())],
+                [pytensor.In(v, borrow=True) for v in (graph.z, *given)],
                 [pytensor.Out(v, borrow=True) for v in (graph.log_density, graph.gradient)],
                 mode=numba_mode(),
                 on_unused_input="ignore",
             )
-        self._types = [v.type for v in inputs.values()]
+        self._types = [v.type for v in given]
         keyed = jitted(self._function)
         in_python = python_ops.found or (pytensor.config.numba__cache and graph_key(keyed) is None)
         self._core = None if in_python or not data else self._compile(keyed, points)
@@ -193,7 +206,12 @@ class OpenDensity:
             return compile_frozen(frozen)
         table = self._table(frozen)
         density = self._reading(frozen, table, (compile_frozen, (frozen, 0)))
-        self._verify(density, table)
+        try:
+            self._verify(density, table)
+        except ModelError:
+            if not self._growing:
+                raise
+            return compile_frozen(frozen)
         starts = starting_points(density.start, 0)
         check_finite(density.value_and_grad, density.points, frozen, starts)
         return density
@@ -217,7 +235,7 @@ class OpenDensity:
 
     def _table(self, frozen: pm.Model) -> _Table:
         data = {
-            name: np.array(_value(variable), dtype=of.dtype, order="C")
+            name: np.array(value_of(variable), dtype=of.dtype, order="C")
             for (name, variable), of in zip(
                 self._variables(frozen).items(), self._types, strict=True
             )
@@ -255,35 +273,68 @@ class OpenDensity:
 
     def _verify(self, density: CompiledDensity, table: _Table) -> None:
         starts = starting_points(density.start, 0)[:N_VERIFIED]
-        verify_density(density.value_and_grad, self._function, starts, table.arrays)
+        function, arrays = self._function, table.arrays
+        if self._growing:
+            # numbers of rows may be written down in the graph itself, where no input changes them
+            graph = density_graph(density.model, density.points, density.model.logp())
+            function, arrays = interpreted([graph.z], [graph.log_density, graph.gradient]), []
+        verify_density(density.value_and_grad, function, starts, arrays)
 
 
 def with_observed(
-    model: pm.Model, make: Callable[[str, Any], Any], lengths: Sequence[str] = ()
+    model: pm.Model,
+    make: Callable[[str, Any], Any],
+    lengths: Sequence[str] = (),
+    *,
+    resize: bool = False,
 ) -> pm.Model:
     """Copy of a model that observes the variables ``make(name, old)`` instead.
 
-    Those in ``lengths`` follow the length of these, whatever the old ones had.
+    They have the shapes of the old ones, but those in ``lengths`` follow the length of these; with
+    ``resize``, all do whose shapes differ and that have no dims, whose lengths they follow.
     """
     with copies_of_gps():
         copy = clone_model(model)
     with copy:
-        observed = []
-        for rv in copy.observed_RVs:
-            old = copy.rvs_to_values[rv]
-            new, own = make(rv.name, old), rv
-            if rv.name in lengths:
-                own = change_dist_size(rv, new.shape[: rv.ndim - rv.owner.op.ndim_supp])
-                own.name = rv.name
-                copy.named_vars[rv.name] = own
-                copy.rvs_to_transforms[own] = copy.rvs_to_transforms.pop(rv, None)
+        for i, rv in enumerate(copy.observed_RVs):
+            old = copy.rvs_to_values.pop(rv)
+            new = make(rv.name, old)
             copy.values_to_rvs.pop(old)
-            copy.rvs_to_values.pop(rv)
+            differs = new.type.shape != old.type.shape
+            follows = resize and differs and not copy.named_vars_to_dims.get(rv.name)
+            own = resize_observed(copy, i, new) if follows or rv.name in lengths else rv
             copy.rvs_to_values[own] = new
             copy.values_to_rvs[new] = own
-            observed.append(own)
-        copy.observed_RVs = type(copy.observed_RVs)(observed)
     return copy
+
+
+_OPEN = "rows of "
+"""Before the name of an observed variable, that of the shared variable with its values."""
+
+
+def _with_open_rows(model: pm.Model, names: Sequence[str]) -> pm.Model:
+    """Freeze a model but for these data and the lengths of their first dims."""
+
+    def data(name: str, old: Any) -> Any:
+        # of the type of the distribution, which that of `pm.Data` need not be
+        constant = name in names and isinstance(old, Constant)
+        return pm.Data(_OPEN + name, old.data).astype(old.dtype) if constant else old
+
+    copy = with_observed(model, data, resize=True)
+    return freeze(copy, but=[*names, *(_OPEN + name for name in names)])
+
+
+def _lengths(
+    frozen: pm.Model, data: Mapping[str, Any], inputs: Mapping[Any, Any]
+) -> dict[Any, Any]:
+    """Numbers of rows in place of the lengths of dims that are not frozen."""
+    lengths = {}
+    for name, variable in data.items():
+        dims = frozen.named_vars_to_dims.get(name)
+        length = frozen.dim_lengths[dims[0]] if dims else None
+        if isinstance(length, SharedVariable):
+            lengths[length] = inputs[variable].shape[0]
+    return lengths
 
 
 def _stays_here(*_: Any) -> NoReturn:
@@ -296,6 +347,6 @@ def _shared(variable: Any) -> Any:
     return below if isinstance(below, SharedVariable) else variable
 
 
-def _value(variable: Any) -> Any:
+def value_of(variable: Any) -> Any:
     """Of a constant; or of one that PyMC casts to the type of its distribution."""
     return variable.data if isinstance(variable, Constant) else variable.eval()

@@ -182,6 +182,29 @@ def has_random_terms(outputs: list[Any]) -> bool:
     return bool(collect_default_updates(inputs=[], outputs=outputs))
 
 
+def resize_observed(model: Any, i: int, value: Any) -> Any:
+    """Put a variable of the size of `value` in the place of a model's observed variable i.
+
+    Its values and transform are those of a variable without any. Returned is the variable; one of
+    a distribution over the rows together stays as it is.
+    """
+    from pymc.distributions.shape_utils import change_dist_size
+
+    rv = model.observed_RVs[i]
+    n_batch = rv.type.ndim - rv.owner.op.ndim_supp
+    if n_batch == 0:
+        return rv
+    # what is known is written down, as in a model that was built with it
+    known = None not in value.type.shape
+    new = change_dist_size(rv, (value.type.shape if known else value.shape)[:n_batch])
+    new.name = rv.name
+    # PyMC has lists of variables grow, and nothing else
+    list.__setitem__(model.observed_RVs, i, new)
+    model.rvs_to_transforms[new] = model.rvs_to_transforms.pop(rv, None)
+    model.named_vars[rv.name] = new
+    return new
+
+
 def rewrite_before_gradient(graph: Any) -> Any:
     """Rewrite a log density as PyMC does before it takes the gradient.
 

@@ -14,6 +14,7 @@ from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
 from pymc_tempering.references.population import fit_by_draws
+from pymc_tempering.references.posterior import NEARBY, PosteriorDraws
 from pymc_tempering.references.prepared import SEARCHES, Prepared, Report, unwatched
 from pymc_tempering.references.search import find_modes
 from pymc_tempering.references.sources import SOURCES
@@ -39,21 +40,29 @@ def prepare(
     bend: bool = False,
     most: float = np.inf,
     report: Report = unwatched,
+    draws: PosteriorDraws | None = None,
 ) -> Prepared:
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
     Without a gradient, one Gaussian from weighted draws (:mod:`.population`). ``search`` is one of
     :data:`.prepared.SEARCHES`; ``bend`` is whether what is sampled can start from transport maps;
-    ``most`` are the gradients that it may take. Raises BaseError if no fit succeeded.
+    ``most`` are the gradients that it may take. With ``draws`` of a posterior of less data modes
+    are looked for around these alone. Raises BaseError if no fit succeeded.
     """
     report("starting points", 0, 0)
     with one_blas_thread():
+        found: Prepared
         points, effort = None, SEARCHES[search].within(most)
-        if isinstance(density, CompiledDensity) and density.no_gradient:
+        no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
+        if draws is not None:
+            nearby = None if no_gradient else NEARBY.within(most)
+            points = np.empty((0, density.dim))
+            if isinstance(density, CompiledDensity):
+                points = prior_points(density, rng, NEARBY.n_starts // 2)
+            found = draws.prepare(density, rng, prior_points=points, effort=nearby, report=report)
+        elif isinstance(density, CompiledDensity) and no_gradient:
             points = prior_points(density, rng, N_PRIOR_STARTS)
-            found: Prepared = fit_by_draws(
-                density, start, rng, prior_points=points, most=most, report=report
-            )
+            found = fit_by_draws(density, start, rng, prior_points=points, most=most, report=report)
         else:
             images = None
             if isinstance(density, CompiledDensity):

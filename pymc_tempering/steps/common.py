@@ -33,6 +33,7 @@ from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress import Board, is_diverging, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
+from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared, Report
 from pymc_tempering.results.statistics import pack_search
@@ -103,6 +104,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
     backend: str | None = None  # of PyTensor; None for that which suits
     kept: Kept | None = None  # where chains are kept while they are sampled
     searches = True  # whether a run begins with a search for modes
+    known_draws: PosteriorDraws | None = None  # of less data, which take the place of that search
     _requested: Requested
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -348,7 +350,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         fits = prepare(
             density, density.start, shared_generator(rng), search=self._requested.search,
             bend=self._requested.uses_fits, most=self.limits.of_search,
-            report=report or self._board.report,
+            report=report or self._board.report, draws=self.known_draws,
         )  # fmt: skip
         if self._source.reference is not None:
             check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))

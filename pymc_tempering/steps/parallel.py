@@ -15,6 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.options import check_choice, check_unknown
 from pymc_tempering.references.fit import match_moments
+from pymc_tempering.references.posterior import PosteriorDraws
 from pymc_tempering.schedule.grid import check_levels, make_schedule
 from pymc_tempering.steps.arguments import Requested, explorer_settings, suited_to_funnels
 from pymc_tempering.steps.budget import MOST_SCANS, ScanPlan
@@ -174,6 +175,8 @@ class ParallelTempering(TemperedStep):
         most, fixed = check_levels(n_levels, betas, 24)
         check_choice("swap_scheme", swap_scheme, SWAP_SCHEMES)
         keeps_mixture = isinstance(base, str) and base == "mixture"
+        if isinstance(base, PosteriorDraws):
+            self.known_draws, base = base, None
         requested = LadderRequested.checked(
             scans_per_draw=MOST_SCANS if scans_per_draw is None else scans_per_draw,
             adapt_base=adapt_base,
@@ -222,6 +225,7 @@ class ParallelTempering(TemperedStep):
             fits.poorly_fitted,
             needs_levels=fits.needs_levels,
             fixed=self._requested.keeps_mixture,
+            drawn_from=self.known_draws is not None,
         )
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:

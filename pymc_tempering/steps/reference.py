@@ -138,7 +138,8 @@ class ReferenceChoice(Stateful):
     """The reference of one chain, changed after rounds of tuning where that pays.
 
     The first four arguments are those of :class:`pymc_tempering.references.prepared.Prepared`;
-    without any shapes the chain keeps the Gaussian, and if ``fixed`` the mixture of them.
+    without any shapes the chain keeps the Gaussian, and if ``fixed`` the mixture of them. If the
+    modes are ``drawn_from``, by an earlier run, it begins with the mixture.
 
     Attributes
     ----------
@@ -166,6 +167,7 @@ class ReferenceChoice(Stateful):
         *,
         needs_levels: bool = False,
         fixed: bool = False,
+        drawn_from: bool = False,
     ) -> None:
         self.first = first_mixture(shapes) if shapes else None
         self.fixed, self.settled = fixed, fixed or self.first is None
@@ -181,7 +183,7 @@ class ReferenceChoice(Stateful):
             self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
             good = self.first.has_map or not self.wants_map
             # from a wide Gaussian to modes that hide each other there is a first-order transition
-            if fixed or (good and (alone or hides_one(fits))):
+            if fixed or (good and (alone or drawn_from or hides_one(fits))):
                 self.at_start = self.first
 
     def counted(self) -> int:

@@ -170,3 +170,35 @@ def test_data_of_any_length(kind, rng):
         exact_value, exact_gradient = compile_density(build(**values)).value_and_grad(Z)
         assert value == pytest.approx(exact_value, rel=1e-12)
         np.testing.assert_allclose(gradient, exact_gradient, rtol=1e-10)
+
+
+def growing(n, rng, scale=1.0):
+    """Rows of constants and of `pm.Data`, with labels; ``scale`` may be written down by number."""
+    with pm.Model(coords={"row": range(n)}) as model:
+        place = pm.Data("place", rng.normal(size=(n, 2)), dims=("row", "of place"))
+        slopes = pm.Normal("slopes", 0.0, 1.0, shape=2)
+        pm.Normal("y", place @ slopes, scale, observed=rng.normal(size=n), dims="row")
+        pm.Poisson("count", pm.math.exp(place @ slopes), observed=rng.poisson(2.0, size=n))
+    return model
+
+
+def test_rows_can_grow(rng):
+    names = ["place", "y", "count"]
+    opened = OpenDensity(growing(5, rng), names, growing=True)
+    for n in (5, 8, 3):
+        model = growing(n, rng)
+        density = opened.at(model)
+        value, gradient = density.value_and_grad(Z)
+        point = density.points.unravel(Z)
+        assert value == pytest.approx(exact(model, density), rel=1e-12)
+        expected = model.compile_dlogp(mode="FAST_COMPILE")(point)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-10)
+        # a density that was compiled for this number of rows alone has other things to keep
+        assert opened._core in density._keep_alive
+
+
+def test_a_number_of_rows_that_is_written_down_is_noticed(rng):
+    opened = OpenDensity(growing(5, rng, 5.0), ["place", "y", "count"], growing=True)
+    model = growing(8, rng, 8.0)
+    density = opened.at(model)
+    assert density.value_and_grad(Z)[0] == pytest.approx(exact(model, density), rel=1e-12)

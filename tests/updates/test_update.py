@@ -1,0 +1,300 @@
+"""Updates with more data: right posteriors and increments, and a refusal of what does not fit."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+
+import pymc_tempering as pm_temper
+from pymc_tempering.errors import DataError, ModelError
+from pymc_tempering.model.open_data import OpenDensity
+from pymc_tempering.results.identity import recorded_identity
+from pymc_tempering.updates import rows as module
+
+SHORT = {"draws": 100, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True}
+SHAPE, SCALE, PRECISION = 3.0, 2.0, 0.5
+SLOPES = np.array([1.0, -0.5])
+
+
+def normal_model(y):
+    """Normal data of unknown mean and variance: conjugate."""
+    with pm.Model() as model:
+        variance = pm.InverseGamma("variance", SHAPE, SCALE)
+        mean = pm.Normal("mean", 0.0, pm.math.sqrt(variance / PRECISION))
+        pm.Normal("y", mean, pm.math.sqrt(variance), observed=y)
+    return model
+
+
+def log_z(y):
+    shape = SCALE / SHAPE * (np.eye(len(y)) + 1.0 / PRECISION)
+    return stats.multivariate_t(np.zeros(len(y)), shape, df=2 * SHAPE).logpdf(y)
+
+
+def exact_run(y, rng, n=1000):
+    """Exact draws of its posterior, with log Z by bridge sampling."""
+    precision, shape = PRECISION + len(y), SHAPE + len(y) / 2
+    mean = y.sum() / precision
+    scale = SCALE + 0.5 * (y**2).sum() - 0.5 * precision * mean**2
+    variance = stats.invgamma(shape, scale=scale).rvs((2, n), random_state=rng)
+    draws = {"variance": variance, "mean": rng.normal(mean, np.sqrt(variance / precision))}
+    groups = {
+        "posterior": xr.Dataset({name: (("chain", "draw"), x) for name, x in draws.items()}),
+        "observed_data": xr.Dataset({"y": ("row", y)}),
+    }
+    return pm_temper.estimate_logz(xr.DataTree.from_dict(groups), model=normal_model(y)).idata
+
+
+@pytest.fixture(scope="module")
+def parts(seed):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(1.0, 1.5, n) for n in (10, 15, 40, 7)]
+
+
+@pytest.fixture(scope="module")
+def runs(parts, seed):
+    """The run of the first part, and those of one update after the other."""
+    model = normal_model(parts[0])
+    runs = [exact_run(parts[0], np.random.default_rng(seed))]
+    for k, new in enumerate(parts[1:]):
+        runs.append(pm_temper.update(runs[-1], {"y": new}, model, random_seed=seed + k, **SHORT))
+    return runs
+
+
+@pytest.mark.statistical
+def test_increments_are_those_of_conjugate_data(runs, parts):
+    """False alarms: 1e-4 each, and for errors three times too small or large."""
+    exact = [log_z(np.concatenate(parts[: k + 1])) for k in range(len(parts))]
+    found = runs[-1]["updates"].dataset
+    z = (found["log_increment"] - np.diff(exact)) / found["log_increment_se"]
+    assert np.abs(z).max() < 4.5
+    z = (found["log_marginal_likelihood"] - exact[1:]) / found["log_marginal_likelihood_se"]
+    assert np.abs(z).max() < 4.5
+    assert (found["log_increment_se"] < 0.1).all()
+
+
+@pytest.mark.statistical
+def test_draws_are_of_all_data(runs, parts, rng):
+    """False alarms: 1e-4."""
+    exact = exact_run(np.concatenate(parts), rng, n=20_000).posterior
+    for name in ("mean", "variance"):
+        draws = runs[-1].posterior[name]
+        error = float(exact[name].std()) / np.sqrt(draws.size / 4)
+        assert abs(float(draws.mean() - exact[name].mean())) < 4.0 * error
+
+
+def test_increments_telescope(runs):
+    first = float(runs[0]["tempering"]["log_marginal_likelihood"])
+    last = float(runs[-1]["tempering"]["log_marginal_likelihood"])
+    found = runs[-1]["updates"].dataset
+    assert found.sizes == {"update": 3}
+    assert first + float(found["log_increment"].sum()) == pytest.approx(last, abs=1e-9)
+    errors = [float(run["tempering"]["log_marginal_likelihood_se"]) for run in runs]
+    np.testing.assert_allclose(found["log_increment_se"], np.hypot(errors[:-1], errors[1:]))
+
+
+def test_the_result_is_a_run_of_all_data(runs, parts):
+    y = np.concatenate(parts)
+    np.testing.assert_array_equal(runs[-1].observed_data["y"], y)
+    whole = normal_model(y)
+    assert recorded_identity(runs[-1]) == module.Identity.of(whole)
+    again = pm_temper.estimate_logz(runs[-1])
+    assert again.log_z == float(runs[-1]["tempering"]["log_marginal_likelihood"])
+    assert "search" in again.gradients
+
+
+def test_it_is_compiled_once(parts, rng, seed, monkeypatch):
+    made, model = [], normal_model(parts[0])
+
+    def counted(*args, **options):
+        made.append(args)
+        return OpenDensity(*args, **options)
+
+    monkeypatch.setattr(module, "OpenDensity", counted)
+    run = exact_run(parts[0], rng)
+    for new in parts[1:3]:
+        run = pm_temper.update(run, {"y": new}, model, random_seed=seed, **SHORT | {"draws": 10})
+    assert len(made) == 1
+    np.testing.assert_array_equal(model.rvs_to_values[model["y"]].data, parts[0])
+
+
+def test_rows_that_are_left_out_would_be_noticed(parts, rng, seed, monkeypatch):
+    right = module._checked_rows
+    monkeypatch.setattr(module, "_checked_rows", lambda *args: right(*args)[:-3])
+    run = exact_run(parts[0], rng)
+    wrong = pm_temper.update(
+        run, {"y": parts[1]}, normal_model(parts[0]), random_seed=seed, **SHORT
+    )
+    exact = log_z(np.concatenate(parts[:2])) - log_z(parts[0])
+    found = wrong["updates"].dataset
+    assert abs(float(found["log_increment"][0]) - exact) > 4.5 * float(found["log_increment_se"][0])
+
+
+def regression(x, y, observed):
+    """Regression with known noise; rows have labels."""
+    with pm.Model(coords={"row": [f"r{i}" for i in range(len(y))]}) as model:
+        covariates = pm.Data("x", x, dims=("row", "slope"))
+        slopes = pm.Normal("slopes", 0.0, 1.0, shape=2)
+        observed = pm.Data("values", y, dims="row") if observed == "data" else y
+        pm.Normal("y", covariates @ slopes, 0.5, observed=observed, dims="row")
+    return model
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("observed", ["data", "constant"])
+def test_covariates_grow_with_observations(observed, rng, seed):
+    """False alarms: 1e-5."""
+    x = rng.normal(size=(30, 2))
+    y = x @ SLOPES + rng.normal(0.0, 0.5, 30)
+    name = "values" if observed == "data" else "y"
+    model = regression(x[:12], y[:12], observed)
+    run = pm_temper.sample(model, random_seed=seed, **SHORT)
+    for k, rows in enumerate((slice(12, 20), slice(20, 30))):
+        # of the variable, or of what it observes
+        new = {"x": x[rows], (name if k else "y"): y[rows]}
+        run = pm_temper.update(run, new, model, random_seed=seed, **SHORT)
+    exact = stats.multivariate_normal(cov=x @ x.T + 0.25 * np.eye(30)).logpdf(y)
+    found = pm_temper.estimate_logz(run)
+    assert abs(found.log_z - exact) < 4.5 * found.se
+    np.testing.assert_array_equal(run.constant_data["x"], x)
+    assert run.observed_data["y"].sizes == {"row": 30}
+    assert model["x"].get_value().shape == (12, 2)
+
+
+def two_modes(y):
+    """Two modes by the sign of position, which the data part ever more."""
+    with pm.Model() as model:
+        position = pm.Normal("position", 0.3, 1.5)
+        pm.Normal("y", position**2 + 0.05 * position, 0.5, observed=y)
+    return model
+
+
+def exact_share(y):
+    t = np.linspace(-4.0, 4.0, 40_001)
+    log_p = stats.norm(0.3, 1.5).logpdf(t)
+    log_p += stats.norm(t**2 + 0.05 * t, 0.5).logpdf(y[:, None]).sum(axis=0)
+    p = np.exp(log_p - log_p.max())
+    return p[t < 0].sum() / p.sum(), np.log(p.sum() * (t[1] - t[0])) + log_p.max()
+
+
+def of_shares(y, negative, rng):
+    """Draws around both modes, a share of them negative, whatever the posterior says."""
+    centre = np.sqrt(y.mean())
+    sign = np.where(rng.random((2, 400)) < negative, -1.0, 1.0)
+    draws = sign * centre + rng.normal(0.0, 0.25 / centre / np.sqrt(len(y)), (2, 400))
+    groups = {
+        "posterior": xr.Dataset({"position": (("chain", "draw"), draws)}),
+        "observed_data": xr.Dataset({"y": ("row", y)}),
+        "tempering": xr.Dataset({
+            "log_marginal_likelihood": exact_share(y)[1], "log_marginal_likelihood_se": 1e-4,
+            "log_z_chain": ("chain", [exact_share(y)[1]] * 2),
+        }),
+    }  # fmt: skip
+    return xr.DataTree.from_dict(groups)
+
+
+@pytest.mark.statistical
+def test_wrong_weights_of_modes_are_corrected(rng, seed):
+    """False alarms: 1e-4, where draws count a tenth."""
+    y = rng.normal(2.0, 0.5, 50)
+    run = of_shares(y[:20], 0.95, rng)
+    new = pm_temper.update(run, {"y": y[20:]}, two_modes(y[:20]), random_seed=seed, **SHORT)
+    share, exact = exact_share(y)
+    draws = new.posterior["position"].to_numpy()
+    error = np.sqrt(share * (1.0 - share) / draws.size * 10)
+    assert abs((draws < 0).mean() - share) < 4.0 * error
+    found = new["updates"].dataset
+    assert abs(float(found["log_marginal_likelihood"][0]) - exact) < 4.5 * float(
+        found["log_marginal_likelihood_se"][0]
+    )
+    assert not found["warnings"].item()
+
+
+def test_a_mode_that_ascents_find_and_draws_lack_is_named(rng, seed):
+    y = rng.normal(2.0, 0.5, 50)
+    run = of_shares(y[:20], 0.0, rng)
+    with pytest.warns(match="a mode may be missing"):
+        new = pm_temper.update(run, {"y": y[20:]}, two_modes(y[:20]), random_seed=seed, **SHORT)
+    assert new["updates"]["warnings"].item() == "mode_missing"
+    # and it is in the reference
+    assert (new.posterior["position"] < 0).mean() > 0.2
+    # later runs inherit the warning, which their own modes do not explain
+    more = rng.normal(2.0, 0.5, 5)
+    with pytest.warns(match="a mode may be missing"):
+        later = pm_temper.update(new, {"y": more}, two_modes(y[:20]), random_seed=seed, **SHORT)
+    assert later["updates"]["warnings"].to_numpy().tolist() == ["mode_missing"] * 2
+
+
+def test_the_model_of_all_data_serves_as_well(parts, rng, seed):
+    run, y = exact_run(parts[0], rng), np.concatenate(parts[:2])
+    by_rows = pm_temper.update(
+        run, {"y": parts[1]}, normal_model(parts[0]), random_seed=seed, **SHORT
+    )
+    whole = pm_temper.update(run, normal_model(y), random_seed=seed, **SHORT)
+    assert float(whole["updates"]["log_increment"][0]) == pytest.approx(
+        float(by_rows["updates"]["log_increment"][0]), abs=0.1
+    )
+    with pytest.raises(DataError, match="does not begin with"):
+        pm_temper.update(run, normal_model(y[::-1]), **SHORT)
+    with pytest.raises(DataError, match="no more than the run"):
+        pm_temper.update(run, normal_model(parts[0]), **SHORT)
+    changed = normal_model(y)
+    with changed:
+        pm.Normal("other", 0.0, 1.0)
+    with pytest.raises(DataError, match="in more than data: in the prior of 'other'"):
+        pm_temper.update(by_rows, changed, **SHORT)
+
+
+@pytest.mark.parametrize(
+    ("new", "error"),
+    [
+        ({}, "at least one name"),
+        ([1.0], "a mapping"),
+        ({"z": [1.0]}, r"has \['z'\].*it has \['y'\]"),
+        ({"y": []}, r"shape \(0,\)"),
+        ({"y": 1.0}, r"shape \(\)"),
+        ({"y": [[1.0]]}, r"shape \(1, 1\)"),
+        ({"y": [1.0, np.nan]}, "missing values"),
+        ({"y": np.ma.masked_array([1.0, 2.0], [True, False])}, "missing values"),
+        ({"y": [1j]}, "of type complex128"),
+        ({"y": ["a"]}, "of type"),
+        ({"y": [[1.0], [1.0, 2.0]]}, "no array"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(new, error, parts, runs):
+    with pytest.raises(DataError, match=error):
+        pm_temper.update(runs[0], new, normal_model(parts[0]), **SHORT)
+
+
+def test_runs_that_do_not_fit_are_refused(parts, runs):
+    bare = xr.DataTree.from_dict({"posterior": runs[0].posterior.to_dataset()})
+    with pytest.raises(DataError, match="no log Z"):
+        pm_temper.update(bare, {"y": [1.0]}, normal_model(parts[0]))
+    with pytest.raises(DataError, match="expected the DataTree"):
+        pm_temper.update("run.nc", {"y": [1.0]}, normal_model(parts[0]))
+    with pm.Model() as other:
+        variance = pm.InverseGamma("variance", SHAPE, 2 * SCALE)
+        mean = pm.Normal("mean", 0.0, pm.math.sqrt(variance / PRECISION))
+        pm.Normal("y", mean, pm.math.sqrt(variance), observed=parts[0])
+    with pytest.raises(DataError, match="the prior of 'variance'"):
+        pm_temper.update(runs[1], {"y": [1.0]}, other, **SHORT)
+    with pm.Model() as discrete:
+        k = pm.Bernoulli("k", 0.3)
+        pm.Normal("y", k, 1.0, observed=parts[0])
+    with pytest.raises(ModelError, match=r"\['k'\] are discrete"):
+        pm_temper.update(runs[1], {"y": [1.0]}, discrete, **SHORT)
+
+
+def test_priors_that_depend_on_the_rows_are_refused(runs):
+    with pm.Model(coords={"row": range(10)}) as model:
+        x = pm.Data("x", np.zeros(10), dims="row")
+        own = pm.Normal("own", 0.0, 1.0, dims="row")
+        pm.Normal("y", own + x, 1.0, observed=np.zeros(10), dims="row")
+    with pytest.raises(DataError, match=r"priors of \['own'\] depend on"):
+        pm_temper.update(runs[1], {"x": [0.0], "y": [0.0]}, model, **SHORT)
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones(10))
+        slope = pm.Normal("slope", 0.0, 1.0 / x.std())
+        pm.Normal("y", slope * x, 1.0, observed=np.zeros(10))
+    with pytest.raises(DataError, match=r"priors of \['slope'\] depend on"):
+        pm_temper.update(runs[1], {"x": [0.0], "y": [0.0]}, model, **SHORT)
