@@ -5,6 +5,7 @@ b  Graham & Storkey 2017, figure 2: radon (papers_radon)
 c  Carlson et al. 2016, figure 2: estimators from simulated tempering (papers_rts)
 d  Sohl-Dickstein & Culpepper 2012, figures 2 and 3: HAIS against AIS (papers_hais)
 e  Syed et al. 2021: swap schemes of parallel tempering (papers_swaps)
+f  Sohl-Dickstein & Culpepper 2012, table 1: patches of photographs (papers_patches)
 
 Every study is a script of its own that takes ``--full`` and then draws into ``docs/figures``.
 Without it runs are short and figures go into ``out``: they are no results.
@@ -26,6 +27,7 @@ STUDIES = {
     "c": "papers_rts",
     "d": "papers_hais",
     "e": "papers_swaps",
+    "f": "papers_patches",
 }
 
 

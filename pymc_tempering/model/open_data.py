@@ -28,7 +28,7 @@ from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
 from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
 
-__all__ = ["OpenDensity", "Refillable", "with_observed"]
+__all__ = ["OpenDensity", "Refillable", "value_of", "with_observed"]
 
 _CORE = """
 def tempering_density_of_data(z_pointer, grad_pointer, {pointers}):
@@ -101,7 +101,7 @@ class OpenDensity:
         self._core = None if in_python or not data else self._compile(keyed, points, data)
 
     def _compile(self, keyed: Any, points: PointMap, data: dict[str, Any]) -> Any:
-        shapes = [np.shape(_value(v)) for v in data.values()]
+        shapes = [np.shape(value_of(v)) for v in data.values()]
         source = _CORE.format(
             dim=points.dim,
             types=list(zip(self._dtypes, shapes, strict=True)),
@@ -147,7 +147,7 @@ class OpenDensity:
     def _copied(self, frozen: pm.Model) -> dict[str, np.ndarray]:
         variables = self._variables(frozen).items()
         return {
-            name: np.array(_value(variable), dtype=dtype, order="C")
+            name: np.array(value_of(variable), dtype=dtype, order="C")
             for (name, variable), dtype in zip(variables, self._dtypes, strict=True)
         }
 
@@ -203,6 +203,6 @@ def _stays_here(*_: Any) -> NoReturn:
     raise TypeError("a density whose data are written anew cannot be sent to another process")
 
 
-def _value(variable: Any) -> Any:
+def value_of(variable: Any) -> Any:
     """Of a constant; or of one that PyMC casts to the type of its distribution."""
     return variable.data if isinstance(variable, Constant) else variable.eval()
