@@ -17,7 +17,8 @@ Models are those of the report (equations 30 to 40), trained more simply than th
   the maximum likelihood where the noise is small.
 - POE of 144 experts: four copies of each of the 36 filters, with a fourth of the energy each, moved
   a little apart; then persistent contrastive divergence.
-- mcRBM: random filters, persistent contrastive divergence.
+- mcRBM: random filters, persistent contrastive divergence. Its sigma is at
+  least 1: free to shrink, it made islands between which nothing moves.
 - bilinear: begins as the linear model, whose Laplace coefficients are multiplied by positive
   factors; Monte Carlo expectation maximisation, with a Hamiltonian chain for each patch.
 
@@ -36,6 +37,7 @@ Needs scikit-learn and JAX: ``pip install scikit-learn 'pymc-tempering[jax]'``.
 
 import argparse
 import time
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +88,7 @@ class Row(NamedTuple):
     values: np.ndarray  # (N_TEST,)
     se: np.ndarray  # (N_TEST,), of each by itself
     se_of_all: float = 0.0  # of log Z, which all share
+    gap: float = np.nan  # between its upper and its lower bound
 
     @property
     def monte_carlo(self):  # noqa: D102
@@ -137,7 +140,7 @@ def adam(gradient, theta, state, n_steps, rate):
     zeros = jax.tree.map(jnp.zeros_like, theta)
     start = (theta, state, zeros, zeros, jax.random.key(1))
     run = jax.jit(lambda start: jax.lax.scan(step, start, jnp.arange(n_steps))[0])
-    return run(start)[0]
+    return run(start)[:2]
 
 
 def hamiltonian_step(energy, z, x, scale, key, n_leapfrog=10):
@@ -176,7 +179,18 @@ def contrastive_divergence(energy, theta, train, n_steps, n=200):
 
         return jax.grad(contrast)(theta), (chains, scale)
 
-    return adam(gradient, theta, (train[:n], jnp.asarray(0.1)), n_steps, 2e-3)
+    theta, state = adam(gradient, theta, (train[:n], jnp.asarray(0.1)), n_steps, 2e-3)
+    return theta, stationary(lambda z, _: energy(theta, z), *state)
+
+
+def stationary(energy, chains, scale, n_steps=500):
+    """Let chains go on while nothing changes any more."""
+
+    def step(state, key):
+        return hamiltonian_step(energy, state[0], state[0], state[1], key), None
+
+    keys = jax.random.split(jax.random.key(3), n_steps)
+    return jax.jit(lambda s: jax.lax.scan(step, s, keys)[0])((chains, scale))[0]
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -235,8 +249,8 @@ def train_exactly(train, n_steps):
         return gradient
 
     start = jnp.asarray(np.random.default_rng(2).normal(size=(M, M)) / 6 + np.eye(M))
-    filters = adam(by(laplace), start, 0, n_steps, 1e-2)
-    theta = adam(by(student), (filters, jnp.zeros(M)), 0, n_steps, 1e-2)
+    filters, _ = adam(by(laplace), start, 0, n_steps, 1e-2)
+    theta, _ = adam(by(student), (filters, jnp.zeros(M)), 0, n_steps, 1e-2)
     return filters, theta
 
 
@@ -253,7 +267,7 @@ def mcrbm_start(rng):
         N_FILTERS, N_COVARIANCE
     )
     w = 0.1 * rng.standard_normal((N_MEAN, M))
-    parts = (pooling, c, np.ones(N_COVARIANCE), w, np.zeros(N_MEAN), np.zeros(M), np.zeros(()))
+    parts = (pooling, c, np.ones(N_COVARIANCE), w, np.zeros(N_MEAN), np.zeros(M), -np.ones(()))
     return tuple(map(jnp.asarray, parts))
 
 
@@ -314,31 +328,38 @@ def train_bilinear(filters, train, n_steps, n=200):
         return jax.grad(lambda theta: -at(theta, z, rows).mean())(theta), (z, scale)
 
     start = (jnp.zeros((n, M + N_FACTORS)), jnp.asarray(0.2))
-    return adam(gradient, theta, start, n_steps, 3e-3)
+    return adam(gradient, theta, start, n_steps, 3e-3)[0]
 
 
 # --- log likelihoods by HAIS ---------------------------------------------------------------------
 
 
-def annealer_of(dim, n_levels, step=0.2):
+def annealer_of(dim, n_levels, step=0.2, short_steps=False):
     """As in the report: linear schedule, one leapfrog step of size 0.2."""
     settings = AnnealingSettings(
-        kind=0, n_leapfrog=1, short_steps=False, target_accept=0.8, target=Hamiltonian()
+        kind=0, n_leapfrog=1, short_steps=short_steps, target_accept=0.8, target=Hamiltonian()
     )
     # JAX evaluates another density, which is given beside it
     path = TemperedPath.from_base(scaled_normal(dim), GaussianBase(np.zeros(dim), np.ones(dim)))
     return Annealer(path, np.linspace(0.0, 1.0, n_levels), np.full(n_levels, step), settings)
 
 
-def by_energy(energy, test, budget, seed):
-    """Row of an analysis model, whose log Z all patches share; and the estimate of log Z."""
+def by_energy(energy, test, budget, seed, draws):
+    """Row of an analysis model, whose log Z all patches share; and the estimate of log Z.
+
+    It is Bennett's ratio of runs in both directions; those in reverse begin at `draws`.
+    """
     levels, n = budget
     density = JaxDensity(lambda x: -energy(x), {})
-    rng = np.random.default_rng(seed)
-    found = jax_particles(annealer_of(M, levels), density, n, None, rng, lambda _: None)
-    estimate = ensemble_estimate(found.log_weights, np.empty(0))
+    annealer, found = annealer_of(M, levels, short_steps=True), []
+    for rng, starts in zip(
+        np.random.default_rng(seed).spawn(2), (None, np.asarray(draws)[:n]), strict=True
+    ):
+        found.append(jax_particles(annealer, density, n, starts, rng, lambda _: None).log_weights)
+    estimate = ensemble_estimate(*found)
     values = -np.asarray(jax.vmap(energy)(test)) - estimate.log_z
-    return Row(values, np.zeros(len(test)), estimate.se), estimate
+    gap = estimate.upper - estimate.lower
+    return Row(values, np.zeros(len(test)), estimate.se, gap), estimate
 
 
 def by_patch(joint, dim, test, budget, seed):
@@ -379,13 +400,18 @@ def study(size, seed):
     add(GAUSS, M, Row(white, np.zeros(N_TEST)))
     filters, student = train_exactly(train, size["exact"])
     checks = {}
-    for name, energy, log_z in (
-        (POE_L, lambda x: laplace_energy(filters, x), exact_log_z(filters)),
-        (POE_T, lambda x: student_energy(student, x), exact_log_z(*student)),
+    signs = rng.choice([-1.0, 1.0], (size["z"][1], M))
+    draws_l = np.linalg.solve(filters, (signs * rng.exponential(size=signs.shape)).T).T
+    degrees = 2.0 * np.exp(np.asarray(student[1]))
+    draws_t = rng.standard_t(degrees, signs.shape) / np.sqrt(degrees)
+    draws_t = np.linalg.solve(student[0], draws_t.T).T
+    for name, energy, log_z, draws in (
+        (POE_L, lambda x: laplace_energy(filters, x), exact_log_z(filters), draws_l),
+        (POE_T, lambda x: student_energy(student, x), exact_log_z(*student), draws_t),
     ):
         values = -np.asarray(jax.vmap(energy)(test)) - log_z
         add(name, M, Row(values, np.zeros(N_TEST)))
-        checks[name] = by_energy(energy, test, size["z"], seed)[1], log_z
+        checks[name] = by_energy(energy, test, size["z"], seed, draws)[1], log_z
     gauss = by_patch(gaussian_joint, M, test, size["patch"], seed)
     add(LAPLACE, M, by_patch(
         lambda z, x: laplace_joint(filters, z, x), M, test, size["patch"], seed
@@ -394,17 +420,15 @@ def study(size, seed):
     add(BILINEAR, M + N_FACTORS, by_patch(
         lambda z, x: bilinear_joint(bilinear, z, x), M + N_FACTORS, test, size["patch"], seed
     ))  # fmt: skip
-    many = contrastive_divergence(laplace_energy, copies(filters, rng) / 4, train, size["cd"])
-    add(POE_L, 4 * M, by_energy(lambda x: laplace_energy(many, x), test, size["z"], seed)[0])
-    theta = (copies(student[0], rng), jnp.log((0.5 + jnp.exp(jnp.tile(student[1], 4))) / 4))
-    theta = contrastive_divergence(student_energy_of_many, theta, train, size["cd"])
-    add(POE_T, 4 * M, by_energy(
-        lambda x: student_energy_of_many(theta, x), test, size["z"], seed
-    )[0])  # fmt: skip
-    rbm = contrastive_divergence(mcrbm_energy, mcrbm_start(rng), train, size["cd"])
-    add(MCRBM, N_COVARIANCE + N_MEAN, by_energy(
-        lambda x: mcrbm_energy(rbm, x), test, size["z"], seed
-    )[0])  # fmt: skip
+    log_shape = jnp.log((0.5 + jnp.exp(jnp.tile(student[1], 4))) / 4)
+    for name, n, energy, start in (
+        (POE_L, 4 * M, laplace_energy, copies(filters, rng) / 4),
+        (POE_T, 4 * M, student_energy_of_many, (copies(student[0], rng), log_shape)),
+        (MCRBM, N_COVARIANCE + N_MEAN, mcrbm_energy, mcrbm_start(rng)),
+    ):
+        theta, chains = contrastive_divergence(energy, start, train, size["cd"])
+        of_theta = partial(energy, theta)
+        add(name, n, by_energy(of_theta, test, size["z"], seed, chains)[0])
     show(rows, checks, gauss)
 
 
@@ -427,14 +451,15 @@ def show(rows, checks, gauss):
         is_of_paper = largest[key[0]] == key[1]
         there = by_name[key[0]] if is_of_paper else None
         lines.append([
-            key[0], key[1], f"{row.values.mean():.2f}", f"{row.monte_carlo:.2f}",
+            key[0], key[1], f"{row.values.mean():.2f}", f"{row.monte_carlo:.3f}",
+            "" if np.isnan(row.gap) else f"{row.gap:.2f}",
             f"{row.values.std(ddof=1) / np.sqrt(N_TEST):.2f}",
             f"{difference:+.2f} +- {error:.2f} ({monte_carlo:.2f})",
             f"{there:.2f}" if there else "", f"{there + 49.15:+.2f}" if there else "",
         ])  # fmt: skip
     table(
         "average log likelihood of 100 test patches, nats",
-        ["model", "size", "log likelihood", "Monte Carlo se", "se of patches",
+        ["model", "size", "log likelihood", "Monte Carlo se", "bounds apart", "se of patches",
          "above Gaussian (Monte Carlo se)", "report", "report: above Gaussian"],
         lines,
     )  # fmt: skip

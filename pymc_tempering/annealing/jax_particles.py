@@ -22,7 +22,7 @@ from pymc_tempering.engine.explorers.hamiltonian import (
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import HALF_LOG_2PI
 from pymc_tempering.engine.path.tempered import TemperedPath
-from pymc_tempering.errors import ModelError, OptionError
+from pymc_tempering.errors import ModelError, OptionError, WorkerError
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.jax_density import JaxDensity, jax_density
 from pymc_tempering.model.open_data import value_of
@@ -79,7 +79,7 @@ def density_for_jax(
         return None
     try:
         return jax_density(density)
-    except ModelError:
+    except (ModelError, WorkerError):
         return None
 
 
