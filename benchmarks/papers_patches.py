@@ -29,8 +29,7 @@ log Z of the POE and the mcRBM from N(0, I); log p(x) of the generative models o
 all patches in one program of JAX, from a Gaussian around what a linear encoder says of the patch.
 Transitions are those of `anneal`. Log Z is from runs in both directions; those in reverse begin at
 exact draws of 36 experts, and else at the chains of the training. An island that neither meet is
-missed, and bounds agree all the same. At the origin, where the smoothest patches are, it is looked
-for by importance sampling.
+missed, and bounds agree all the same.
 
 Each row has two errors: that of Monte Carlo, which the report lacks; and that of a mean over 100
 patches, which is what stands behind its plus-minus sign. Gaps between models are over the same
@@ -366,20 +365,6 @@ def by_energy(energy, test, budget, seed, draws):
     values = -np.asarray(jax.vmap(energy)(test)) - estimate.log_z
     gap = estimate.upper - estimate.lower
     return Row(values, np.zeros(len(test)), estimate.se, gap), estimate
-
-
-def around_origin(energy, n=20_000):
-    """Log of the mass around the mode nearest to the origin, a lower bound of log Z."""
-    mode, slope, curvature = jnp.zeros(M), jax.jit(jax.grad(energy)), jax.jit(jax.hessian(energy))
-    for _ in range(5):
-        mode = mode - jnp.linalg.solve(curvature(mode), slope(mode))
-    covariance = np.linalg.inv(np.asarray(curvature(mode)))
-    if np.linalg.eigvalsh(covariance)[0] <= 0.0:
-        return -np.inf
-    base = GaussianBase.from_moments(np.asarray(mode), 1.3**2 * covariance)
-    z = base.draw(np.random.default_rng(3), n)
-    log_weights = -np.asarray(jax.vmap(energy)(jnp.asarray(z))) - base.log_density(z)
-    return special.logsumexp(log_weights) - np.log(n)
 
 
 def by_patch(joint, dim, test, budget, seed):
