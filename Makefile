@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors update faults docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors jax update faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (a few minutes)"
@@ -38,6 +38,7 @@ help:
 	@echo "make quiet        warnings of runs on easy cases, which should have none"
 	@echo "make identity     what it takes to know that a model is the same, by its size"
 	@echo "make executors    CPU seconds of chains on processes, dask and MPI, over those without"
+	@echo "make jax          where JAX pays for annealed particles, as a picture"
 	@echo "make papers       published figures, computed again"
 	@echo "make faults       kill runs at random moments, and compare what continues with what was not killed"
 	@echo "make gallery      every picture on short runs, in build/gallery"
@@ -124,15 +125,18 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors update: $(INSTALLED)
+growth calibration model_calibration agreement hard discrete quiet gallery identity executors update: $(INSTALLED)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 bench: $(INSTALLED)
 	@$(PYTHON) benchmarks/bench.py $(ARGS)
 	@$(MAKE) peers ARGS="$(PEERS_ARGS)"
 
-peers corpus startup many: $(INSTALLED_BENCH)
+peers corpus startup many papers: $(INSTALLED_BENCH)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
+
+jax: $(INSTALLED_BENCH)
+	@$(PYTHON) benchmarks/jax_backend.py $(ARGS)
 
 faults: $(INSTALLED)
 	@$(PYTHON) -m tests.checkpoint.killed $(ARGS)

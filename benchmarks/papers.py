@@ -7,6 +7,7 @@ d  Sohl-Dickstein & Culpepper 2012, figures 2 and 3: HAIS against AIS (papers_ha
 e  Syed et al. 2021: swap schemes of parallel tempering (papers_swaps)
 f  Carlson et al. 2016, appendix G: q(beta) from a transition matrix (papers_stationary)
 g  relatives that the papers name, and whether they are worth having (papers_relatives)
+h  Sohl-Dickstein & Culpepper 2012, table 1: patches of photographs (papers_patches)
 
 Every study is a script of its own that takes ``--full`` and then draws into ``docs/figures``.
 Without it runs are short and figures go into ``out``: they are no results.
@@ -30,6 +31,7 @@ STUDIES = {
     "e": "papers_swaps",
     "f": "papers_stationary",
     "g": "papers_relatives",
+    "h": "papers_patches",
 }
 
 

@@ -5,15 +5,17 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import cloudpickle
 import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_tempering.annealing.jax_particles import check_backend, density_for_jax, jax_particles
 from pymc_tempering.annealing.setup import (
     N_SUPPORT_DRAWS,
+    Particles,
     check_draws,
     check_step_size,
     check_untuned,
@@ -27,6 +29,7 @@ from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.state import from_plain
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.hais import ensemble_estimate
+from pymc_tempering.model.jax_density import JaxDensity
 from pymc_tempering.options import (
     check_betas,
     check_choice,
@@ -102,6 +105,7 @@ class AnnealOptions(TypedDict, total=False):
     short_steps: bool
     target_accept: float | None
     executor: Executor | None
+    backend: str
 
 
 def anneal(
@@ -156,6 +160,11 @@ def anneal(
     executor : concurrent.futures.Executor, optional
         Runs the particles in portions, in threads or processes, also of dask, ray or mpi4py. The
         result does not depend on it. Default: in this thread.
+    backend : {"numba", "jax", "auto"}
+        What moves the particles. "numba", the default: one after another. "jax": many at once, on
+        all cores or on a GPU, in double precision; from a Gaussian base, with random numbers of
+        its own. Setting up and the pilot run are numba's all the same. "auto": JAX where it is
+        installed, can compute the model, and was measured to be faster for as much data and work.
 
     Returns
     -------
@@ -187,22 +196,29 @@ def anneal(
     model = resolve_model(model, "anneal")
     check_names("anneal", options, anneal_options())
     betas, step_size = options.get("betas"), options.get("step_size")
-    executor = options.get("executor")
+    executor, backend = options.get("executor"), options.get("backend", "numba")
+    check_backend(backend, executor, options.get("base"))
     n = check_n_levels(n_levels) if betas is None else check_betas(betas).size
     check_step_size(step_size, n)
     if tune == 0:
         schedule = options.get("schedule", "barrier")
         check_untuned(betas is not None, schedule, step_size, direction, draws)
     of_step: dict[str, Any] = {
-        k: v for k, v in options.items() if k not in ("step_size", "executor")
+        k: v for k, v in options.items() if k not in ("step_size", "executor", "backend")
     }
     with compiling(progressbar):
         step = HAIS(n_levels=n if betas is None else None, model=model, **of_step)
+        per_particle = n * options.get("n_leapfrog", 1) * (2 if direction == "both" else 1)
+        for_jax = density_for_jax(
+            backend, step.density, executor=executor, base=options.get("base"),
+            n_gradients=n_particles * per_particle,
+        )  # fmt: skip
+    where = for_jax or executor
     starts = check_draws(draws, step.density)
     setup_rng, forward_rng, reverse_rng = np.random.default_rng(random_seed).spawn(3)
     step.setup_chain(setup_rng, tune, 0)
     n_draws = n_particles if direction != "forward" and starts is None else 0
-    forward = reverse = _Particles(np.empty(0), np.empty((0, step.dim)), np.empty(0), 0)
+    forward = reverse = Particles(np.empty(0), np.empty((0, step.dim)), np.empty(0), 0)
     origins = None
     with density_guard(), phases(progressbar) as work:
         annealer, pilot_draws = set_up(step, n_levels, step_size, tune, n_draws, work)
@@ -213,12 +229,12 @@ def anneal(
             starts = annealer.continue_draws(starts, n_particles, 10, setup_rng)
         if direction != "reverse":
             forward = _run_particles(
-                annealer, n_particles, None, executor, forward_rng,
+                annealer, n_particles, None, where, forward_rng,
                 work.add("Forward particles", n_particles).advance,
             )  # fmt: skip
         if direction != "forward":
             reverse = _run_particles(
-                annealer, n_particles, starts, executor, reverse_rng,
+                annealer, n_particles, starts, where, reverse_rng,
                 work.add("Reverse particles", n_particles).advance,
             )  # fmt: skip
     rates = [run.acceptance_rate for run in (forward, reverse) if run.log_weights.size]
@@ -255,29 +271,23 @@ def _origins(draws: FloatArray, n: int) -> IntArray:
     return np.argsort(np.argsort(first))[index.ravel()]
 
 
-class _Particles(NamedTuple):
-    """Log weights (n,) and ends (n, D) of particles; acceptance by level; gradients of all."""
-
-    log_weights: FloatArray
-    positions: FloatArray
-    acceptance_rate: FloatArray
-    n_gradients: int
-
-
 def _run_particles(
     annealer: Annealer,
     n_particles: int,
     starts: FloatArray | None,
-    executor: Executor | None,
+    where: Executor | JaxDensity | None,
     rng: np.random.Generator,
     on_portion: Callable[[int], None],
-) -> _Particles:
+) -> Particles:
     """Anneal independent particles in portions, here, on threads or any executor: all the same.
 
     With `starts` (n_particles, D), draws of the target, they run in reverse. Threads share the
     compiled density; workers of any other kind of executor compile the model, once each.
-    `on_portion` is given the size of each portion that is done.
+    `on_portion` is given the size of each portion that is done. JAX has another way.
     """
+    if isinstance(where, JaxDensity):
+        return jax_particles(annealer, where, n_particles, starts, rng, on_portion)
+    executor = where
     # 16 whatever the number of workers, on which generators of particles may not depend
     portions = [p for p in np.array_split(np.arange(n_particles), 16) if p.size]
     rngs = rng.spawn(len(portions))
@@ -287,8 +297,8 @@ def _run_particles(
     ]
     state, settings, target = annealer.state(), annealer.settings, annealer.path.target
     threads = isinstance(executor, ThreadPoolExecutor)
-    pending: Iterable[_Particles] = (_run(target, state, settings, *task) for task in tasks)
-    futures: list[Future[_Particles]] = []
+    pending: Iterable[Particles] = (_run(target, state, settings, *task) for task in tasks)
+    futures: list[Future[Particles]] = []
     if executor is not None:
         packed: Any = target if threads else cloudpickle.dumps(target)
         futures = [executor.submit(_run, packed, state, settings, *task) for task in tasks]
@@ -305,7 +315,7 @@ def _run_particles(
             wait(running)
         raise
     log_weights, positions, rates, n_gradients = zip(*done, strict=True)
-    return _Particles(
+    return Particles(
         np.concatenate(log_weights),
         np.concatenate(positions),
         np.average(np.stack(rates), axis=0, weights=[p.size for p in portions]),
@@ -320,14 +330,14 @@ def _run(
     n_particles: int,
     starts: FloatArray | None,
     rng: np.random.Generator,
-) -> _Particles:
+) -> Particles:
     if isinstance(target, bytes):
         target = _unpacked(target)
     coordinates = from_plain(state["coordinates"])
     annealer = Annealer.restored(state, path=TemperedPath(target, coordinates), settings=settings)
     record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
     log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
-    return _Particles(
+    return Particles(
         log_weights, record.positions, record.acceptance_rate, record.counts["n_gradients"]
     )
 

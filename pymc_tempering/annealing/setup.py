@@ -1,6 +1,6 @@
 """What annealing starts from: its options checked, an annealer tuned, draws of the target."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,8 @@ from pymc_tempering.steps.tuning import PilotStart, overdisperse, read_pilot, st
 from pymc_tempering.types import FloatArray
 
 __all__ = [
+    "N_SUPPORT_DRAWS",
+    "Particles",
     "check_draws",
     "check_step_size",
     "check_untuned",
@@ -32,6 +34,15 @@ N_SUPPORT_DRAWS = 2000
 
 _THIN = 4
 """Scans from one draw of the target to the next, so that they are nearly independent."""
+
+
+class Particles(NamedTuple):
+    """Log weights (n,) and ends (n, D) of particles; acceptance by level; gradients of all."""
+
+    log_weights: FloatArray
+    positions: FloatArray
+    acceptance_rate: FloatArray
+    n_gradients: int
 
 
 def set_up(

@@ -27,8 +27,8 @@ from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import is_for_jax, jitted, parameter_error
 from pymc_tempering.types import FloatArray
 
-__all__ = ["NO_FORK", "PythonOps", "double_precision", "jax_function", "jax_is_installed",
-           "made_for_jax", "python_density", "watch_for_python"]  # fmt: skip
+__all__ = ["NO_FORK", "PythonOps", "check_jax", "double_precision", "jax_function",
+           "jax_is_installed", "made_for_jax", "python_density", "watch_for_python"]  # fmt: skip
 
 _C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -119,6 +119,17 @@ def made_for_jax(graph: Any) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
+def check_jax() -> None:
+    """OptionError where JAX is not installed, WorkerError where it would wait for ever."""
+    if not jax_is_installed():
+        raise OptionError(
+            "`backend` is 'jax', and JAX is not installed: `pip install 'pymc-tempering[jax]'`. "
+            "Leave `backend` away for what is there."
+        )
+    _notice_forks()
+    _refuse_forked()
+
+
 @contextmanager
 def double_precision() -> Iterator[None]:
     """Have JAX, where it is loaded, compute in double precision in this thread."""
@@ -140,13 +151,7 @@ def jax_function(
     is made of. The former raises WorkerError in a process forked from one in which JAX was used.
     OptionError if JAX is not installed; what JAX raises is passed on.
     """
-    if not jax_is_installed():
-        raise OptionError(
-            "`backend` is 'jax', and JAX is not installed: `pip install 'pymc-tempering[jax]'`. "
-            "Leave `backend` away for what is there."
-        )
-    _notice_forks()
-    _refuse_forked()
+    check_jax()
     import jax
     import jax.numpy as jnp
 

@@ -9,7 +9,7 @@ from pymc_tempering.errors import ModelError
 from pymc_tempering.model.graph import CannotInterpretError, interpret
 from pymc_tempering.types import FloatArray
 
-__all__ = ["verify_density"]
+__all__ = ["check_same_density", "verify_density"]
 
 _TOLERANCE = {"float64": 1e-6, "float32": 2e-2}
 """Far above what the order of a sum changes, far below what another model gives."""
@@ -58,13 +58,24 @@ def verify_density(
             # a parameter check has failed, where compiled code gives -inf
             continue
         expected, expected_grad = float(expected), np.asarray(expected_grad, dtype=np.float64)
-        if not _agree((value, grad), (expected, expected_grad), tolerance):
-            raise ModelError(
-                f"The compiled log density is not that of this model: at {_short(z)} it is "
-                f"{value:.6g} with gradient {_short(grad)}, where PyTensor's own evaluation gives "
-                f"{expected:.6g} and {_short(expected_grad)}. Nothing was sampled. "
-                f"{_STALE_CACHE if backend == 'numba' else _WRONG_OP.format(backend)}"
-            )
+        check_same_density(z, (value, grad), (expected, expected_grad), backend, tolerance)
+
+
+def check_same_density(
+    z: FloatArray,
+    found: tuple[float, FloatArray],
+    expected: tuple[float, FloatArray],
+    backend: str,
+    tolerance: float = _TOLERANCE["float64"],
+) -> None:
+    """Refuse a density that differs from the expected one at ``z``, in value or gradient."""
+    if not _agree(found, expected, tolerance):
+        raise ModelError(
+            f"The compiled log density is not that of this model: at {_short(z)} it is "
+            f"{found[0]:.6g} with gradient {_short(found[1])}, where PyTensor's own evaluation "
+            f"gives {expected[0]:.6g} and {_short(expected[1])}. Nothing was sampled. "
+            f"{_STALE_CACHE if backend == 'numba' else _WRONG_OP.format(backend)}"
+        )
 
 
 def _computes_in_single(graph: Any) -> bool:
