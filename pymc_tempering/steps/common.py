@@ -332,8 +332,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def log_density_of(self, point: Mapping[str, np.ndarray]) -> float:
         """Log density of the model in PyMC's coordinates, in nats, as recorded of every draw."""
-        points = self.density.points
-        z = points.ravel(point)
+        z = (points := self.density.points).ravel(point)
         with density_guard():
             return self._log_density(z) - float(points.angles.log_jacobian(z))
 

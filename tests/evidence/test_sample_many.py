@@ -7,7 +7,8 @@ import xarray as xr
 from scipy import stats
 
 from pymc_tempering import sample_many
-from pymc_tempering.errors import OptionError
+from pymc_tempering.errors import OptionError, TemperingWarning
+from pymc_tempering.evidence import all_blocks, many_worker
 from pymc_tempering.references import importance
 
 N, N_OBS, N_DRAWS = 30, 5, 200
@@ -104,6 +105,34 @@ def test_draws_in_a_folder_are_files_and_the_same(model, counts, drawn, seed, tm
     assert isinstance(base, np.memmap)
     again = sampled(model, counts, None, resume=tmp_path / "run", threads=2)
     xr.testing.assert_identical(again, drawn)
+
+
+@pytest.mark.parametrize("reference", ["fit", "neighbour"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_within_a_block_costs_no_draws(
+    model, counts, seed, tmp_path, monkeypatch, reference, threads
+):
+    outcome, options = many_worker.Worker.outcome, {"reference": reference, "draws": 20}
+    whole = sampled(model, counts, seed, **options)
+    # of 15, or 25 of neighbours
+    monkeypatch.setattr(all_blocks, "_BLOCKS", 2)
+
+    def presses(self, i, *rest):
+        if i == 10:
+            raise KeyboardInterrupt
+        return outcome(self, i, *rest)
+
+    options |= {"resume": tmp_path / "run", "threads": threads}
+    monkeypatch.setattr(many_worker.Worker, "outcome", presses)
+    with pytest.warns(TemperingWarning, match="after 10 of 30 data sets"):
+        stopped = sampled(model, counts, seed, **options)
+    kept = stopped["posterior"].dataset
+    xr.testing.assert_identical(
+        kept.isel(dataset=slice(10)), whole["posterior"].dataset.isel(dataset=slice(10))
+    )
+    assert np.isnan(kept["rate"].isel(dataset=slice(10, None))).all()
+    monkeypatch.setattr(many_worker.Worker, "outcome", outcome)
+    xr.testing.assert_identical(sampled(model, counts, seed, **options), whole)
 
 
 def test_runs_give_draws_too_and_what_fails_has_none(seed):
