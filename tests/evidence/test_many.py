@@ -210,7 +210,8 @@ def test_a_run_that_was_cut_short_is_none(model, data, seed, monkeypatch):
         return advance(self, point)
 
     monkeypatch.setattr(ParallelTempering, "_advance", presses)
-    options = {"quick": False, "draws": 10, "tune": 10, "chains": 2, "scans_per_draw": 4}
+    options = {"quick": False, "draws": 10, "tune": 10, "chains": 2, "max_chains": 2}
+    options["scans_per_draw"] = 4
     with pytest.warns(TemperingWarning, match="after 1 of 3 data sets.*With `resume=`"):
         many = estimated(model, {"y": data[:3]}, seed, **options)
     assert many.failed == {1: STOPPED, 2: STOPPED}
