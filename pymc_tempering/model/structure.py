@@ -74,19 +74,19 @@ class Structure:
 
     Attributes
     ----------
-    neighbours : ndarray of bool, shape (D, D)
+    neighbours : scipy.sparse.csr_array of bool, shape (D, D)
         Whether the gradient by one value depends on another.
     globals : ndarray of int, shape (k,)
         Positions of the globals in the flat vector; none where a model has no hubs.
     """
 
-    neighbours: BoolArray
+    neighbours: sparse.csr_array
     globals: IntArray
 
     @property
     def dim(self) -> int:
         """Number D of unconstrained values."""
-        return len(self.neighbours)
+        return int(self.neighbours.shape[0])
 
     @cached_property
     def locals(self) -> IntArray:
@@ -96,12 +96,16 @@ class Structure:
     @cached_property
     def factor(self) -> Factor:
         """Cholesky factor of the precision of the locals given the globals."""
-        return Factor.of(self.neighbours[np.ix_(self.locals, self.locals)])
+        return Factor.of(self._of_locals)
 
     @cached_property
     def colours(self) -> IntArray:
         """Colour of each local, shape (n,); those of one have no neighbour in common."""
-        return _colours(self.neighbours[np.ix_(self.locals, self.locals)])
+        return _colours(self._of_locals)
+
+    @property
+    def _of_locals(self) -> BoolArray:
+        return self.neighbours[self.locals][:, self.locals].toarray()
 
     @property
     def n_colours(self) -> int:
@@ -180,7 +184,8 @@ def structure_of(density: CompiledDensity, start: FloatArray) -> tuple[Structure
     neighbours |= neighbours.T
     sizes = np.repeat(density.points.sizes, density.points.sizes)
     hubs = _with_ancestors(density, _globals(neighbours, sizes))
-    return Structure(neighbours, hubs if len(hubs) < dim else hubs[:0]), n_gradients
+    found = Structure(sparse.csr_array(neighbours), hubs if len(hubs) < dim else hubs[:0])
+    return found, n_gradients
 
 
 def _with_ancestors(density: CompiledDensity, hubs: IntArray) -> IntArray:

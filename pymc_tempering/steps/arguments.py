@@ -31,6 +31,7 @@ from pymc_tempering.options import (
 )
 from pymc_tempering.references import REFERENCES
 from pymc_tempering.references.local_runs import DEEP
+from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.own import (
     GivenReference,
     OwnReference,
@@ -253,7 +254,8 @@ class Source:
     """What a step samples: a model, compiled, and where the user has its path start.
 
     ``explorer`` is the one requested, or what the density needs in its place. ``base`` and
-    ``reference`` are None where they are to be found.
+    ``reference`` are None where they are to be found. Of a ``hierarchy`` the density is in the
+    coordinates of its map.
     """
 
     model: pm.Model
@@ -262,6 +264,7 @@ class Source:
     explorer: ExplorerSettings
     base: GaussianBase | None = None
     reference: Reference | None = None
+    hierarchy: Hierarchy | None = None
 
 
 def suited_explorer(

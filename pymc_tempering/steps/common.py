@@ -32,6 +32,7 @@ from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.options import check_choice, resolve_model
 from pymc_tempering.private import ProgressHooks
 from pymc_tempering.progress import Board, is_diverging, progress_columns, progress_update
+from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.prepare import prepare, shared_generator
 from pymc_tempering.references.prepared import Prepared, Report
@@ -148,9 +149,12 @@ class TemperedStep(ProgressHooks, BlockedStep):
             type(self).__name__, asked.explorer, density, requested=asked.is_fixed
         )
         also = ("mixture",) if self.method == "pt" else ()
-        return Source(
-            model, Identity.of(model), density, explorer, *given_base(base, density, also)
-        )
+        given = given_base(base, density, also)
+        hierarchy = None
+        if given == (None, None) and self.searches:
+            hierarchy = Hierarchy.of(density)
+            density = density if hierarchy is None else hierarchy.density
+        return Source(model, Identity.of(model), density, explorer, *given, hierarchy)
 
     @property
     def density(self) -> CompiledDensity:
@@ -269,7 +273,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         points = self.density.points
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates
-        values["model_logp"] -= points.angles.log_jacobian(target)
+        values["model_logp"] -= points.log_jacobian(target)
         values |= current.searched | {
             "log_mass_unvisited": visits.log_mass_unvisited,
             "n_unreached_modes": visits.n_missed,
@@ -333,7 +337,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         points = self.density.points
         z = points.ravel(point)
         with density_guard():
-            return self._log_density(z) - float(points.angles.log_jacobian(z))
+            return self._log_density(z) - points.log_jacobian(z)
 
     def sizes_at(self, points: Sequence[Mapping[str, Any]]) -> Callable[[IntArray], FloatArray]:
         """Give the function from positions to the magnitude of the density's terms there."""
@@ -348,7 +352,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         fits = prepare(
             density, density.start, shared_generator(rng), search=self._requested.search,
             bend=self._requested.uses_fits, most=self.limits.of_search,
-            report=report or self._board.report,
+            report=report or self._board.report, hierarchy=self._source.hierarchy,
         )  # fmt: skip
         if self._source.reference is not None:
             check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))
