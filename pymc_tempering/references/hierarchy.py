@@ -75,21 +75,22 @@ class Hierarchy(NamedTuple):
         starts = prior_points(self.density, rng, min(N_STARTS, effort.n_starts - 1))
         most = min(effort.n_gradients, effort.n_for_one_mode)
         counts, n_unfinished = np.zeros(N_SEARCHES, dtype=np.int64), 0
-        value = -np.inf
+        best = _Ascent.from_place(self, np.zeros(self.density.dim))
+        spent += best.n_gradients
         for i, start in enumerate(starts):
             if i >= N_SEARCHES and spent - self.n_gradients > most:
                 break
             report("search for modes", i, len(starts))
             end = _Ascent.from_place(self, start)
             spent += end.n_gradients
-            value = max(value, end.value)
-            if not end.converged:
-                n_unfinished += 1
-            elif np.abs(end.place).max() <= _WITHIN:
+            if end.converged and np.abs(end.place - best.place).max() <= _WITHIN:
                 counts[i % N_SEARCHES] += 1
-            elif end.value >= value - NEGLIGIBLE:
+            elif end.converged and end.value >= best.value - NEGLIGIBLE:
                 return None, spent
-        fit = assess(self.density, GaussianBase(np.zeros(self.density.dim), np.ones(self.density.dim)), rng, N_MANY)
+            else:
+                n_unfinished += 1
+        dim = self.density.dim
+        fit = assess(self.density, GaussianBase(np.zeros(dim), np.ones(dim)), rng, N_MANY)
         if fit is None:
             return None, spent
         # the map itself is a start of each search
@@ -134,5 +135,5 @@ class _Ascent(NamedTuple):
         end[at] = z[at] + units * found.x
         gone = found.fun >= 1e300 or not np.isfinite(end).all()
         place = np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
-        converged = not gone and float(np.abs(found.jac).max()) < 0.5
+        converged = not gone and float(np.abs(found.jac).max()) < 0.1
         return cls(place, -float(found.fun), converged, nested.n_gradients)
