@@ -19,10 +19,13 @@ from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_GLOBALS", "Factor", "Structure", "structure_of"]
+__all__ = ["MOST_GLOBALS", "Factor", "Structure", "structures_of"]
 
 MOST_GLOBALS = 60
 """Hubs beyond which a model has no globals: their own map is dense."""
+
+LEAST_LOCALS = 2
+"""Fewer have nothing in common that a map could share."""
 
 MOST_DIM = 4000
 """Coordinates beyond which a model is not looked at: a Hessian takes 128 MB."""
@@ -77,7 +80,7 @@ class Structure:
     neighbours : scipy.sparse.csr_array of bool, shape (D, D)
         Whether the gradient by one value depends on another.
     globals : ndarray of int, shape (k,)
-        Positions of the globals in the flat vector; none where a model has no hubs.
+        Positions of the globals in the flat vector.
     """
 
     neighbours: sparse.csr_array
@@ -124,39 +127,42 @@ def _colours(neighbours: BoolArray) -> IntArray:
     return colours
 
 
-def _globals(neighbours: BoolArray, sizes: IntArray) -> IntArray:
-    """Globals without which the others are cheapest; none where no values stand out.
+def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
+    """Sets of entries that may be globals, the cheapest first; none where no values stand out.
 
-    Candidates are the entries with most neighbours, and the smallest variables, of which `sizes`
-    (D,) are the numbers of entries. A marginal gradient takes a Hessian of the locals for each
-    global, and there are as many gradients as globals to fit their own curvature.
+    Candidates are the entries with most neighbours, and the smallest variables. A marginal gradient
+    takes a Hessian of the locals for each global, and there are as many gradients as globals to fit
+    their own curvature.
     """
-    best, cost = np.empty(0, dtype=np.int64), np.inf
+    dim, costs = len(neighbours), dict[tuple[int, ...], int]()
+    sizes = np.repeat(density.points.sizes, density.points.sizes)
     for ranks in (-neighbours.sum(axis=1), sizes):
         order = np.argsort(ranks, kind="stable")
         # those of one rank stay together
-        for k in np.flatnonzero(np.diff(ranks[order])) + 1:
-            if k > MOST_GLOBALS:
+        for n_first in np.flatnonzero(np.diff(ranks[order])) + 1:
+            if n_first > MOST_GLOBALS:
                 break
-            rest = order[k:]
+            hubs = _with_ancestors(density, order[:n_first])
+            if not len(hubs) <= min(MOST_GLOBALS, dim - LEAST_LOCALS):
+                continue
+            rest = np.setdiff1d(order, hubs)
             # all neighbours of a value have colours of their own
-            least_colours = int(neighbours[np.ix_(rest, rest)].sum(axis=1).max())
-            if (1 + k) ** 2 * (1 + least_colours) < cost:
-                best, cost = np.sort(order[:k]), (1 + k) ** 2 * (1 + least_colours)
-    return best
+            n_colours = int(neighbours[np.ix_(rest, rest)].sum(axis=1).max())
+            costs[tuple(hubs)] = (1 + len(hubs)) ** 2 * (1 + n_colours)
+    return [np.array(hubs) for hubs in sorted(costs, key=lambda hubs: costs[hubs])]
 
 
 # an overflow at a point far away says nothing of the pattern
 @np.errstate(over="ignore", invalid="ignore")
-def structure_of(density: CompiledDensity, start: FloatArray) -> tuple[Structure | None, int]:
-    """Find the neighbours and the globals of a density, and the gradients that it took.
+def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
+    """Find the neighbours of a density, choices of its globals, and the gradients that it took.
 
-    At two points around ``start`` (D,), two gradients for each coordinate. None with more than 4000
-    coordinates, or where no point has a density.
+    At two points around the start, two gradients for each coordinate. The likeliest choice is the
+    first. None with more than 4000 coordinates, or where no point has a density.
     """
-    dim, rng = density.dim, np.random.default_rng(0)
-    if not 1 < dim <= MOST_DIM:
-        return None, 0
+    dim, rng, start = density.dim, np.random.default_rng(0), density.start
+    if not LEAST_LOCALS < dim <= MOST_DIM:
+        return [], 0
     neighbours, n_gradients = np.eye(dim, dtype=bool), 0
     seen = False
     for _ in range(2):
@@ -180,12 +186,41 @@ def structure_of(density: CompiledDensity, start: FloatArray) -> tuple[Structure
         largest = rows.max(axis=1)
         neighbours |= (rows > _LEAST * largest[:, None]) & (rows.T > _LEAST * largest[:, None]).T
     if not seen:
-        return None, n_gradients
+        return [], n_gradients
     neighbours |= neighbours.T
-    sizes = np.repeat(density.points.sizes, density.points.sizes)
-    hubs = _with_ancestors(density, _globals(neighbours, sizes))
-    found = Structure(sparse.csr_array(neighbours), hubs if len(hubs) < dim else hubs[:0])
-    return found, n_gradients
+    chosen = _globals(density, neighbours)
+    if chosen:
+        fewer, n = _without_linear(density, chosen[0], rng)
+        n_gradients += n
+        if 0 < len(fewer) < len(chosen[0]):
+            chosen.insert(1, fewer)
+    kept = sparse.csr_array(neighbours)
+    return [Structure(kept, hubs) for hubs in chosen], n_gradients
+
+
+def _without_linear(
+    density: CompiledDensity, hubs: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, int]:
+    """Globals without variables in which the log density of all others is quadratic.
+
+    Locals are normal given what is left: means of a normal regression go, scales stay.
+    """
+    owner = np.repeat(np.arange(len(density.points.sizes)), density.points.sizes)
+    left, n_gradients = np.array(hubs), 0
+    for number in sorted(set(owner[hubs].tolist()), key=lambda i: -density.points.sizes[i]):
+        tried = left[owner[left] != number]
+        others = np.setdiff1d(np.arange(density.dim), tried)
+        moves = np.zeros((2, density.dim))
+        moves[:, others] = 0.1 * rng.standard_normal((2, len(others)))
+        point = density.start + 0.3 * rng.standard_normal(density.dim)
+        z = point + np.stack([0.0 * moves[0], moves[0], moves[1], moves.sum(axis=0)])
+        values, grads = np.empty(4), np.empty_like(z)
+        call_density_at(density.address, z, values, grads)
+        n_gradients += 4
+        change = (grads[3] - grads[2] - grads[1] + grads[0])[others]
+        if np.abs(change).max() <= 1e-6 * np.abs((grads[1] - grads[0])[others]).max():
+            left = tried
+    return left, n_gradients
 
 
 def _with_ancestors(density: CompiledDensity, hubs: IntArray) -> IntArray:

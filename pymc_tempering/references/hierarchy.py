@@ -14,7 +14,7 @@ from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
-from pymc_tempering.model.structure import Structure, structure_of
+from pymc_tempering.model.structure import Structure, structures_of
 from pymc_tempering.references.conditional import conditional_fit
 from pymc_tempering.references.local import LocalFit, assess, well_fitted_modes
 from pymc_tempering.references.nested_laplace import NestedLaplace
@@ -29,6 +29,9 @@ N_STARTS = 16
 """Ascents of the marginal density, as of :func:`pymc_tempering.estimate_many`; fewer, but one of
 each search, where they take more than a search does that knows of one mode."""
 
+MOST_TRIED = 3
+"""Choices of the globals."""
+
 _WITHIN = 1.0
 """Standard deviations of the globals from the map's centre within which an ascent has come back."""
 
@@ -36,8 +39,8 @@ _WITHIN = 1.0
 class Hierarchy(NamedTuple):
     """A density in the coordinates of a map, and what that was made from.
 
-    ``variance`` is V of the map (:mod:`.quality`); ``inner`` the density in the model's own
-    coordinates; ``n_gradients`` what finding all of it took.
+    ``variance`` is V of the map (:mod:`.quality`), ``inner`` the density in the model's own
+    coordinates.
     """
 
     density: CompiledDensity
@@ -45,24 +48,24 @@ class Hierarchy(NamedTuple):
     structure: Structure
     map: ConditionalMap
     variance: float
-    n_gradients: int
 
     @classmethod
-    def of(cls, density: CompiledDensity) -> "Hierarchy | None":
-        """Find the map of a density; None where it has no globals, or V is that of a long ladder.
+    def of(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
+        """Find the map of a density, and the gradients that it took.
 
-        The same for the same model, whatever the seed of a run.
+        None where it has no globals, or V of all maps is that of a long ladder. The same for the
+        same model, whatever the seed of a run.
         """
         if density.no_gradient or density.calls_python:
-            return None
-        structure, n_gradients = structure_of(density, density.start)
-        if structure is None or not structure.globals.size:
-            return None
-        found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
-        if found.map is None or not found.variance <= LADDER:
-            return None
-        mapped, n_gradients = through_map(density, found.map), n_gradients + found.n_gradients
-        return cls(mapped, density, structure, found.map, found.variance, n_gradients)
+            return None, 0
+        structures, n_gradients = structures_of(density)
+        for structure in structures[:MOST_TRIED]:
+            found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
+            n_gradients += found.n_gradients
+            if found.map is not None and found.variance <= LADDER:
+                mapped = through_map(density, found.map)
+                return cls(mapped, density, structure, found.map, found.variance), n_gradients
+        return None, n_gradients
 
     def one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report
@@ -71,14 +74,14 @@ class Hierarchy(NamedTuple):
 
         Each starts at a draw of the prior, globals and locals.
         """
-        spent = self.n_gradients
+        spent = 0
         starts = prior_points(self.density, rng, min(N_STARTS, effort.n_starts - 1))
         most = min(effort.n_gradients, effort.n_for_one_mode)
         counts, n_unfinished = np.zeros(N_SEARCHES, dtype=np.int64), 0
         best = _Ascent.from_place(self, np.zeros(self.density.dim))
         spent += best.n_gradients
         for i, start in enumerate(starts):
-            if i >= N_SEARCHES and spent - self.n_gradients > most:
+            if i >= N_SEARCHES and spent > most:
                 break
             report("search for modes", i, len(starts))
             end = _Ascent.from_place(self, start)

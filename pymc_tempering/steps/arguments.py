@@ -255,7 +255,7 @@ class Source:
 
     ``explorer`` is the one requested, or what the density needs in its place. ``base`` and
     ``reference`` are None where they are to be found. Of a ``hierarchy`` the density is in the
-    coordinates of its map.
+    coordinates of its map; looking for one took ``n_looked`` gradients.
     """
 
     model: pm.Model
@@ -265,6 +265,7 @@ class Source:
     base: GaussianBase | None = None
     reference: Reference | None = None
     hierarchy: Hierarchy | None = None
+    n_looked: int = 0
 
 
 def suited_explorer(

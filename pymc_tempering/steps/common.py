@@ -1,7 +1,7 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -150,11 +150,11 @@ class TemperedStep(ProgressHooks, BlockedStep):
         )
         also = ("mixture",) if self.method == "pt" else ()
         given = given_base(base, density, also)
-        hierarchy = None
+        hierarchy, n_looked = None, 0
         if given == (None, None) and self.searches:
-            hierarchy = Hierarchy.of(density)
+            hierarchy, n_looked = Hierarchy.of(density)
             density = density if hierarchy is None else hierarchy.density
-        return Source(model, Identity.of(model), density, explorer, *given, hierarchy)
+        return Source(model, Identity.of(model), density, explorer, *given, hierarchy, n_looked)
 
     @property
     def density(self) -> CompiledDensity:
@@ -349,11 +349,14 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def _prepare_from(
         self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None
     ) -> Prepared:
+        n_looked = self._source.n_looked
         fits = prepare(
             density, density.start, shared_generator(rng), search=self._requested.search,
-            bend=self._requested.uses_fits, most=self.limits.of_search,
+            bend=self._requested.uses_fits, most=self.limits.of_search - n_looked,
             report=report or self._board.report, hierarchy=self._source.hierarchy,
         )  # fmt: skip
+        n_gradients = fits.search.n_gradients + n_looked
+        fits = replace(fits, search=replace(fits.search, n_gradients=n_gradients))
         if self._source.reference is not None:
             check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))
         return fits
