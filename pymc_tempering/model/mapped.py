@@ -62,6 +62,8 @@ def _density_of_map(
     a += dim
     skew = f[a : a + dim]
     a += dim
+    tail = f[a : a + k]
+    a += k
     linear = f[a : a + k * k].reshape((k, k))
     a += k * k
     bend = f[a : a + k * k * k].reshape((k, k, k))
@@ -70,7 +72,7 @@ def _density_of_map(
     m = Arrays(
         ints[7 : 7 + dim], ints[7 + dim : 8 + dim + n], ints[8 + dim + n :],
         mean, root, nodes, lengths, trend, weights, constants, loadings,
-        shift, log_scale, skew, linear, bend, scale,
+        shift, log_scale, skew, tail, linear, bend, scale,
     )  # fmt: skip
     u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
     return density_through(target, m, u, grad) + log_det

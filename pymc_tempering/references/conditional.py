@@ -24,7 +24,7 @@ from pymc_tempering.model.structure import Structure
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
 from pymc_tempering.references.quality import N_MANY, TRIMMED, trimmed_variance
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["ConditionalFit", "conditional_fit"]
 
@@ -35,13 +35,17 @@ Sobol's points are."""
 _WIDER = 1.25
 """Times the globals' standard deviations, over which nodes are spread."""
 
+_ALONG = np.array([-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+"""Standard deviations along each global at which there are nodes too: what lies beyond all nodes is
+extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing."""
+
 _UNEXPLAINED = 1e-4
 """Variance over all that locals depend on, in units of V, that principal components leave out."""
 
 _NUGGET = 1e-6
 """Variance of the interpolation at nodes, of one: Newton steps end, and rounding."""
 
-_ROUNDS = 5
+_ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""
 
 _MOST_FEATURES = 350
@@ -51,12 +55,21 @@ _LARGEST = 0.6
 """Steps of one round, of slopes, skews and means in standard deviations."""
 
 
+_TAILS = -0.3, 1.2
+"""Bounds of tails: at 1 they fall like an exponential, as that of the logarithm of a scale."""
+
+
 class ConditionalFit(NamedTuple):
-    """A map, V of its log weights, and the gradients that it took; no map where none was found."""
+    """A map, V of its log weights, and the gradients that it took; no map where none was found.
+
+    ``lost`` is the share of the mass along the globals where the map has no draws, or locals that
+    are far from theirs: of that log weights at its draws say nothing.
+    """
 
     map: ConditionalMap | None
     variance: float
     n_gradients: int
+    lost: float = 1.0
 
 
 def conditional_fit(
@@ -69,20 +82,93 @@ def conditional_fit(
         return ConditionalFit(None, np.inf, nested.n_gradients)
     mean, root = found
     k = mean.size
+    laws, n_spent = Laws.normal(structure.dim, k), 0
+    best, lowest = None, np.inf
+    # the second time nodes are where the globals have been found to be, tails included
+    for _ in range(2):
+        g = _globals_at(_nodes(k, rng), mean, root, laws)
+        solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
+        if len(solved.z) < max(len(g) // 2, 2 * k + 2):
+            break
+        t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
+        of_nodes = _interpolated(structure, mean, root, t, solved)
+        if of_nodes is None:
+            break
+        of_nodes = of_nodes.with_laws(laws)
+        mended, n = _mended(density, of_nodes, rng)
+        n_spent += n + 2 * N_MANY
+        for made in (of_nodes, mended):
+            variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
+            if variance < lowest:
+                best, lowest, laws = made, variance, made.laws
+    if best is None:
+        return ConditionalFit(None, np.inf, nested.n_gradients + n_spent)
+    lost = _lost(nested, best)
+    return ConditionalFit(best, lowest, nested.n_gradients + n_spent, lost)
+
+
+def _lost(nested: NestedLaplace, made: ConditionalMap) -> float:
+    """Largest share of the mass along a global that the map loses, by Laplace's approximation."""
+    k, density, at = made.n_globals, nested.density, nested.structure.globals
+    places = np.sort([*_ALONG, 0.0])
+    units = np.sqrt((made.arrays.root**2).sum(axis=1))
+    worst = 0.0
+    for i in range(k):
+        u = np.zeros((len(places), made.dim))
+        u[:, i] = places
+        # the middle first, from which the others start
+        order = np.argsort(np.abs(places), kind="stable")
+        through = made.pulled_back(density.address, u)[0]
+        z, log_det = _globals_forward(made, u[:, :k])
+        solved = nested.at(z[order], units)
+        log_mass = np.full(len(places), -np.inf)
+        found = _row_of(z, solved.z[:, at])
+        log_mass[found] = solved.log_marginal + log_det[found]
+        middle = int(order[0])
+        if not np.isfinite(log_mass[middle]):
+            return 1.0
+        log_mass -= log_mass[middle]
+        share = np.exp(log_mass - log_mass.max())
+        share /= share.sum()
+        short = np.minimum(through - through[middle] - log_mass, 0.0)
+        lost = share * -np.expm1(np.nan_to_num(short, nan=-np.inf))
+        # what the ends stand for lies beyond them
+        lost[[0, -1]] = share[[0, -1]]
+        worst = max(worst, float(lost.sum()))
+    return worst
+
+
+def _row_of(z: FloatArray, some: FloatArray) -> IntArray:
+    """Rows of ``z`` (n, k) that ``some`` (m, k) of them are."""
+    return np.array([int(np.flatnonzero((z == row).all(axis=1))[0]) for row in some], dtype=int)
+
+
+def _nodes(k: int, rng: np.random.Generator) -> FloatArray:
+    """Places of standard normal globals (N, k): from the middle outwards, and far along each."""
     n_nodes = N_NODES // 2 if k <= 4 else N_NODES if k <= 8 else 2 * N_NODES
-    nodes = _WIDER * norm.ppf(qmc.Sobol(k, rng=rng).random(n_nodes))
-    # from the middle outwards
-    nodes = np.vstack([np.zeros(k), nodes[np.argsort((nodes**2).sum(axis=1))]])
-    solved = nested.at(mean + nodes @ root.T, np.sqrt((root**2).sum(axis=1)))
-    if len(solved.z) < max(n_nodes // 2, 2 * k + 2):
-        return ConditionalFit(None, np.inf, nested.n_gradients)
-    t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
-    made = _interpolated(structure, mean, root, t, solved)
-    if made is None:
-        return ConditionalFit(None, np.inf, nested.n_gradients)
-    made, n_mended = _mended(density, made, rng)
-    variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
-    return ConditionalFit(made, variance, nested.n_gradients + n_mended + N_MANY)
+    spread = _WIDER * norm.ppf(qmc.Sobol(k, rng=rng).random(n_nodes))
+    spread = spread[np.argsort((spread**2).sum(axis=1))]
+    return np.vstack([np.zeros(k), spread, *(distance * np.eye(k) for distance in _ALONG)])
+
+
+def _globals_at(u: FloatArray, mean: FloatArray, root: FloatArray, laws: Laws) -> FloatArray:
+    """Globals (N, k) at standard normal ones, by the laws of a map."""
+    return _alone(mean, root, laws).from_base(u)
+
+
+def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
+    """The map of the globals without locals."""
+    k = mean.size
+    return ConditionalMap(Arrays(
+        np.arange(k), np.zeros(1), np.empty(0), mean, root, np.zeros((1, k)), np.ones(k),
+        np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty(0), np.empty((0, 1)),
+        laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:],
+    ))  # fmt: skip
+
+
+def _globals_forward(made: ConditionalMap, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Globals (N, k) of a map at standard normal ones, and the log determinants (N,)."""
+    return _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u)
 
 
 def _marginal_gaussian(
@@ -241,25 +327,24 @@ class _Draws(NamedTuple):
 def _mended(
     density: Density, made: ConditionalMap, rng: np.random.Generator
 ) -> tuple[ConditionalMap, int]:
-    """Mend the laws of the residuals by gradients at draws; the map of least V of all rounds."""
+    """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
     k = made.n_globals
     n_features = 1 + k + k * (k + 1) // 2
     bends = n_features <= _MOST_FEATURES
     n_draws = 2 * max(128, 3 * (n_features if bends else 1 + k))
-    best, lowest, n_gradients = made, np.inf, 0
+    n_gradients, before = 0, made
     for n_done in range(_ROUNDS):
         draws = _Draws.of(density, made, rng, n_draws)
         n_gradients += n_draws
         if len(draws.u) < n_draws // 2:
-            break
-        variance = trimmed_variance(draws.log_weights)
-        if variance < lowest:
-            best, lowest = made, variance
+            return before, n_gradients
         least = np.quantile(draws.log_weights, TRIMMED)
         kept = draws.log_weights >= least
-        laws = _step(made.laws, draws.u[kept], draws.scores[kept], bends=bends and n_done > 0)
+        # the first two find the place, the others average
+        scores = draws.scores[kept] / max(1, n_done)
+        laws = _step(made.laws, draws.u[kept], scores, bends=bends and n_done > 0)
         made = made.with_laws(laws)
-    return best, n_gradients
+    return made, n_gradients
 
 
 def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws:
@@ -292,7 +377,7 @@ def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws
     present = present @ root
     linear = np.tril(present, -1)
     log_scale[:k] = np.log(np.diagonal(present))
-    bend, scale = np.array(laws.bend), np.array(laws.scale)
+    bend, scale, tail = np.array(laws.bend), np.array(laws.scale), np.array(laws.tail)
     if bends:
         thirds = np.zeros((k, k, k))
         for a, b, row in zip(first, second, coefficients[k + 1 :], strict=True):
@@ -303,13 +388,16 @@ def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws
         sizes = np.exp(log_scale[:k])
         for i in range(k):
             skew[i] = np.clip(skew[i] + thirds[i, i, i] / 3.0, -1.0, 1.0)
+            cube = u[:, i] ** 3 - 3.0 * u[:, i]
+            fourth = 6.0 * _bounded((scores[:, i] * cube).mean() / (cube**2).mean())
+            tail[i] = np.clip(tail[i] + fourth / 8.0, *_TAILS)
             for j in range(i):
                 scale[i, j] += 0.5 * thirds[i, i, j]
                 for h in range(j):
                     bend[i, j, h] += sizes[i] * thirds[i, j, h]
                 bend[i, j, j] += 0.5 * sizes[i] * thirds[i, j, j]
                 shift[i] -= 0.5 * sizes[i] * thirds[i, j, j]
-    return Laws(shift, log_scale, skew, linear, bend, scale)
+    return Laws(shift, log_scale, skew, tail, linear, bend, scale)
 
 
 def _bounded(step: FloatArray) -> FloatArray:

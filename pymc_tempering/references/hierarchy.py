@@ -32,6 +32,10 @@ each search, where they take more than a search does that knows of one mode."""
 MOST_TRIED = 3
 """Choices of the globals."""
 
+MOST_LOST = 0.002
+"""Share of the mass that a map may lose far along a global: it is missing from log Z, in nats, and
+no draw says so. A tenth of the error that runs aim at."""
+
 _WITHIN = 1.0
 """Standard deviations of the globals from the map's centre within which an ascent has come back."""
 
@@ -62,7 +66,7 @@ class Hierarchy(NamedTuple):
         for structure in structures[:MOST_TRIED]:
             found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
             n_gradients += found.n_gradients
-            if found.map is not None and found.variance <= LADDER:
+            if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:
                 mapped = through_map(density, found.map)
                 return cls(mapped, density, structure, found.map, found.variance), n_gradients
         return None, n_gradients

@@ -4,7 +4,7 @@ From independent standard normal u to z, the globals first,
 
 .. math::
     t_i &= a_i + \sum_{j<i} A_{ij} u_j + \sum_{k \le j < i} B_{ijk} u_j u_k
-        + e^{c_i + \sum_{j<i} S_{ij} \hat u_j} w(u_i; \epsilon_i), \qquad g = \mu + L t, \\
+        + e^{c_i + \sum_{j<i} S_{ij} \hat u_j} w(u_i; \epsilon_i, a_i), \qquad g = \mu + L t, \\
     x_j &= m_j(t) - \sum_{i \in P_j} \rho_{ji}(t) \, (x_i - m_i(t))
         + e^{-\lambda_j(t)} \left( a_j + e^{c_j} w(u_j; \epsilon_j) \right),
 
@@ -15,9 +15,10 @@ m, rho and lambda are smooth functions of the globals,
           v = C \tanh(t / C),
 
 few functions interpolated between nodes v_n, which all locals share. They are bounded, so that
-whatever u is, scales are finite. Residuals are skewed by :math:`w(u; \epsilon) = \sinh(\sinh^{-1} u
-+ \epsilon)` (Jones & Pewsey 2009), which has an inverse everywhere. The log determinant is exact;
-an evaluation takes what the structure takes, and nothing of the order of D squared.
+whatever u is, scales are finite. Residuals are skewed, and those of globals have other tails, by
+:math:`w(u; \epsilon, a) = \sinh(a \sinh^{-1} u + \epsilon) / a` (Jones & Pewsey 2009, "Sinh-arcsinh
+distributions", Biometrika 96), which has an inverse everywhere. The log determinant is exact; an
+evaluation takes what the structure takes, and nothing of the order of D squared.
 """
 
 import hashlib
@@ -34,8 +35,9 @@ from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["BOUND", "Arrays", "ConditionalMap", "Laws", "density_through"]
 
-BOUND = 5.0
-"""Standard deviations at which the globals that locals depend on are bounded: nodes reach 3.5."""
+BOUND = 8.0
+"""Standard deviations at which the globals that locals depend on are bounded: nodes reach 4, and
+more where tails do."""
 
 
 class Laws(NamedTuple):
@@ -44,6 +46,7 @@ class Laws(NamedTuple):
     shift: FloatArray  # (D,)
     log_scale: FloatArray  # (D,)
     skew: FloatArray  # (D,)
+    tail: FloatArray  # (k,), a - 1: 0 of a normal tail, 1 where it falls like an exponential
     linear: FloatArray  # (k, k), A below its diagonal
     bend: FloatArray  # (k, k, k), B where last index <= second < first
     scale: FloatArray  # (k, k), S below its diagonal
@@ -53,7 +56,7 @@ class Laws(NamedTuple):
         """Of a map that is a Gaussian given the globals."""
         k = n_globals
         return cls(
-            np.zeros(dim), np.zeros(dim), np.zeros(dim),
+            np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros(k),
             np.zeros((k, k)), np.zeros((k, k, k)), np.zeros((k, k)),
         )  # fmt: skip
 
@@ -75,6 +78,7 @@ class Arrays(NamedTuple):
     shift: FloatArray
     log_scale: FloatArray
     skew: FloatArray
+    tail: FloatArray
     linear: FloatArray
     bend: FloatArray
     scale: FloatArray
@@ -89,6 +93,20 @@ def _warp(u: float, skew: float) -> tuple[float, float, float]:
     sinh = np.sinh(skew)
     cosh = np.cosh(skew)
     return u * cosh + root * sinh, cosh + u / root * sinh, sinh / (root * root * root)
+
+
+@compiled(borrows=True, inside=True)
+def _warp_tail(u: float, skew: float, tail: float) -> tuple[float, float, float]:
+    """The same, with a tail that is not a normal one."""
+    if tail == 0.0:
+        return _warp(u, skew)
+    power = 1.0 + tail
+    square = 1.0 + u * u
+    root = np.sqrt(square)
+    y = power * np.arcsinh(u) + skew
+    sinh = np.sinh(y)
+    cosh = np.cosh(y)
+    return sinh / power, cosh / root, (power * sinh - cosh * u / root) / square
 
 
 @compiled(borrows=True, inside=True)
@@ -158,7 +176,7 @@ def map_forward(
     log_det = 0.0
     for i in range(k):
         mean, log_scale = _of_global(m, u, i)
-        value, slope, _ = _warp(u[i], m.skew[i])
+        value, slope, _ = _warp_tail(u[i], m.skew[i], m.tail[i])
         t[i] = mean + np.exp(log_scale) * value
         log_det += log_scale + np.log(slope)
     for i in range(k):
@@ -239,7 +257,7 @@ def pull_back_through(
         grad[i] = 0.0
     for i in range(k - 1, -1, -1):
         _, log_scale = _of_global(m, u, i)
-        value, slope, curve = _warp(u[i], m.skew[i])
+        value, slope, curve = _warp_tail(u[i], m.skew[i], m.tail[i])
         size = np.exp(log_scale)
         grad[i] += by_t[i] * size * slope + curve / slope
         of_scale = by_t[i] * size * value + 1.0
@@ -274,8 +292,9 @@ def _back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
                 t[i] += inverse[i, j] * (z[row, m.index[j]] - m.mean[j])
         for i in range(k):
             mean, log_scale = _of_global(m, u[row], i)
-            scaled = (t[i] - mean) * np.exp(-log_scale)
-            u[row, i] = np.sinh(np.arcsinh(scaled) - m.skew[i])
+            power = 1.0 + m.tail[i]
+            scaled = power * (t[i] - mean) * np.exp(-log_scale)
+            u[row, i] = np.sinh((np.arcsinh(scaled) - m.skew[i]) / power)
         _features(m, t, v, near, lat, out)
         for j in range(n):
             gap[j] = z[row, m.index[k + j]] - out[j]
