@@ -13,13 +13,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from pymc_tempering.engine.path.conditional import Arrays, ConditionalMap, density_through
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.conditional_kernels import Arrays, density_through
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
 
 __all__ = ["through_map"]
 
-_WHOLE = ("index", "begins", "parents")
+_WHOLE = ("order", "begins", "parents")
 _DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _CORE = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _INT)
 
@@ -30,7 +31,8 @@ def density_through_map(u_pointer, grad_pointer):
 
 
 def _density_of_map(
-    u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any, floats_pointer: Any, ints_pointer: Any
+    u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
+    floats_pointer: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
     sizes = numba.carray(ints_pointer, (7,))
     k, n, n_nodes, n_functions, n_out, n_parents, n_floats = (
@@ -62,8 +64,8 @@ def _density_of_map(
     a += dim
     skew = f[a : a + dim]
     a += dim
-    tail = f[a : a + k]
-    a += k
+    tail = f[a : a + 2 * k].reshape((k, 2))
+    a += 2 * k
     linear = f[a : a + k * k].reshape((k, k))
     a += k * k
     bend = f[a : a + k * k * k].reshape((k, k, k))

@@ -7,6 +7,7 @@ of values without common neighbours, show all of it (Curtis, Powell & Reid 1974,
 of sparse Jacobian matrices").
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from scipy.sparse.linalg import splu
 
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.types import BoolArray, FloatArray, IntArray
+from pymc_tempering.types import BoolArray, IntArray
 
 __all__ = ["MOST_GLOBALS", "Factor", "Structure", "structures_of"]
 
@@ -59,8 +60,8 @@ class Factor:
         )  # fmt: skip
         order = np.argsort(made.perm_c)
         pattern = sparse.csc_matrix(np.tril(neighbours[np.ix_(order, order)]))
-        columns = [set(pattern.indices[a:b].tolist())
-                   for a, b in zip(pattern.indptr[:-1], pattern.indptr[1:], strict=True)]  # fmt: skip
+        ends = zip(pattern.indptr[:-1], pattern.indptr[1:], strict=True)
+        columns = [set(pattern.indices[first:last].tolist()) for first, last in ends]
         for j, column in enumerate(columns):
             column.add(j)
             later = sorted(column)[1:]
@@ -184,7 +185,7 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
             continue
         seen = True
         largest = rows.max(axis=1)
-        neighbours |= (rows > _LEAST * largest[:, None]) & (rows.T > _LEAST * largest[:, None]).T
+        neighbours |= (rows > _LEAST * largest[:, None]) & (_LEAST * largest[:, None] < rows.T).T
     if not seen:
         return [], n_gradients
     neighbours |= neighbours.T
@@ -224,15 +225,19 @@ def _without_linear(
 
 
 def _with_ancestors(density: CompiledDensity, hubs: IntArray) -> IntArray:
-    """Hubs, and all entries of variables that the distributions of theirs depend on.
+    """Hubs, and all entries of variables that the distributions of others depend on.
 
     Locals are what comes last: a scale whose values are globals has no mode where these agree.
+    Only of variables that have hubs, where those of all are too many.
     """
     model, names, sizes = density.model, density.points.names, density.points.sizes
     owner = np.repeat(np.arange(len(names)), sizes)
     rvs = [model.values_to_rvs[value] for value in model.value_vars]
-    chosen = np.isin(np.arange(density.dim), hubs)
-    for number in np.unique(owner[hubs]):
-        above = set(ancestors([rvs[number]])) - {rvs[number]}
-        chosen |= np.isin(owner, [i for i, rv in enumerate(rvs) if rv in above])
-    return np.flatnonzero(chosen)
+    below = {number: set(ancestors([rv])) - {rv} for number, rv in enumerate(rvs)}
+
+    def with_those_of(numbers: Iterable[int]) -> IntArray:
+        above = [i for i, rv in enumerate(rvs) if any(rv in below[n] for n in numbers)]
+        return np.union1d(hubs, np.flatnonzero(np.isin(owner, above)))
+
+    every = with_those_of(range(len(rvs)))
+    return every if len(every) <= MOST_GLOBALS else with_those_of(np.unique(owner[hubs]).tolist())

@@ -12,17 +12,17 @@ r"""The map of a hierarchy: from Laplace at nodes of the globals, and gradients 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.stats import norm, qmc
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.conditional import BOUND, Arrays, ConditionalMap, Laws
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.numerics import LOG_2PI
-from pymc_tempering.references.nested_laplace import Conditionals, NestedLaplace
+from pymc_tempering.references.interpolated import interpolated
+from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -35,15 +35,12 @@ Sobol's points are."""
 _WIDER = 1.25
 """Times the globals' standard deviations, over which nodes are spread."""
 
-_ALONG = np.array([-6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+_ALONG = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 """Standard deviations along each global at which there are nodes too: what lies beyond all nodes is
 extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing."""
 
-_UNEXPLAINED = 1e-4
-"""Variance over all that locals depend on, in units of V, that principal components leave out."""
-
-_NUGGET = 1e-6
-"""Variance of the interpolation at nodes, of one: Newton steps end, and rounding."""
+_PASSES = 3
+"""Sets of nodes, each where the map from those before has draws."""
 
 _ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""
@@ -55,8 +52,11 @@ _LARGEST = 0.6
 """Steps of one round, of slopes, skews and means in standard deviations."""
 
 
-_TAILS = -0.3, 1.2
-"""Bounds of tails: at 1 they fall like an exponential, as that of the logarithm of a scale."""
+_TAILS = np.linspace(0.0, 1.5, 16)
+"""Tails that are tried: at 1 they fall like an exponential, as that of the logarithm of a scale."""
+
+_MOST_SHORT = 1.0
+"""Nats by which the density far along a global may be above that of the map, in the middle 0."""
 
 
 class ConditionalFit(NamedTuple):
@@ -84,58 +84,101 @@ def conditional_fit(
     k = mean.size
     laws, n_spent = Laws.normal(structure.dim, k), 0
     best, lowest = None, np.inf
-    # the second time nodes are where the globals have been found to be, tails included
-    for _ in range(2):
+    # each time nodes are where the globals have been found to be, tails included
+    for _ in range(_PASSES):
         g = _globals_at(_nodes(k, rng), mean, root, laws)
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
         if len(solved.z) < max(len(g) // 2, 2 * k + 2):
             break
         t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
-        of_nodes = _interpolated(structure, mean, root, t, solved)
+        of_nodes = interpolated(structure, mean, root, t, solved)
         if of_nodes is None:
             break
         of_nodes = of_nodes.with_laws(laws)
         mended, n = _mended(density, of_nodes, rng)
         n_spent += n + 2 * N_MANY
+        # what the first nodes did not reach shows in no draw of theirs
+        lowest = np.inf
         for made in (of_nodes, mended):
             variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
             if variance < lowest:
                 best, lowest, laws = made, variance, made.laws
+        if best is not None:
+            laws = _with_tails(nested, best)
     if best is None:
         return ConditionalFit(None, np.inf, nested.n_gradients + n_spent)
     lost = _lost(nested, best)
     return ConditionalFit(best, lowest, nested.n_gradients + n_spent, lost)
 
 
+def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> tuple[FloatArray, FloatArray]:
+    """Log marginal density along a global, by its standard normal, and that through the map.
+
+    In nats above what they are in the middle, at `_ALONG` and 0, ascending; -inf where there is no
+    mode of the locals.
+    """
+    k = made.n_globals
+    places = np.sort([*_ALONG, 0.0])
+    u = np.zeros((len(places), made.dim))
+    u[:, i] = places
+    # the middle first, from which the others start
+    order = np.argsort(np.abs(places), kind="stable")
+    through = made.pulled_back(nested.density.address, u)[0]
+    g, log_det = _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u[:, :k])
+    solved = nested.at(g[order], np.sqrt((made.arrays.root**2).sum(axis=1)))
+    log_mass = np.full(len(places), -np.inf)
+    found = _row_of(g, solved.z[:, nested.structure.globals])
+    log_mass[found] = solved.log_marginal + log_det[found]
+    middle = order[0]
+    if not np.isfinite(log_mass[middle]):
+        return np.full(len(places), -np.inf), through
+    return log_mass - log_mass[middle], through - through[middle]
+
+
 def _lost(nested: NestedLaplace, made: ConditionalMap) -> float:
     """Largest share of the mass along a global that the map loses, by Laplace's approximation."""
-    k, density, at = made.n_globals, nested.density, nested.structure.globals
-    places = np.sort([*_ALONG, 0.0])
-    units = np.sqrt((made.arrays.root**2).sum(axis=1))
     worst = 0.0
-    for i in range(k):
-        u = np.zeros((len(places), made.dim))
-        u[:, i] = places
-        # the middle first, from which the others start
-        order = np.argsort(np.abs(places), kind="stable")
-        through = made.pulled_back(density.address, u)[0]
-        z, log_det = _globals_forward(made, u[:, :k])
-        solved = nested.at(z[order], units)
-        log_mass = np.full(len(places), -np.inf)
-        found = _row_of(z, solved.z[:, at])
-        log_mass[found] = solved.log_marginal + log_det[found]
-        middle = int(order[0])
-        if not np.isfinite(log_mass[middle]):
+    for i in range(made.n_globals):
+        log_mass, through = _profile(nested, made, i)
+        if not np.isfinite(log_mass).any():
             return 1.0
-        log_mass -= log_mass[middle]
         share = np.exp(log_mass - log_mass.max())
         share /= share.sum()
-        short = np.minimum(through - through[middle] - log_mass, 0.0)
+        short = np.minimum(np.where(np.isfinite(log_mass), through - log_mass, 0.0), 0.0)
         lost = share * -np.expm1(np.nan_to_num(short, nan=-np.inf))
         # what the ends stand for lies beyond them
         lost[[0, -1]] = share[[0, -1]]
         worst = max(worst, float(lost.sum()))
     return worst
+
+
+def _with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
+    """Laws whose globals have the shortest tails that leave no mass beyond, on either side."""
+    laws = made.laws
+    tail = np.array(laws.tail)
+    places = np.sort([*_ALONG, 0.0])
+    for i in range(made.n_globals):
+        log_mass, _ = _profile(nested, made, i)
+        for side, far in enumerate((places <= -3.0, places >= 3.0)):
+            u = np.abs(places[far])
+            # without the tail that is there: the density by r, of which u is a function
+            r, slope = _lengthened(u, laws.tail[i, side])
+            by_r = log_mass[far] - np.log(slope)
+            for longer in _TAILS:
+                power = 1.0 + longer
+                other = np.sinh(np.arcsinh(power * r) / power)
+                above = by_r + np.log(_lengthened(other, longer)[1]) + 0.5 * other**2
+                tail[i, side] = longer
+                if above.max() <= _MOST_SHORT:
+                    break
+    return laws._replace(tail=tail)
+
+
+def _lengthened(u: FloatArray, longer: float) -> tuple[FloatArray, FloatArray]:
+    """Positive residuals with a longer tail, and their derivatives."""
+    power = 1.0 + longer
+    y = power * np.arcsinh(u)
+    return np.sinh(y) / power, np.cosh(y) / np.sqrt(1.0 + u * u)
 
 
 def _row_of(z: FloatArray, some: FloatArray) -> IntArray:
@@ -160,15 +203,11 @@ def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     """The map of the globals without locals."""
     k = mean.size
     return ConditionalMap(Arrays(
-        np.arange(k), np.zeros(1), np.empty(0), mean, root, np.zeros((1, k)), np.ones(k),
+        np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), mean, root,
+        np.zeros((1, k)), np.ones(k),
         np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty(0), np.empty((0, 1)),
         laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:],
     ))  # fmt: skip
-
-
-def _globals_forward(made: ConditionalMap, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Globals (N, k) of a map at standard normal ones, and the log determinants (N,)."""
-    return _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u)
 
 
 def _marginal_gaussian(
@@ -230,77 +269,6 @@ def _diagonal(
         if np.isfinite(value):
             curvatures[i] = (slope[i] - other[i]) / 0.01
     return curvatures
-
-
-def _interpolated(
-    structure: Structure,
-    mean: FloatArray,
-    root: FloatArray,
-    t: FloatArray,
-    solved: Conditionals,
-) -> ConditionalMap | None:
-    """Map with what locals depend on interpolated between nodes ``t`` (N, k)."""
-    factor, k = structure.factor, mean.size
-    at = structure.locals[factor.order]
-    n = at.size
-    first = factor.begins[:-1]
-    column = np.repeat(np.arange(n), np.diff(factor.begins))
-    off = np.ones(factor.rows.size, dtype=bool)
-    off[first] = False
-    pivots = solved.factors[:, first]
-    slopes = solved.factors[:, off] / pivots[:, column[off]]
-    log_precision = np.log(pivots)
-    sd = np.exp(-log_precision.mean(axis=0))
-    units = np.concatenate([sd, np.ones(n), sd[column[off]] / sd[factor.rows[off]]])
-    values = np.column_stack([solved.z[:, at], log_precision, slopes])
-    constants = values.mean(axis=0)
-    left, sizes, right = np.linalg.svd((values - constants) / units, full_matrices=False)
-    tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
-    n_kept = max(int((tail > _UNEXPLAINED).sum()), 1)
-    lengths, trend, weights = _process(BOUND * np.tanh(t / BOUND), left[:, :n_kept] * sizes[:n_kept])
-    nodes = BOUND * np.tanh(t / BOUND) / lengths
-    begins = factor.begins - np.arange(n + 1)
-    arrays = Arrays(
-        np.concatenate([structure.globals, at]), begins, factor.rows[off], mean, root,
-        nodes, lengths, trend, weights, constants, units[:, None] * right[:n_kept].T,
-        *Laws.normal(structure.dim, k),
-    )  # fmt: skip
-    if not all(np.isfinite(array).all() for array in arrays):
-        return None
-    return ConditionalMap(arrays)
-
-
-def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Lengths (k,), trend (1 + k, R) and weights (N, R) of a Gaussian process through nodes.
-
-    Lengths are the likeliest, which all R functions share, by their variances.
-    """
-    n, k = v.shape
-    design = np.column_stack([np.ones(n), v])
-
-    def solved(log_lengths: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        scaled = v / np.exp(log_lengths)
-        squares = (scaled**2).sum(axis=1)
-        gaps = squares[:, None] + squares[None] - 2.0 * scaled @ scaled.T
-        kernel = np.exp(-0.5 * np.maximum(gaps, 0.0)) + _NUGGET * np.eye(n)
-        factor = cho_factor(kernel, lower=True, check_finite=False)
-        both = cho_solve(factor, np.column_stack([design, y]), check_finite=False)
-        trend = np.linalg.solve(
-            design.T @ both[:, : k + 1] + 1e-10 * np.eye(k + 1), design.T @ both[:, k + 1 :]
-        )
-        weights = both[:, k + 1 :] - both[:, : k + 1] @ trend
-        variances = ((y - design @ trend) * weights).sum(axis=0) / n + 1e-12
-        log_det = np.log(np.diagonal(factor[0])).sum()
-        fit = 0.5 * n * np.log(variances).sum() + y.shape[1] * log_det
-        return trend, weights, float(fit)
-
-    # a broad prior keeps what data do not tell within bounds
-    found = minimize(
-        lambda x: solved(x)[2] + 0.5 * ((x - 1.0) ** 2 / 4.0).sum(), np.full(k, np.log(3.0)),
-        method="L-BFGS-B", bounds=[(np.log(0.5), np.log(60.0))] * k, options={"maxiter": 30},
-    )  # fmt: skip
-    trend, weights, _ = solved(found.x)
-    return np.exp(found.x), trend, weights
 
 
 class _Draws(NamedTuple):
@@ -377,27 +345,22 @@ def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws
     present = present @ root
     linear = np.tril(present, -1)
     log_scale[:k] = np.log(np.diagonal(present))
-    bend, scale, tail = np.array(laws.bend), np.array(laws.scale), np.array(laws.tail)
+    bend, scale = np.array(laws.bend), np.array(laws.scale)
     if bends:
         thirds = np.zeros((k, k, k))
         for a, b, row in zip(first, second, coefficients[k + 1 :], strict=True):
             thirds[:, a, b] = thirds[:, b, a] = row if a != b else 2.0 * row
-        thirds = _bounded(
-            (thirds + thirds.transpose(1, 0, 2) + thirds.transpose(2, 1, 0)) / 3.0
-        )
+        thirds = _bounded((thirds + thirds.transpose(1, 0, 2) + thirds.transpose(2, 1, 0)) / 3.0)
         sizes = np.exp(log_scale[:k])
         for i in range(k):
             skew[i] = np.clip(skew[i] + thirds[i, i, i] / 3.0, -1.0, 1.0)
-            cube = u[:, i] ** 3 - 3.0 * u[:, i]
-            fourth = 6.0 * _bounded((scores[:, i] * cube).mean() / (cube**2).mean())
-            tail[i] = np.clip(tail[i] + fourth / 8.0, *_TAILS)
             for j in range(i):
                 scale[i, j] += 0.5 * thirds[i, i, j]
                 for h in range(j):
                     bend[i, j, h] += sizes[i] * thirds[i, j, h]
                 bend[i, j, j] += 0.5 * sizes[i] * thirds[i, j, j]
                 shift[i] -= 0.5 * sizes[i] * thirds[i, j, j]
-    return Laws(shift, log_scale, skew, tail, linear, bend, scale)
+    return Laws(shift, log_scale, skew, laws.tail, linear, bend, scale)
 
 
 def _bounded(step: FloatArray) -> FloatArray:

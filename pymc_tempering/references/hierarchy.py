@@ -18,7 +18,14 @@ from pymc_tempering.model.structure import Structure, structures_of
 from pymc_tempering.references.conditional import conditional_fit
 from pymc_tempering.references.local import LocalFit, assess, well_fitted_modes
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.prepared import N_SEARCHES, Effort, Prepared, Report, Search
+from pymc_tempering.references.prepared import (
+    N_SEARCHES,
+    SEARCHES,
+    Effort,
+    Prepared,
+    Report,
+    Search,
+)
 from pymc_tempering.references.quality import LADDER, N_MANY, importance_evidence
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
@@ -32,9 +39,9 @@ each search, where they take more than a search does that knows of one mode."""
 MOST_TRIED = 3
 """Choices of the globals."""
 
-MOST_LOST = 0.002
+MOST_LOST = 0.001
 """Share of the mass that a map may lose far along a global: it is missing from log Z, in nats, and
-no draw says so. A tenth of the error that runs aim at."""
+no draw says so. It is the least error that runs report."""
 
 _WITHIN = 1.0
 """Standard deviations of the globals from the map's centre within which an ascent has come back."""
@@ -64,6 +71,8 @@ class Hierarchy(NamedTuple):
             return None, 0
         structures, n_gradients = structures_of(density)
         for structure in structures[:MOST_TRIED]:
+            if n_gradients > SEARCHES["default"].n_gradients:
+                break
             found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
             n_gradients += found.n_gradients
             if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:

@@ -66,7 +66,7 @@ def prepare(
                 density, start, rng, prior_points=points, most=most, report=report
             )
         else:
-            images = None
+            images: Images | None = None
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
                 images = Symmetries.of(density.points, density.model).images

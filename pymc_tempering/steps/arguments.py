@@ -30,8 +30,8 @@ from pymc_tempering.options import (
     did_you_mean,
 )
 from pymc_tempering.references import REFERENCES
-from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.own import (
     GivenReference,
     OwnReference,
