@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors jax update faults docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus real_size startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors jax update faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (a few minutes)"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench        cost and error of log Z: the README's table, then beside its peers"
 	@echo "make peers        the latter alone, which installs the peers"
 	@echo "make corpus       over a hundred models of many kinds: right log Z, or a refusal by name? (hours)"
+	@echo "make real_size    thirty models of 50 to 4000 values, beside nutpie (hours)"
 	@echo "make startup      from a cold process to the first log Z, beside nutpie's first draws"
 	@echo "make many         1000 posteriors at once: speed, cost over gradients, error; beside BlackJAX"
 	@echo "make growth       gradients and seconds as dimensions grow"
@@ -132,7 +133,7 @@ bench: $(INSTALLED)
 	@$(PYTHON) benchmarks/bench.py $(ARGS)
 	@$(MAKE) peers ARGS="$(PEERS_ARGS)"
 
-peers corpus startup many papers: $(INSTALLED_BENCH)
+peers corpus real_size startup many papers: $(INSTALLED_BENCH)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 jax: $(INSTALLED_BENCH)

@@ -223,7 +223,8 @@ def compile_prior(density: CompiledDensity, backend: str | None = None) -> Compi
     That is the densities of its free variables; potentials, of unknown meaning, are left out.
     """
     model, made_by = density.model, (compile_prior, (density,))
-    return _compile(model, density.points, model.logp(vars=model.free_RVs), 0, made_by, backend)
+    points = replace(density.points, map=None)
+    return _compile(model, points, model.logp(vars=model.free_RVs), 0, made_by, backend)
 
 
 def _compile(

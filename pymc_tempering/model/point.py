@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
+from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.private import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -99,6 +100,7 @@ class PointMap:
     dtypes: tuple[str, ...]  # float64, or what a discrete variable has
     initial: dict[str, np.ndarray]  # the model's initial point, in these types
     angles: Angles  # entries of which the flat vector holds another coordinate than PyMC's
+    map: ConditionalMap | None = None  # from the coordinates of the flat vector, if not its own
 
     @classmethod
     def from_model(cls, model: pm.Model) -> "PointMap":
@@ -128,11 +130,20 @@ class PointMap:
     def ravel(self, point: Mapping[str, np.ndarray]) -> FloatArray:
         """Flat vector of shape (D,) of a point; entries other than value variables are ignored."""
         values = [np.ravel(np.asarray(point[name], dtype=np.float64)) for name in self.names]
-        return self.angles.to_line(np.concatenate(values))
+        line = self.angles.to_line(np.concatenate(values))
+        return line if self.map is None else self.map.to_base(line)
+
+    def log_jacobian(self, z: FloatArray) -> float:
+        """Log of the Jacobian of PyMC's values by the flat vector (D,), in nats."""
+        if self.map is None:
+            return float(self.angles.log_jacobian(z))
+        line, log_det = self.map.forward(z[None])
+        return float(log_det[0] + self.angles.log_jacobian(line[0]))
 
     def unravel(self, z: FloatArray) -> dict[str, np.ndarray]:
         """Named values of a flat vector of shape (D,), as copies."""
-        point, offset, values = {}, 0, self.angles.from_line(z)
+        line = z if self.map is None else self.map.from_base(z)
+        point, offset, values = {}, 0, self.angles.from_line(line)
         layout = zip(self.names, self.shapes, self.dtypes, self.sizes, strict=True)
         for name, shape, dtype, size in layout:
             point[name] = values[offset : offset + size].reshape(shape).astype(dtype)

@@ -1,11 +1,13 @@
 """From a compiled model to where tempering starts: once for a model, and shared by all chains."""
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import OptionError
@@ -13,11 +15,12 @@ from pymc_tempering.model.compile import CompiledDensity, compile_density, prior
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
+from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.population import fit_by_draws
 from pymc_tempering.references.posterior import NEARBY, PosteriorDraws
 from pymc_tempering.references.prepared import SEARCHES, Prepared, Report, unwatched
 from pymc_tempering.references.search import find_modes
-from pymc_tempering.references.sources import SOURCES
+from pymc_tempering.references.sources import SOURCES, Images
 from pymc_tempering.references.transport_maps import fit_maps
 from pymc_tempering.types import FloatArray
 
@@ -41,19 +44,27 @@ def prepare(
     most: float = np.inf,
     report: Report = unwatched,
     draws: PosteriorDraws | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> Prepared:
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
     Without a gradient, one Gaussian from weighted draws (:mod:`.population`). ``search`` is one of
     :data:`.prepared.SEARCHES`; ``bend`` is whether what is sampled can start from transport maps;
     ``most`` are the gradients that it may take. With ``draws`` of a posterior of less data modes
-    are looked for around these alone. Raises BaseError if no fit succeeded.
+    are looked for around these alone; ``hierarchy`` is that whose map the density is in the
+    coordinates of. Raises BaseError if no fit succeeded.
     """
     report("starting points", 0, 0)
     with one_blas_thread():
         found: Prepared
-        points, effort = None, SEARCHES[search].within(most)
+        points, effort, spent = None, SEARCHES[search].within(most), 0
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
+        if hierarchy is not None:
+            alone, spent = hierarchy.one_mode(rng, effort, report)
+            if alone is not None and search != "thorough":
+                report("first draw", 0, 0)
+                return alone
+            start, bend = np.zeros(density.dim), False
         if draws is not None:
             nearby = None if no_gradient else NEARBY.within(most)
             points = np.empty((0, density.dim))
@@ -64,10 +75,12 @@ def prepare(
             points = prior_points(density, rng, N_PRIOR_STARTS)
             found = fit_by_draws(density, start, rng, prior_points=points, most=most, report=report)
         else:
-            images = None
+            images: Images | None = None
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
                 images = Symmetries.of(density.points, density.model).images
+                if (made := density.points.map) is not None:
+                    images = _through(images, made)
             found = find_modes(
                 density, start, rng,
                 prior_points=points, images=images, effort=effort, report=report, sources=SOURCES,
@@ -76,7 +89,13 @@ def prepare(
                 left = most - found.search.n_gradients
                 found = fit_maps(density, found, rng, most=left, report=report)
     report("first draw", 0, 0)
-    return found
+    n_gradients = found.search.n_gradients + spent
+    return replace(found, search=replace(found.search, n_gradients=n_gradients))
+
+
+def _through(images: Images, made: ConditionalMap) -> Images:
+    """Images of places in the coordinates of a map."""
+    return lambda u: made.to_base(images(made.from_base(u)))
 
 
 def shared_generator(rng: np.random.Generator) -> np.random.Generator:

@@ -19,7 +19,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Reference
 from pymc_tempering.errors import ModelError, OptionError
 from pymc_tempering.model.at_draws import unconstrained_draws
-from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.identity import Identity
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.options import (
@@ -30,6 +30,7 @@ from pymc_tempering.options import (
     did_you_mean,
 )
 from pymc_tempering.references import REFERENCES
+from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.local_runs import DEEP
 from pymc_tempering.references.own import (
     GivenReference,
@@ -253,7 +254,8 @@ class Source:
     """What a step samples: a model, compiled, and where the user has its path start.
 
     ``explorer`` is the one requested, or what the density needs in its place. ``base`` and
-    ``reference`` are None where they are to be found.
+    ``reference`` are None where they are to be found. Of a ``hierarchy`` the density is in the
+    coordinates of its map; looking for one took ``n_looked`` gradients.
     """
 
     model: pm.Model
@@ -262,6 +264,32 @@ class Source:
     explorer: ExplorerSettings
     base: GaussianBase | None = None
     reference: Reference | None = None
+    hierarchy: Hierarchy | None = None
+    n_looked: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        model: pm.Model,
+        base: GivenBase,
+        asked: Requested,
+        *,
+        step: Any,
+        backend: str | None,
+        looks: bool,
+    ) -> "Source":
+        """Compile a model for a step, and find what its path starts from.
+
+        A hierarchy is looked for if the step ``looks``, and nothing was given to start from.
+        """
+        density, name = compile_density(model, backend=backend), type(step).__name__
+        explorer = suited_explorer(name, asked.explorer, density, requested=asked.is_fixed)
+        given = given_base(base, density, ("mixture",) if step.method == "pt" else ())
+        hierarchy, n_looked = None, 0
+        if given == (None, None) and looks:
+            hierarchy, n_looked = Hierarchy.of(density)
+            density = density if hierarchy is None else hierarchy.density
+        return cls(model, Identity.of(model), density, explorer, *given, hierarchy, n_looked)
 
 
 def suited_explorer(

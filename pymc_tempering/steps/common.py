@@ -1,7 +1,7 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from pymc_tempering.engine.state import from_plain, to_plain
 from pymc_tempering.engine.tally import counts_by_name, new_counts
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.at_draws import term_sizes
-from pymc_tempering.model.compile import CompiledDensity, compile_density
+from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.freeze import NO_FREE_VARIABLES
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
@@ -42,8 +42,6 @@ from pymc_tempering.steps.arguments import (
     Requested,
     Source,
     all_value_vars,
-    given_base,
-    suited_explorer,
 )
 from pymc_tempering.steps.budget import Account, Limits
 from pymc_tempering.steps.recorder import Recorder
@@ -145,14 +143,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def _compile(self, model: pm.Model, base: GivenBase) -> Source:
         """Compile the model, and find what its path starts from."""
-        density, asked = compile_density(model, backend=self.backend), self._requested
-        explorer = suited_explorer(
-            type(self).__name__, asked.explorer, density, requested=asked.is_fixed
-        )
-        also = ("mixture",) if self.method == "pt" else ()
-        return Source(
-            model, Identity.of(model), density, explorer, *given_base(base, density, also)
-        )
+        looks = self.searches and self.known_draws is None
+        return Source.of(model, base, self._requested, step=self, backend=self.backend, looks=looks)
 
     @property
     def density(self) -> CompiledDensity:
@@ -271,7 +263,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         points = self.density.points
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates
-        values["model_logp"] -= points.angles.log_jacobian(target)
+        values["model_logp"] -= points.log_jacobian(target)
         values |= current.searched | {
             "log_mass_unvisited": visits.log_mass_unvisited,
             "n_unreached_modes": visits.n_missed,
@@ -334,7 +326,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         """Log density of the model in PyMC's coordinates, in nats, as recorded of every draw."""
         z = (points := self.density.points).ravel(point)
         with density_guard():
-            return self._log_density(z) - float(points.angles.log_jacobian(z))
+            return self._log_density(z) - points.log_jacobian(z)
 
     def sizes_at(self, points: Sequence[Mapping[str, Any]]) -> Callable[[IntArray], FloatArray]:
         """Give the function from positions to the magnitude of the density's terms there."""
@@ -346,11 +338,15 @@ class TemperedStep(ProgressHooks, BlockedStep):
     def _prepare_from(
         self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None
     ) -> Prepared:
+        n_looked = self._source.n_looked
         fits = prepare(
             density, density.start, shared_generator(rng), search=self._requested.search,
-            bend=self._requested.uses_fits, most=self.limits.of_search,
+            bend=self._requested.uses_fits, most=self.limits.of_search - n_looked,
             report=report or self._board.report, draws=self.known_draws,
+            hierarchy=self._source.hierarchy,
         )  # fmt: skip
+        n_gradients = fits.search.n_gradients + n_looked
+        fits = replace(fits, search=replace(fits.search, n_gradients=n_gradients))
         if self._source.reference is not None:
             check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))
         return fits

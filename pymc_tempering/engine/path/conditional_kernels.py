@@ -1,0 +1,312 @@
+"""Kernels of :mod:`.conditional`: a map of a hierarchy as compiled code evaluates it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.path.path import call_density
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["BOUND", "Arrays", "Laws", "back_all", "density_through", "forward_all",
+           "pull_back_all"]  # fmt: skip
+
+BOUND = 25.0
+"""Standard deviations at which the globals that locals depend on are bounded: nodes reach 5, and
+more where tails do."""
+
+
+class Laws(NamedTuple):
+    """Of the residuals, one row for each coordinate: the globals, then locals as eliminated."""
+
+    shift: FloatArray  # (D,)
+    log_scale: FloatArray  # (D,)
+    skew: FloatArray  # (D,)
+    tail: FloatArray  # (k, 2), a - 1 of both sides: 0 of a normal tail, 1 of an exponential one
+    linear: FloatArray  # (k, k), A below its diagonal
+    bend: FloatArray  # (k, k, k), B where last index <= second < first
+    scale: FloatArray  # (k, k), S below its diagonal
+
+    @classmethod
+    def normal(cls, dim: int, n_globals: int) -> "Laws":
+        """Of a map that is a Gaussian given the globals."""
+        k = n_globals
+        return cls(
+            np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros((k, 2)),
+            np.zeros((k, k)), np.zeros((k, k, k)), np.zeros((k, k)),
+        )  # fmt: skip
+
+
+class Arrays(NamedTuple):
+    """A map as compiled code sees it: D coordinates, k globals, n locals, N nodes, R functions."""
+
+    order: IntArray  # (D,), entry of z of each coordinate of u
+    begins: IntArray  # (n + 1,), where the parents of each local begin and end
+    parents: IntArray  # of all locals, each after its child
+    mean: FloatArray  # (k,)
+    root: FloatArray  # (k, k)
+    nodes: FloatArray  # (N, k), in units of the lengths
+    lengths: FloatArray  # (k,)
+    trend: FloatArray  # (1 + k, R)
+    weights: FloatArray  # (N, R)
+    constants: FloatArray  # (M,), M = 2 n + number of parents: means, log precisions, slopes
+    loadings: FloatArray  # (M, R)
+    shift: FloatArray
+    log_scale: FloatArray
+    skew: FloatArray
+    tail: FloatArray
+    linear: FloatArray
+    bend: FloatArray
+    scale: FloatArray
+
+
+@compiled(borrows=True, inside=True)
+def _warp(u: float, skew: float) -> tuple[float, float, float]:
+    """Skewed residual, its derivative, and the second one."""
+    if skew == 0.0:
+        return u, 1.0, 0.0
+    root = np.sqrt(1.0 + u * u)
+    sinh = np.sinh(skew)
+    cosh = np.cosh(skew)
+    return u * cosh + root * sinh, cosh + u / root * sinh, sinh / (root * root * root)
+
+
+@compiled(borrows=True, inside=True)
+def _warp_tail(u: float, skew: float, tail: FloatArray) -> tuple[float, float, float]:
+    """The same, with tails that are longer than normal ones: two derivatives match at 0."""
+    longer = tail[0] if u < 0.0 else tail[1]
+    if longer == 0.0:
+        return _warp(u, skew)
+    power = 1.0 + longer
+    square = 1.0 + u * u
+    root = np.sqrt(square)
+    y = power * np.arcsinh(u)
+    sinh = np.sinh(y)
+    cosh = np.cosh(y)
+    slope = cosh / root
+    curve = (power * sinh - cosh * u / root) / square
+    value, by_tail, twice = _warp(sinh / power, skew)
+    return value, by_tail * slope, twice * slope * slope + by_tail * curve
+
+
+@compiled(borrows=True, inside=True)
+def _bounded(x: float) -> tuple[float, float]:
+    share = np.tanh(x / BOUND)
+    return BOUND * share, 1.0 - share * share
+
+
+@compiled(borrows=True, inside=True)
+def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
+    """Mean and log scale of a global's residual."""
+    mean, log_scale = m.shift[i], m.log_scale[i]
+    for j in range(i):
+        mean += m.linear[i, j] * u[j]
+        for h in range(j + 1):
+            mean += m.bend[i, j, h] * u[j] * u[h]
+        if m.scale[i, j] != 0.0:
+            log_scale += m.scale[i, j] * _bounded(u[j])[0]
+    return mean, log_scale
+
+
+# sums in any order, as in :mod:`.path`, so that the compiler can use vector instructions
+@compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
+def _features(
+    m: Arrays, t: FloatArray, v: FloatArray, near: FloatArray, lat: FloatArray, out: FloatArray
+) -> None:
+    """Fill bounded globals, kernels at nodes, shared functions, and what locals depend on."""
+    k, n_nodes, n_functions = t.size, m.nodes.shape[0], lat.size
+    for i in range(k):
+        v[i] = _bounded(t[i])[0]
+    for r in range(n_functions):
+        lat[r] = m.trend[0, r]
+        for i in range(k):
+            lat[r] += m.trend[1 + i, r] * v[i]
+    for a in range(n_nodes):
+        square = 0.0
+        for i in range(k):
+            gap = v[i] / m.lengths[i] - m.nodes[a, i]
+            square += gap * gap
+        near[a] = np.exp(-0.5 * square)
+        for r in range(n_functions):
+            lat[r] += m.weights[a, r] * near[a]
+    for o in range(out.size):
+        total = m.constants[o]
+        for r in range(n_functions):
+            total += m.loadings[o, r] * lat[r]
+        out[o] = total
+
+
+@compiled(borrows=True, inside=True)
+def map_forward(  # noqa: PLR0913 - scratch space, too
+    m: Arrays,
+    u: FloatArray,
+    z: FloatArray,
+    t: FloatArray,
+    v: FloatArray,
+    near: FloatArray,
+    lat: FloatArray,
+    out: FloatArray,
+    gap: FloatArray,
+) -> float:
+    """Map ``u`` (D,) to ``z``; return the log determinant without that of the root.
+
+    The rest is scratch space: k, k, N, R, M and n entries.
+    """
+    k, n = t.size, gap.size
+    log_det = 0.0
+    for i in range(k):
+        mean, log_scale = _of_global(m, u, i)
+        value, slope, _ = _warp_tail(u[i], m.skew[i], m.tail[i, :])
+        t[i] = mean + np.exp(log_scale) * value
+        log_det += log_scale + np.log(slope)
+    for i in range(k):
+        total = m.mean[i]
+        for j in range(k):
+            total += m.root[i, j] * t[j]
+        z[m.order[i]] = total
+    _features(m, t, v, near, lat, out)
+    for j in range(n - 1, -1, -1):
+        c = k + j
+        value, slope, _ = _warp(u[c], m.skew[c])
+        shrink = np.exp(-out[n + j])
+        total = shrink * (m.shift[c] + np.exp(m.log_scale[c]) * value)
+        for e in range(m.begins[j], m.begins[j + 1]):
+            total -= out[2 * n + e] * gap[m.parents[e]]
+        gap[j] = total
+        z[m.order[c]] = out[j] + total
+        log_det += m.log_scale[c] + np.log(slope) - out[n + j]
+    return log_det
+
+
+@compiled(fastmath={"reassoc", "contract"}, inside=True)
+def pull_back_through(  # noqa: PLR0913 - scratch space, too
+    m: Arrays,
+    u: FloatArray,
+    grad_z: FloatArray,
+    grad: FloatArray,
+    t: FloatArray,
+    v: FloatArray,
+    near: FloatArray,
+    lat: FloatArray,
+    out: FloatArray,
+    gap: FloatArray,
+) -> None:
+    """Gradient by u of a density of z with gradient `grad_z`, plus that of the log determinant.
+
+    After :func:`map_forward` with the same scratch space, which is overwritten.
+    """
+    k, n, n_functions = t.size, gap.size, lat.size
+    by_lat = np.zeros(n_functions)
+    pull = np.empty(n)
+    for j in range(n):
+        pull[j] = grad_z[m.order[k + j]]
+        for r in range(n_functions):
+            by_lat[r] += m.loadings[j, r] * pull[j]
+    for j in range(n):
+        c = k + j
+        value, slope, curve = _warp(u[c], m.skew[c])
+        shrink = np.exp(-out[n + j])
+        size = np.exp(m.log_scale[c])
+        of_scale = -pull[j] * shrink * (m.shift[c] + size * value) - 1.0
+        for r in range(n_functions):
+            by_lat[r] += m.loadings[n + j, r] * of_scale
+        for e in range(m.begins[j], m.begins[j + 1]):
+            p = m.parents[e]
+            of_slope = -pull[j] * gap[p]
+            for r in range(n_functions):
+                by_lat[r] += m.loadings[2 * n + e, r] * of_slope
+            pull[p] -= out[2 * n + e] * pull[j]
+        grad[c] = pull[j] * shrink * size * slope + curve / slope
+    by_t = np.empty(k)
+    for i in range(k):
+        total = 0.0
+        for r in range(n_functions):
+            total += m.trend[1 + i, r] * by_lat[r]
+        by_t[i] = total
+    for a in range(near.size):
+        force = 0.0
+        for r in range(n_functions):
+            force += m.weights[a, r] * by_lat[r]
+        force *= near[a]
+        for i in range(k):
+            by_t[i] -= force * (v[i] / m.lengths[i] - m.nodes[a, i]) / m.lengths[i]
+    for i in range(k):
+        by_t[i] *= _bounded(t[i])[1]
+        for j in range(k):
+            by_t[i] += m.root[j, i] * grad_z[m.order[j]]
+        grad[i] = 0.0
+    for i in range(k - 1, -1, -1):
+        _, log_scale = _of_global(m, u, i)
+        value, slope, curve = _warp_tail(u[i], m.skew[i], m.tail[i, :])
+        size = np.exp(log_scale)
+        grad[i] += by_t[i] * size * slope + curve / slope
+        of_scale = by_t[i] * size * value + 1.0
+        for j in range(i):
+            grad[j] += by_t[i] * m.linear[i, j]
+            for h in range(j + 1):
+                grad[j] += by_t[i] * m.bend[i, j, h] * u[h]
+                grad[h] += by_t[i] * m.bend[i, j, h] * u[j]
+            if m.scale[i, j] != 0.0:
+                grad[j] += of_scale * m.scale[i, j] * _bounded(u[j])[1]
+
+
+@compiled
+def forward_all(m: Arrays, u: FloatArray, z: FloatArray, log_det: FloatArray) -> None:
+    """Map the rows of ``u``; fill ``z`` and log determinants, but for that of the root."""
+    k, n = m.mean.size, m.begins.size - 1
+    t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
+    lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
+    for row in range(u.shape[0]):
+        log_det[row] = map_forward(m, u[row], z[row], t, v, near, lat, out, gap)
+
+
+@compiled
+def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
+    """Fill the rows of ``u`` that the map takes to those of ``z``."""
+    k, n = m.mean.size, m.begins.size - 1
+    t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
+    lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
+    inverse = np.linalg.inv(m.root)
+    for row in range(z.shape[0]):
+        for i in range(k):
+            t[i] = 0.0
+            for j in range(k):
+                t[i] += inverse[i, j] * (z[row, m.order[j]] - m.mean[j])
+        for i in range(k):
+            mean, log_scale = _of_global(m, u[row], i)
+            scaled = (t[i] - mean) * np.exp(-log_scale)
+            unskewed = np.sinh(np.arcsinh(scaled) - m.skew[i])
+            power = 1.0 + (m.tail[i, 0] if unskewed < 0.0 else m.tail[i, 1])
+            u[row, i] = np.sinh(np.arcsinh(power * unskewed) / power)
+        _features(m, t, v, near, lat, out)
+        for j in range(n):
+            gap[j] = z[row, m.order[k + j]] - out[j]
+        for j in range(n):
+            c = k + j
+            residual = gap[j]
+            for e in range(m.begins[j], m.begins[j + 1]):
+                residual += out[2 * n + e] * gap[m.parents[e]]
+            residual = residual * np.exp(out[n + j]) - m.shift[c]
+            u[row, c] = np.sinh(np.arcsinh(residual * np.exp(-m.log_scale[c])) - m.skew[c])
+
+
+@compiled
+def density_through(address: int, m: Arrays, u: FloatArray, grad: FloatArray) -> float:
+    """Log density by ``u`` (D,) of that at an address, but for the root, and its gradient."""
+    k, n = m.mean.size, m.begins.size - 1
+    t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
+    lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
+    z, grad_z = np.empty(k + n), np.empty(k + n)
+    log_det = map_forward(m, u, z, t, v, near, lat, out, gap)
+    value = call_density(address, z, grad_z)
+    pull_back_through(m, u, grad_z, grad, t, v, near, lat, out, gap)
+    return value + log_det
+
+
+@compiled
+def pull_back_all(
+    address: int, m: Arrays, u: FloatArray, values: FloatArray, grads: FloatArray
+) -> None:
+    """Fill what :func:`density_through` gives at the rows of ``u``."""
+    for row in range(u.shape[0]):
+        values[row] = density_through(address, m, u[row], grads[row])

@@ -1,0 +1,120 @@
+"""A compiled density in the coordinates of a map, in which it is nearly a standard normal.
+
+One C function takes the arrays of a map by address, and a function of two lines knows where they
+are. Names, draws and start go with it: whoever reads points of the density through its
+:class:`.PointMap` never sees the coordinates.
+"""
+
+import ctypes
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.conditional_kernels import Arrays, density_through
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
+
+__all__ = ["through_map"]
+
+_WHOLE = ("order", "begins", "parents")
+_DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
+_CORE = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _INT)
+
+_AT_ADDRESSES = """
+def density_through_map(u_pointer, grad_pointer):
+    return core(u_pointer, grad_pointer, {target}, {log_det}, {floats}, {ints})
+"""
+
+
+def _density_of_map(
+    u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
+    floats_pointer: Any, ints_pointer: Any,
+) -> Any:  # fmt: skip
+    sizes = numba.carray(ints_pointer, (7,))
+    k, n, n_nodes, n_functions, n_out, n_parents, n_floats = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]
+    )  # fmt: skip
+    dim = k + n
+    ints = numba.carray(ints_pointer, (7 + dim + n + 1 + n_parents,))
+    f = numba.carray(floats_pointer, (n_floats,))
+    a = 0
+    mean = f[a : a + k]
+    a += k
+    root = f[a : a + k * k].reshape((k, k))
+    a += k * k
+    nodes = f[a : a + n_nodes * k].reshape((n_nodes, k))
+    a += n_nodes * k
+    lengths = f[a : a + k]
+    a += k
+    trend = f[a : a + (1 + k) * n_functions].reshape((1 + k, n_functions))
+    a += (1 + k) * n_functions
+    weights = f[a : a + n_nodes * n_functions].reshape((n_nodes, n_functions))
+    a += n_nodes * n_functions
+    constants = f[a : a + n_out]
+    a += n_out
+    loadings = f[a : a + n_out * n_functions].reshape((n_out, n_functions))
+    a += n_out * n_functions
+    shift = f[a : a + dim]
+    a += dim
+    log_scale = f[a : a + dim]
+    a += dim
+    skew = f[a : a + dim]
+    a += dim
+    tail = f[a : a + 2 * k].reshape((k, 2))
+    a += 2 * k
+    linear = f[a : a + k * k].reshape((k, k))
+    a += k * k
+    bend = f[a : a + k * k * k].reshape((k, k, k))
+    a += k * k * k
+    scale = f[a : a + k * k].reshape((k, k))
+    m = Arrays(
+        ints[7 : 7 + dim], ints[7 + dim : 8 + dim + n], ints[8 + dim + n :],
+        mean, root, nodes, lengths, trend, weights, constants, loadings,
+        shift, log_scale, skew, tail, linear, bend, scale,
+    )  # fmt: skip
+    u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
+    return density_through(target, m, u, grad) + log_det
+
+
+@cache
+def _core() -> Any:
+    return numba.cfunc(_CORE, cache=True)(_density_of_map)
+
+
+def through_map(density: CompiledDensity, made: ConditionalMap) -> CompiledDensity:
+    """Give a density by the coordinates ``u`` of a map, ``z = T(u)``.
+
+    Its log density has the log Jacobian of the map, so that log Z is the same.
+    """
+    arrays = made.arrays
+    whole = [array.ravel() for name, array in arrays._asdict().items() if name in _WHOLE]
+    real = [array.ravel() for name, array in arrays._asdict().items() if name not in _WHOLE]
+    floats = np.concatenate(real)
+    sizes = (
+        made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
+        arrays.constants.size, arrays.parents.size, floats.size,
+    )  # fmt: skip
+    ints = np.concatenate([np.array(sizes, dtype=np.int64), *whole])
+    vector, address = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t
+    core = ctypes.CFUNCTYPE(
+        ctypes.c_double, vector, vector, address, ctypes.c_double, address, address
+    )(_core().address)
+    names: dict[str, Any] = {"__name__": __name__, "core": core}
+    exec(_AT_ADDRESSES.format(
+        target=density.address, log_det=repr(made.log_det_root),
+        floats=floats.ctypes.data, ints=ints.ctypes.data,
+    ), names)  # fmt: skip
+    wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_through_map"])
+    return replace(
+        density,
+        address=wrapper.address,
+        start=made.to_base(density.start),
+        points=replace(density.points, map=made),
+        _function=wrapper.ctypes,
+        _keep_alive=(density, wrapper, core, floats, ints),
+        _made_by=(through_map, (density, made)),
+    )

@@ -1,0 +1,243 @@
+"""Which unconstrained values of a model depend on which, and which of them are globals.
+
+Two values are neighbours where the gradient by one changes with the other: entries of the Hessian,
+one gradient for each column, exactly zero where the graph has no path. Globals are the hubs: once
+they are given, the Hessian of the others, the locals, has so few neighbours that a few directions,
+of values without common neighbours, show all of it (Curtis, Powell & Reid 1974, "On the estimation
+of sparse Jacobian matrices").
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from pytensor.graph.traversal import ancestors
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.model.compile import CompiledDensity
+from pymc_tempering.types import BoolArray, IntArray
+
+__all__ = ["MOST_GLOBALS", "Factor", "Structure", "structures_of"]
+
+MOST_GLOBALS = 60
+"""Hubs beyond which a model has no globals: their own map is dense."""
+
+LEAST_LOCALS = 2
+"""Fewer have nothing in common that a map could share."""
+
+MOST_DIM = 4000
+"""Coordinates beyond which a model is not looked at: a Hessian takes 128 MB."""
+
+_LEAST = 1e-8
+"""Share of the largest entry of a row of the Hessian below which an entry is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Sparse Cholesky factor of the locals' precision, by columns in the order of elimination.
+
+    ``order`` (n,) are the positions of locals as they are eliminated. Column j has the rows
+    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first.
+    """
+
+    order: IntArray
+    begins: IntArray
+    rows: IntArray
+
+    @classmethod
+    def of(cls, neighbours: BoolArray) -> "Factor":
+        """Symbolic factor of a symmetric pattern (n, n), eliminated by least degree."""
+        n = len(neighbours)
+        if n == 0:
+            return cls(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
+        matrix = sparse.csc_matrix(neighbours.astype(np.float64)) + n * sparse.identity(n)
+        made = splu(
+            matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )  # fmt: skip
+        order = np.argsort(made.perm_c)
+        pattern = sparse.csc_matrix(np.tril(neighbours[np.ix_(order, order)]))
+        ends = zip(pattern.indptr[:-1], pattern.indptr[1:], strict=True)
+        columns = [set(pattern.indices[first:last].tolist()) for first, last in ends]
+        for j, column in enumerate(columns):
+            column.add(j)
+            later = sorted(column)[1:]
+            if later:
+                columns[later[0]].update(later)
+        rows = [sorted(column) for column in columns]
+        begins = np.cumsum([0, *map(len, rows)])
+        return cls(order, begins, np.concatenate([np.array(r, np.int64) for r in rows]))
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Which unconstrained values of a model are neighbours, and which are globals.
+
+    Attributes
+    ----------
+    neighbours : scipy.sparse.csr_array of bool, shape (D, D)
+        Whether the gradient by one value depends on another.
+    globals : ndarray of int, shape (k,)
+        Positions of the globals in the flat vector.
+    """
+
+    neighbours: sparse.csr_array
+    globals: IntArray
+
+    @property
+    def dim(self) -> int:
+        """Number D of unconstrained values."""
+        return int(self.neighbours.shape[0])
+
+    @cached_property
+    def locals(self) -> IntArray:
+        """Positions of all others."""
+        return np.setdiff1d(np.arange(self.dim), self.globals)
+
+    @cached_property
+    def factor(self) -> Factor:
+        """Cholesky factor of the precision of the locals given the globals."""
+        return Factor.of(self._of_locals)
+
+    @cached_property
+    def colours(self) -> IntArray:
+        """Colour of each local, shape (n,); those of one have no neighbour in common."""
+        return _colours(self._of_locals)
+
+    @property
+    def _of_locals(self) -> BoolArray:
+        return self.neighbours[self.locals][:, self.locals].toarray()
+
+    @property
+    def n_colours(self) -> int:
+        """Directions that show the Hessian of the locals."""
+        return int(self.colours.max(initial=-1)) + 1
+
+
+def _colours(neighbours: BoolArray) -> IntArray:
+    """Greedy colours, those with most neighbours first."""
+    near = sparse.csr_matrix(neighbours.astype(np.int32))
+    common = (near.T @ near).tolil().rows
+    colours = np.full(len(neighbours), -1)
+    for i in sorted(range(len(colours)), key=lambda i: -len(common[i])):
+        used = set(colours[common[i]].tolist())
+        colours[i] = next(c for c in range(len(colours) + 1) if c not in used)
+    return colours
+
+
+def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
+    """Sets of entries that may be globals, the cheapest first; none where no values stand out.
+
+    Candidates are the entries with most neighbours, and the smallest variables. A marginal gradient
+    takes a Hessian of the locals for each global, and there are as many gradients as globals to fit
+    their own curvature.
+    """
+    dim, costs = len(neighbours), dict[tuple[int, ...], int]()
+    sizes = np.repeat(density.points.sizes, density.points.sizes)
+    for ranks in (-neighbours.sum(axis=1), sizes):
+        order = np.argsort(ranks, kind="stable")
+        # those of one rank stay together
+        for n_first in np.flatnonzero(np.diff(ranks[order])) + 1:
+            if n_first > MOST_GLOBALS:
+                break
+            hubs = _with_ancestors(density, order[:n_first])
+            if not len(hubs) <= min(MOST_GLOBALS, dim - LEAST_LOCALS):
+                continue
+            rest = np.setdiff1d(order, hubs)
+            # all neighbours of a value have colours of their own
+            n_colours = int(neighbours[np.ix_(rest, rest)].sum(axis=1).max())
+            costs[tuple(hubs)] = (1 + len(hubs)) ** 2 * (1 + n_colours)
+    return [np.array(hubs) for hubs in sorted(costs, key=lambda hubs: costs[hubs])]
+
+
+# an overflow at a point far away says nothing of the pattern
+@np.errstate(over="ignore", invalid="ignore")
+def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
+    """Find the neighbours of a density, choices of its globals, and the gradients that it took.
+
+    At two points around the start, two gradients for each coordinate. The likeliest choice is the
+    first. None with more than 4000 coordinates, or where no point has a density.
+    """
+    dim, rng, start = density.dim, np.random.default_rng(0), density.start
+    if not LEAST_LOCALS < dim <= MOST_DIM:
+        return [], 0
+    neighbours, n_gradients = np.eye(dim, dtype=bool), 0
+    seen = False
+    for _ in range(2):
+        point = start + 0.3 * rng.standard_normal(dim)
+        steps = 1e-3 * np.maximum(1.0, np.abs(point))
+        rows = np.empty((dim, dim))
+        for first in range(0, dim, 256):
+            some = np.arange(first, min(first + 256, dim))
+            ends = []
+            for sign in (1.0, -1.0):
+                z = np.repeat(point[None], len(some), axis=0)
+                z[np.arange(len(some)), some] += sign * steps[some]
+                values, grads = np.empty(len(z)), np.empty_like(z)
+                call_density_at(density.address, z, values, grads)
+                ends.append(grads)
+            rows[some] = np.abs(ends[0] - ends[1]) / steps[some, None]
+        n_gradients += 2 * dim
+        if not np.isfinite(rows).all():
+            continue
+        seen = True
+        largest = rows.max(axis=1)
+        neighbours |= (rows > _LEAST * largest[:, None]) & (_LEAST * largest[:, None] < rows.T).T
+    if not seen:
+        return [], n_gradients
+    neighbours |= neighbours.T
+    chosen = _globals(density, neighbours)
+    if chosen:
+        fewer, n = _without_linear(density, chosen[0], rng)
+        n_gradients += n
+        if 0 < len(fewer) < len(chosen[0]):
+            chosen.insert(1, fewer)
+    kept = sparse.csr_array(neighbours)
+    return [Structure(kept, hubs) for hubs in chosen], n_gradients
+
+
+def _without_linear(
+    density: CompiledDensity, hubs: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, int]:
+    """Globals without variables in which the log density of all others is quadratic.
+
+    Locals are normal given what is left: means of a normal regression go, scales stay.
+    """
+    owner = np.repeat(np.arange(len(density.points.sizes)), density.points.sizes)
+    left, n_gradients = np.array(hubs), 0
+    for number in sorted(set(owner[hubs].tolist()), key=lambda i: -density.points.sizes[i]):
+        tried = left[owner[left] != number]
+        others = np.setdiff1d(np.arange(density.dim), tried)
+        moves = np.zeros((2, density.dim))
+        moves[:, others] = 0.1 * rng.standard_normal((2, len(others)))
+        point = density.start + 0.3 * rng.standard_normal(density.dim)
+        z = point + np.stack([0.0 * moves[0], moves[0], moves[1], moves.sum(axis=0)])
+        values, grads = np.empty(4), np.empty_like(z)
+        call_density_at(density.address, z, values, grads)
+        n_gradients += 4
+        change = (grads[3] - grads[2] - grads[1] + grads[0])[others]
+        if np.abs(change).max() <= 1e-6 * np.abs((grads[1] - grads[0])[others]).max():
+            left = tried
+    return left, n_gradients
+
+
+def _with_ancestors(density: CompiledDensity, hubs: IntArray) -> IntArray:
+    """Hubs, and all entries of variables that the distributions of others depend on.
+
+    Locals are what comes last: a scale whose values are globals has no mode where these agree.
+    Only of variables that have hubs, where those of all are too many.
+    """
+    model, names, sizes = density.model, density.points.names, density.points.sizes
+    owner = np.repeat(np.arange(len(names)), sizes)
+    rvs = [model.values_to_rvs[value] for value in model.value_vars]
+    below = {number: set(ancestors([rv])) - {rv} for number, rv in enumerate(rvs)}
+
+    def with_those_of(numbers: Iterable[int]) -> IntArray:
+        above = [i for i, rv in enumerate(rvs) if any(rv in below[n] for n in numbers)]
+        return np.union1d(hubs, np.flatnonzero(np.isin(owner, above)))
+
+    every = with_those_of(range(len(rvs)))
+    return every if len(every) <= MOST_GLOBALS else with_those_of(np.unique(owner[hubs]).tolist())

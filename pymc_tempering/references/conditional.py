@@ -1,0 +1,367 @@
+r"""The map of a hierarchy: from Laplace at nodes of the globals, and gradients at its own draws.
+
+1. The globals' marginal density by nested Laplace (:mod:`.nested_laplace`), its mode and curvature.
+2. Nodes around it, at which the locals' modes and Cholesky factors are known. What they have in
+   common are few functions of the globals (principal components), interpolated by a Gaussian
+   process with a linear trend.
+3. At draws of the map, gradients of log weights regressed on the draws, as in :mod:`.full_rank`
+   and :mod:`.third_order`: constants and slopes mend means and scales, products of two coordinates
+   bend the globals and skew every residual. All of it vanishes with what there is to explain.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import norm, qmc
+
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.model.structure import Structure
+from pymc_tempering.numerics import LOG_2PI
+from pymc_tempering.references.interpolated import interpolated
+from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.quality import N_MANY, TRIMMED, trimmed_variance
+from pymc_tempering.types import FloatArray, IntArray
+
+__all__ = ["ConditionalFit", "conditional_fit"]
+
+N_NODES = 128
+"""Nodes of the globals, half as many up to four, and twice as many beyond eight; a power of 2, as
+Sobol's points are."""
+
+_WIDER = 1.25
+"""Times the globals' standard deviations, over which nodes are spread."""
+
+_ALONG = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+"""Standard deviations along each global at which there are nodes too: what lies beyond all nodes is
+extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing."""
+
+_PASSES = 3
+"""Sets of nodes, each where the map from those before has draws."""
+
+_ROUNDS = 6
+"""Of regressions; the first is of the Gaussian alone."""
+
+_MOST_FEATURES = 350
+"""Products beyond which globals do not bend each other: of 25 of them."""
+
+_LARGEST = 0.6
+"""Steps of one round, of slopes, skews and means in standard deviations."""
+
+
+_TAILS = np.linspace(0.0, 1.5, 16)
+"""Tails that are tried: at 1 they fall like an exponential, as that of the logarithm of a scale."""
+
+_MOST_SHORT = 1.0
+"""Nats by which the density far along a global may be above that of the map, in the middle 0."""
+
+
+class ConditionalFit(NamedTuple):
+    """A map, V of its log weights, and the gradients that it took; no map where none was found.
+
+    ``lost`` is the share of the mass along the globals where the map has no draws, or locals that
+    are far from theirs: of that log weights at its draws say nothing.
+    """
+
+    map: ConditionalMap | None
+    variance: float
+    n_gradients: int
+    lost: float = 1.0
+
+
+def conditional_fit(
+    density: Density, structure: Structure, start: FloatArray, rng: np.random.Generator
+) -> ConditionalFit:
+    """Fit the map of a hierarchy, from a place ``start`` (D,) with a density."""
+    nested = NestedLaplace(density, structure, start)
+    found = _marginal_gaussian(nested, start[structure.globals])
+    if found is None:
+        return ConditionalFit(None, np.inf, nested.n_gradients)
+    mean, root = found
+    k = mean.size
+    laws, n_spent = Laws.normal(structure.dim, k), 0
+    best, lowest = None, np.inf
+    # each time nodes are where the globals have been found to be, tails included
+    for _ in range(_PASSES):
+        g = _globals_at(_nodes(k, rng), mean, root, laws)
+        solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
+        if len(solved.z) < max(len(g) // 2, 2 * k + 2):
+            break
+        t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
+        of_nodes = interpolated(structure, mean, root, t, solved)
+        if of_nodes is None:
+            break
+        of_nodes = of_nodes.with_laws(laws)
+        mended, n = _mended(density, of_nodes, rng)
+        n_spent += n + 2 * N_MANY
+        # what the first nodes did not reach shows in no draw of theirs
+        lowest = np.inf
+        for made in (of_nodes, mended):
+            variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
+            if variance < lowest:
+                best, lowest, laws = made, variance, made.laws
+        if best is not None:
+            laws = _with_tails(nested, best)
+    if best is None:
+        return ConditionalFit(None, np.inf, nested.n_gradients + n_spent)
+    lost = _lost(nested, best)
+    return ConditionalFit(best, lowest, nested.n_gradients + n_spent, lost)
+
+
+def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> tuple[FloatArray, FloatArray]:
+    """Log marginal density along a global, by its standard normal, and that through the map.
+
+    In nats above what they are in the middle, at `_ALONG` and 0, ascending; -inf where there is no
+    mode of the locals.
+    """
+    k = made.n_globals
+    places = np.sort([*_ALONG, 0.0])
+    u = np.zeros((len(places), made.dim))
+    u[:, i] = places
+    # the middle first, from which the others start
+    order = np.argsort(np.abs(places), kind="stable")
+    through = made.pulled_back(nested.density.address, u)[0]
+    g, log_det = _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u[:, :k])
+    solved = nested.at(g[order], np.sqrt((made.arrays.root**2).sum(axis=1)))
+    log_mass = np.full(len(places), -np.inf)
+    found = _row_of(g, solved.z[:, nested.structure.globals])
+    log_mass[found] = solved.log_marginal + log_det[found]
+    middle = order[0]
+    if not np.isfinite(log_mass[middle]):
+        return np.full(len(places), -np.inf), through
+    return log_mass - log_mass[middle], through - through[middle]
+
+
+def _lost(nested: NestedLaplace, made: ConditionalMap) -> float:
+    """Largest share of the mass along a global that the map loses, by Laplace's approximation."""
+    worst = 0.0
+    for i in range(made.n_globals):
+        log_mass, through = _profile(nested, made, i)
+        if not np.isfinite(log_mass).any():
+            return 1.0
+        share = np.exp(log_mass - log_mass.max())
+        share /= share.sum()
+        short = np.minimum(np.where(np.isfinite(log_mass), through - log_mass, 0.0), 0.0)
+        lost = share * -np.expm1(np.nan_to_num(short, nan=-np.inf))
+        # what the ends stand for lies beyond them
+        lost[[0, -1]] = share[[0, -1]]
+        worst = max(worst, float(lost.sum()))
+    return worst
+
+
+def _with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
+    """Laws whose globals have the shortest tails that leave no mass beyond, on either side."""
+    laws = made.laws
+    tail = np.array(laws.tail)
+    places = np.sort([*_ALONG, 0.0])
+    for i in range(made.n_globals):
+        log_mass, _ = _profile(nested, made, i)
+        for side, far in enumerate((places <= -3.0, places >= 3.0)):
+            u = np.abs(places[far])
+            # without the tail that is there: the density by r, of which u is a function
+            r, slope = _lengthened(u, laws.tail[i, side])
+            by_r = log_mass[far] - np.log(slope)
+            for longer in _TAILS:
+                power = 1.0 + longer
+                other = np.sinh(np.arcsinh(power * r) / power)
+                above = by_r + np.log(_lengthened(other, longer)[1]) + 0.5 * other**2
+                tail[i, side] = longer
+                if above.max() <= _MOST_SHORT:
+                    break
+    return laws._replace(tail=tail)
+
+
+def _lengthened(u: FloatArray, longer: float) -> tuple[FloatArray, FloatArray]:
+    """Positive residuals with a longer tail, and their derivatives."""
+    power = 1.0 + longer
+    y = power * np.arcsinh(u)
+    return np.sinh(y) / power, np.cosh(y) / np.sqrt(1.0 + u * u)
+
+
+def _row_of(z: FloatArray, some: FloatArray) -> IntArray:
+    """Rows of ``z`` (n, k) that ``some`` (m, k) of them are."""
+    return np.array([int(np.flatnonzero((z == row).all(axis=1))[0]) for row in some], dtype=int)
+
+
+def _nodes(k: int, rng: np.random.Generator) -> FloatArray:
+    """Places of standard normal globals (N, k): from the middle outwards, and far along each."""
+    n_nodes = N_NODES // 2 if k <= 4 else N_NODES if k <= 8 else 2 * N_NODES
+    spread = _WIDER * norm.ppf(qmc.Sobol(k, rng=rng).random(n_nodes))
+    spread = spread[np.argsort((spread**2).sum(axis=1))]
+    return np.vstack([np.zeros(k), spread, *(distance * np.eye(k) for distance in _ALONG)])
+
+
+def _globals_at(u: FloatArray, mean: FloatArray, root: FloatArray, laws: Laws) -> FloatArray:
+    """Globals (N, k) at standard normal ones, by the laws of a map."""
+    return _alone(mean, root, laws).from_base(u)
+
+
+def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
+    """The map of the globals without locals."""
+    k = mean.size
+    return ConditionalMap(Arrays(
+        np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), mean, root,
+        np.zeros((1, k)), np.ones(k),
+        np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty(0), np.empty((0, 1)),
+        laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:],
+    ))  # fmt: skip
+
+
+def _marginal_gaussian(
+    nested: NestedLaplace, start: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """Mode of the globals' marginal density, and a root of its covariance."""
+    k = start.size
+    units, steps = np.ones(k), np.full(k, 1e-3)
+
+    def falling(y: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = nested.marginal(start + units * y, steps)
+        return (-value, -slope * units) if np.isfinite(value) else (1e300, np.zeros(k))
+
+    # first in the units of the slopes, then in those of the curvature that this finds
+    value, slope = nested.marginal(start, steps)
+    if not np.isfinite(value):
+        return None
+    units = 1.0 / np.maximum(1.0, np.sqrt(np.abs(_diagonal(nested, start, slope, steps))))
+    steps = 1e-2 * units
+    for _ in range(3):
+        found = minimize(falling, np.zeros(k), jac=True, method="BFGS",
+                         options={"gtol": 0.02, "maxiter": 60})  # fmt: skip
+        if not np.isfinite(found.fun) or found.fun >= 1e300:
+            return None
+        start = start + units * found.x
+        sd = units * np.sqrt(np.maximum(np.diagonal(found.hess_inv), 1e-8))
+        steps = 1e-2 * sd
+        if k > 20:
+            cov = found.hess_inv * np.outer(units, units)
+            return start, np.linalg.cholesky(0.5 * (cov + cov.T))
+        precision = np.empty((k, k))
+        for i in range(k):
+            ends = [nested.marginal(start + sign * 0.1 * sd[i] * np.eye(k)[i], steps)
+                    for sign in (1.0, -1.0)]  # fmt: skip
+            if not all(np.isfinite(v) for v, _ in ends):
+                return None
+            precision[i] = (ends[1][1] - ends[0][1]) / (0.2 * sd[i])
+        scaled = 0.5 * (precision + precision.T) * np.outer(sd, sd)
+        eigenvalues, vectors = np.linalg.eigh(scaled)
+        units = sd
+        # a start that the curvature says is not the mode, or is flat
+        if eigenvalues[0] > 1e-2:
+            root = sd[:, None] * (vectors / np.sqrt(eigenvalues))
+            return start, np.linalg.cholesky(root @ root.T)
+    eigenvalues = np.maximum(np.abs(eigenvalues), 0.05)
+    root = sd[:, None] * (vectors / np.sqrt(eigenvalues))
+    return start, np.linalg.cholesky(root @ root.T)
+
+
+def _diagonal(
+    nested: NestedLaplace, g: FloatArray, slope: FloatArray, steps: FloatArray
+) -> FloatArray:
+    """Curvatures of the marginal density along each global, roughly; 1 where unknown."""
+    curvatures = np.ones(g.size)
+    for i in range(g.size):
+        moved = g.copy()
+        moved[i] += 0.01
+        value, other = nested.marginal(moved, steps)
+        if np.isfinite(value):
+            curvatures[i] = (slope[i] - other[i]) / 0.01
+    return curvatures
+
+
+class _Draws(NamedTuple):
+    """Draws ``u`` (n, D) of a map, their log weights (n,), and gradients of these by u (n, D)."""
+
+    u: FloatArray
+    log_weights: FloatArray
+    scores: FloatArray
+
+    @classmethod
+    @density_guard()
+    def of(
+        cls, density: Density, made: ConditionalMap, rng: np.random.Generator, n: int
+    ) -> "_Draws":
+        """Draw in antithetic pairs; without those where there is no density."""
+        half = rng.standard_normal((n // 2, made.dim))
+        u = np.concatenate([half, -half])
+        values, grads = made.pulled_back(density.address, u)
+        log_weights = values + 0.5 * (u * u).sum(axis=1) + 0.5 * made.dim * LOG_2PI
+        fine = np.isfinite(log_weights) & np.isfinite(grads).all(axis=1)
+        return cls(u[fine], log_weights[fine], (grads + u)[fine])
+
+
+def _mended(
+    density: Density, made: ConditionalMap, rng: np.random.Generator
+) -> tuple[ConditionalMap, int]:
+    """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
+    k = made.n_globals
+    n_features = 1 + k + k * (k + 1) // 2
+    bends = n_features <= _MOST_FEATURES
+    n_draws = 2 * max(128, 3 * (n_features if bends else 1 + k))
+    n_gradients, before = 0, made
+    for n_done in range(_ROUNDS):
+        draws = _Draws.of(density, made, rng, n_draws)
+        n_gradients += n_draws
+        if len(draws.u) < n_draws // 2:
+            return before, n_gradients
+        least = np.quantile(draws.log_weights, TRIMMED)
+        kept = draws.log_weights >= least
+        # the first two find the place, the others average
+        scores = draws.scores[kept] / max(1, n_done)
+        laws = _step(made.laws, draws.u[kept], scores, bends=bends and n_done > 0)
+        made = made.with_laws(laws)
+    return made, n_gradients
+
+
+def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws:
+    """Laws after one regression of scores on draws."""
+    k = len(laws.linear)
+    shift, log_scale, skew = (np.array(of) for of in laws[:3])
+    # locals: each on its own coordinate
+    mine, own = u[:, k:], scores[:, k:]
+    constant = own.mean(axis=0)
+    slope = _bounded((own * mine).mean(axis=0) / (mine**2).mean(axis=0))
+    square = mine**2 - 1.0
+    third = _bounded(2.0 * (own * square).mean(axis=0) / (square**2).mean(axis=0))
+    size = np.exp(log_scale[k:])
+    shift[k:] += size * _bounded(constant / (1.0 - slope))
+    log_scale[k:] -= 0.5 * np.log1p(-slope)
+    skew[k:] = np.clip(skew[k:] + third / 3.0, -1.0, 1.0)
+    # globals: on all of them, and on their products
+    first, second = np.tril_indices(k)
+    pairs = u[:, first] * u[:, second] - (first == second)
+    design = np.column_stack([np.ones(len(u)), u[:, :k], *([pairs] if bends else [])])
+    coefficients = np.linalg.lstsq(design, scores[:, :k])[0]
+    slopes = 0.5 * (coefficients[1 : k + 1] + coefficients[1 : k + 1].T)
+    eigenvalues, vectors = np.linalg.eigh(slopes)
+    eigenvalues = _bounded(eigenvalues)
+    moved = vectors @ ((vectors.T @ coefficients[0]) / (1.0 - eigenvalues))
+    moved = _bounded(moved)
+    root = np.linalg.cholesky((vectors / (1.0 - eigenvalues)) @ vectors.T)
+    present = laws.linear + np.diag(np.exp(log_scale[:k]))
+    shift[:k] += present @ moved
+    present = present @ root
+    linear = np.tril(present, -1)
+    log_scale[:k] = np.log(np.diagonal(present))
+    bend, scale = np.array(laws.bend), np.array(laws.scale)
+    if bends:
+        thirds = np.zeros((k, k, k))
+        for a, b, row in zip(first, second, coefficients[k + 1 :], strict=True):
+            thirds[:, a, b] = thirds[:, b, a] = row if a != b else 2.0 * row
+        thirds = _bounded((thirds + thirds.transpose(1, 0, 2) + thirds.transpose(2, 1, 0)) / 3.0)
+        sizes = np.exp(log_scale[:k])
+        for i in range(k):
+            skew[i] = np.clip(skew[i] + thirds[i, i, i] / 3.0, -1.0, 1.0)
+            for j in range(i):
+                scale[i, j] += 0.5 * thirds[i, i, j]
+                for h in range(j):
+                    bend[i, j, h] += sizes[i] * thirds[i, j, h]
+                bend[i, j, j] += 0.5 * sizes[i] * thirds[i, j, j]
+                shift[i] -= 0.5 * sizes[i] * thirds[i, j, j]
+    return Laws(shift, log_scale, skew, laws.tail, linear, bend, scale)
+
+
+def _bounded(step: FloatArray) -> FloatArray:
+    return np.clip(step, -_LARGEST, _LARGEST)

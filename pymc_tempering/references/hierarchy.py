@@ -1,0 +1,155 @@
+"""Whether a model is sampled in the coordinates of the map of its hierarchy, and its modes there.
+
+What a hierarchy has of modes shows in the marginal density of its few globals. Ascents of the log
+density itself end on the slopes of funnels, in places without mass: hundreds of them in a Poisson
+regression with 200 groups, for 250,000 gradients.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.model.compile import CompiledDensity, prior_points
+from pymc_tempering.model.mapped import through_map
+from pymc_tempering.model.structure import Structure, structures_of
+from pymc_tempering.references.conditional import conditional_fit
+from pymc_tempering.references.local import LocalFit, assess, well_fitted_modes
+from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.prepared import (
+    N_SEARCHES,
+    SEARCHES,
+    Effort,
+    Prepared,
+    Report,
+    Search,
+)
+from pymc_tempering.references.quality import LADDER, N_MANY, importance_evidence
+from pymc_tempering.references.survey import NEGLIGIBLE
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Hierarchy"]
+
+N_STARTS = 16
+"""Ascents of the marginal density, as of :func:`pymc_tempering.estimate_many`; fewer, but one of
+each search, where they take more than a search does that knows of one mode."""
+
+MOST_TRIED = 3
+"""Choices of the globals."""
+
+MOST_LOST = 0.001
+"""Share of the mass that a map may lose far along a global: it is missing from log Z, in nats, and
+no draw says so. It is the least error that runs report."""
+
+_WITHIN = 1.0
+"""Standard deviations of the globals from the map's centre within which an ascent has come back."""
+
+
+class Hierarchy(NamedTuple):
+    """A density in the coordinates of a map, and what that was made from.
+
+    ``variance`` is V of the map (:mod:`.quality`), ``inner`` the density in the model's own
+    coordinates.
+    """
+
+    density: CompiledDensity
+    inner: CompiledDensity
+    structure: Structure
+    map: ConditionalMap
+    variance: float
+
+    @classmethod
+    def of(cls, density: CompiledDensity) -> "tuple[Hierarchy | None, int]":
+        """Find the map of a density, and the gradients that it took.
+
+        None where it has no globals, or V of all maps is that of a long ladder. The same for the
+        same model, whatever the seed of a run.
+        """
+        if density.no_gradient or density.calls_python:
+            return None, 0
+        structures, n_gradients = structures_of(density)
+        for structure in structures[:MOST_TRIED]:
+            if n_gradients > SEARCHES["default"].n_gradients:
+                break
+            found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
+            n_gradients += found.n_gradients
+            if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:
+                mapped = through_map(density, found.map)
+                return cls(mapped, density, structure, found.map, found.variance), n_gradients
+        return None, n_gradients
+
+    def one_mode(
+        self, rng: np.random.Generator, effort: Effort, report: Report
+    ) -> tuple[Prepared | None, int]:
+        """What is known of the target where all ascents come back to the map, and the gradients.
+
+        Each starts at a draw of the prior, globals and locals.
+        """
+        spent = 0
+        starts = prior_points(self.density, rng, min(N_STARTS, effort.n_starts - 1))
+        most = min(effort.n_gradients, effort.n_for_one_mode)
+        counts, n_unfinished = np.zeros(N_SEARCHES, dtype=np.int64), 0
+        best = _Ascent.from_place(self, np.zeros(self.density.dim))
+        spent += best.n_gradients
+        for i, start in enumerate(starts):
+            if i >= N_SEARCHES and spent > most:
+                break
+            report("search for modes", i, len(starts))
+            end = _Ascent.from_place(self, start)
+            spent += end.n_gradients
+            if end.converged and np.abs(end.place - best.place).max() <= _WITHIN:
+                counts[i % N_SEARCHES] += 1
+            elif end.converged and end.value >= best.value - NEGLIGIBLE:
+                return None, spent
+            else:
+                n_unfinished += 1
+        dim = self.density.dim
+        fit = assess(self.density, GaussianBase(np.zeros(dim), np.ones(dim)), rng, N_MANY)
+        if fit is None:
+            return None, spent
+        # the map itself is a start of each search
+        fit = LocalFit(fit.base, fit.variance, int(counts.sum()) + 1, None, 0)
+        well = well_fitted_modes([fit])
+        evidence = importance_evidence(self.density, well, rng)
+        search = Search(
+            start_count=(fit.start_count,),
+            found_by=(max(int((counts > 0).sum()), 1),),
+            n_unfinished=n_unfinished,
+            n_gradients=spent + N_MANY + evidence.n_gradients,
+            log_mass=evidence.value,
+            log_mass_se=evidence.se,
+        )
+        return Prepared(fit.base, (fit.base,), search, well_fitted=well), spent
+
+
+class _Ascent(NamedTuple):
+    """Where an ascent of the marginal density ended: globals in coordinates of the map, (k,)."""
+
+    place: FloatArray
+    value: float
+    converged: bool
+    n_gradients: int
+
+    @classmethod
+    def from_place(cls, hierarchy: Hierarchy, u: FloatArray) -> "_Ascent":
+        """Ascend from coordinates ``u`` (D,) of the map."""
+        made, at = hierarchy.map, hierarchy.structure.globals
+        z = made.from_base(u)
+        nested = NestedLaplace(hierarchy.inner, hierarchy.structure, z)
+        root = made.arrays.root
+        units = np.sqrt((root**2).sum(axis=1))
+
+        def falling(y: FloatArray) -> tuple[float, FloatArray]:
+            value, slope = nested.marginal(z[at] + units * y, 1e-2 * units)
+            return (-value, -slope * units) if np.isfinite(value) else (1e300, np.zeros(y.size))
+
+        found = minimize(falling, np.zeros(at.size), jac=True, method="BFGS",
+                         options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
+        end = nested.z.copy()
+        end[at] = z[at] + units * found.x
+        gone = found.fun >= 1e300 or not np.isfinite(end).all()
+        place = np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
+        converged = not gone and float(np.abs(found.jac).max()) < 0.1
+        return cls(place, -float(found.fun), converged, nested.n_gradients)

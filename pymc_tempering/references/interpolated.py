@@ -1,0 +1,96 @@
+"""What locals depend on, interpolated between nodes of the globals.
+
+Modes, log precisions and slopes of all locals have few functions of the globals in common, their
+principal components over the nodes; a Gaussian process with a linear trend goes through them.
+"""
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.conditional_kernels import BOUND, Arrays, Laws
+from pymc_tempering.model.structure import Structure
+from pymc_tempering.references.nested_laplace import Conditionals
+from pymc_tempering.types import FloatArray
+
+__all__ = ["interpolated"]
+
+_UNEXPLAINED = 1e-4
+"""Variance over all that locals depend on, in units of V, that principal components leave out."""
+
+_NUGGET = 1e-6
+"""Variance of the interpolation at nodes, of one: Newton steps end, and rounding."""
+
+
+def interpolated(
+    structure: Structure,
+    mean: FloatArray,
+    root: FloatArray,
+    t: FloatArray,
+    solved: Conditionals,
+) -> ConditionalMap | None:
+    """Map with what locals depend on interpolated between nodes ``t`` (N, k)."""
+    factor, k = structure.factor, mean.size
+    at = structure.locals[factor.order]
+    n = at.size
+    first = factor.begins[:-1]
+    column = np.repeat(np.arange(n), np.diff(factor.begins))
+    off = np.ones(factor.rows.size, dtype=bool)
+    off[first] = False
+    pivots = solved.factors[:, first]
+    slopes = solved.factors[:, off] / pivots[:, column[off]]
+    log_precision = np.log(pivots)
+    sd = np.exp(-log_precision.mean(axis=0))
+    units = np.concatenate([sd, np.ones(n), sd[column[off]] / sd[factor.rows[off]]])
+    values = np.column_stack([solved.z[:, at], log_precision, slopes])
+    constants = values.mean(axis=0)
+    left, sizes, right = np.linalg.svd((values - constants) / units, full_matrices=False)
+    tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
+    n_kept = max(int((tail > _UNEXPLAINED).sum()), 1)
+    lengths, trend, weights = _process(
+        BOUND * np.tanh(t / BOUND), left[:, :n_kept] * sizes[:n_kept]
+    )
+    nodes = BOUND * np.tanh(t / BOUND) / lengths
+    begins = factor.begins - np.arange(n + 1)
+    arrays = Arrays(
+        np.concatenate([structure.globals, at]), begins, factor.rows[off], mean, root,
+        nodes, lengths, trend, weights, constants, units[:, None] * right[:n_kept].T,
+        *Laws.normal(structure.dim, k),
+    )  # fmt: skip
+    if not all(np.isfinite(array).all() for array in arrays):
+        return None
+    return ConditionalMap(arrays)
+
+
+def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Lengths (k,), trend (1 + k, R) and weights (N, R) of a Gaussian process through nodes.
+
+    Lengths are the likeliest, which all R functions share, by their variances.
+    """
+    n, k = v.shape
+    design = np.column_stack([np.ones(n), v])
+
+    def solved(log_lengths: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        scaled = v / np.exp(log_lengths)
+        squares = (scaled**2).sum(axis=1)
+        gaps = squares[:, None] + squares[None] - 2.0 * scaled @ scaled.T
+        kernel = np.exp(-0.5 * np.maximum(gaps, 0.0)) + _NUGGET * np.eye(n)
+        factor = cho_factor(kernel, lower=True, check_finite=False)
+        both = cho_solve(factor, np.column_stack([design, y]), check_finite=False)
+        trend = np.linalg.solve(
+            design.T @ both[:, : k + 1] + 1e-10 * np.eye(k + 1), design.T @ both[:, k + 1 :]
+        )
+        weights = both[:, k + 1 :] - both[:, : k + 1] @ trend
+        variances = ((y - design @ trend) * weights).sum(axis=0) / n + 1e-12
+        log_det = np.log(np.diagonal(factor[0])).sum()
+        fit = 0.5 * n * np.log(variances).sum() + y.shape[1] * log_det
+        return trend, weights, float(fit)
+
+    # a broad prior keeps what data do not tell within bounds
+    found = minimize(
+        lambda x: solved(x)[2] + 0.5 * ((x - 1.0) ** 2 / 4.0).sum(), np.full(k, np.log(3.0)),
+        method="L-BFGS-B", bounds=[(np.log(0.5), np.log(60.0))] * k, options={"maxiter": 30},
+    )  # fmt: skip
+    trend, weights, _ = solved(found.x)
+    return np.exp(found.x), trend, weights

@@ -1,0 +1,80 @@
+r"""Laplace approximation of locals given the globals, and of the globals' marginal density.
+
+At globals g the locals have a conditional mode x(g), by Newton steps, and there the precision
+Q(g), which a few coloured directions show. Laplace's approximation of the marginal density is
+
+.. math:: \log \tilde p(g) = \log p(g, x(g)) - \tfrac12 \log \det Q(g) + \text{const}
+
+(Tierney & Kadane 1986; Rue, Martino & Chopin 2009, eq. 3). Its gradient takes that of the log
+density at (g, x(g)), where the one by x is zero, and differences of the log determinant along
+x(g + h) = x(g) + Q^{-1} (d^2 log p / dx dg) h.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.engine.guard import density_guard
+from pymc_tempering.engine.path.newton import System, marginal_density, solve_at_nodes
+from pymc_tempering.engine.path.tempered import Density
+from pymc_tempering.model.structure import Structure
+from pymc_tempering.types import FloatArray
+
+__all__ = ["Conditionals", "NestedLaplace"]
+
+
+class Conditionals(NamedTuple):
+    """Conditional modes and precisions of the locals, by node.
+
+    ``z`` (N, D) has the globals of the nodes and the locals' modes, ``factors`` (N, nnz) entries of
+    Cholesky factors, ``log_marginal`` (N,) Laplace's approximation without a constant.
+    """
+
+    z: FloatArray
+    factors: FloatArray
+    log_marginal: FloatArray
+
+
+class NestedLaplace:
+    """A density's locals at any globals, by Newton steps; counts the gradients that it takes."""
+
+    def __init__(self, density: Density, structure: Structure, start: FloatArray) -> None:
+        self.density, self.structure, self.n_gradients = density, structure, 0
+        factor = structure.factor
+        self.system = System(
+            structure.locals[factor.order], structure.globals,
+            structure.colours[factor.order], factor.begins, factor.rows,
+        )  # fmt: skip
+        # of the latest place where there was a mode
+        self.z = np.array(start)
+        self.scale = np.ones(len(structure.locals))
+
+    @density_guard()
+    def marginal(self, g: FloatArray, steps: FloatArray) -> tuple[float, FloatArray]:
+        """Log marginal density at globals (k,), without a constant, and its gradient; or -inf.
+
+        ``steps`` (k,) are those of the differences.
+        """
+        z, scale, slope = self.z.copy(), self.scale.copy(), np.zeros(g.size)
+        z[self.structure.globals] = g
+        done, value, n = marginal_density(self.density.address, self.system, z, scale, steps, slope)
+        self.n_gradients += n
+        if not done or not np.isfinite(slope).all():
+            return -np.inf, np.zeros(g.size)
+        self.z, self.scale = z, scale
+        return value, slope
+
+    @density_guard()
+    def at(self, g: FloatArray, units: FloatArray) -> Conditionals:
+        """Solve at globals (N, k), of which the first is best solved; leave out those without mode.
+
+        ``units`` (k,) are rough standard deviations.
+        """
+        z = np.repeat(self.z[None], len(g), axis=0)
+        z[:, self.structure.globals] = g
+        factors, values = np.empty((len(g), self.system.rows.size)), np.empty(len(g))
+        self.n_gradients += solve_at_nodes(
+            self.density.address, self.system, z, units, self.scale, factors, values
+        )
+        kept = np.isfinite(values) & np.isfinite(factors).all(axis=1)
+        return Conditionals(z[kept], factors[kept], values[kept])

@@ -1,0 +1,225 @@
+"""Maps of hierarchies: bijections with exact determinants, fits, and runs in their coordinates."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.integrate import trapezoid
+from scipy.special import logsumexp
+from scipy.stats import halfcauchy, norm
+
+import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.conditional import ConditionalMap
+from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
+from pymc_tempering.errors import BaseError
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.mapped import through_map
+from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references.conditional import _lost, conditional_fit
+from pymc_tempering.references.hierarchy import MOST_LOST, Hierarchy
+from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.quality import EXACT, GOOD
+
+K, N = 2, 4
+
+
+def some_map(seed: int = 20, **changes) -> ConditionalMap:
+    """Two globals and four locals in a chain, with all that a map may have."""
+    rng = np.random.default_rng(seed)
+    begins, parents = np.array([0, 1, 2, 3, 3]), np.array([1, 2, 3])
+    n_out = 2 * N + parents.size
+    lower = np.tril(np.ones((K, K)), -1)
+    laws = Laws(
+        shift=0.3 * rng.normal(size=K + N),
+        log_scale=0.2 * rng.normal(size=K + N),
+        skew=0.3 * rng.normal(size=K + N),
+        tail=np.array([[0.4, 0.0], [0.0, 0.7]]),
+        linear=0.3 * lower,
+        bend=0.2 * lower[:, :, None] * np.array([1.0, 0.0]),
+        scale=0.25 * lower,
+    )
+    arrays = Arrays(
+        np.array([3, 0, 1, 5, 2, 4]), begins, parents,
+        rng.normal(size=K), np.array([[1.5, 0.0], [0.4, 0.6]]),
+        rng.normal(size=(5, K)), np.array([2.0, 3.0]),
+        0.3 * rng.normal(size=(1 + K, 3)), 0.3 * rng.normal(size=(5, 3)),
+        0.3 * rng.normal(size=n_out), 0.4 * rng.normal(size=(n_out, 3)), *laws,
+    )  # fmt: skip
+    return ConditionalMap(arrays._replace(**changes))
+
+
+def test_a_map_has_an_inverse():
+    made, u = some_map(), 2.0 * np.random.default_rng(1).normal(size=(50, K + N))
+    np.testing.assert_allclose(made.to_base(made.from_base(u)), u, rtol=0, atol=1e-8)
+    assert made.from_base(u[0]).shape == (K + N,)
+
+
+def test_the_log_determinant_is_that_of_differences():
+    made, step = some_map(), 1e-6
+    for u in np.random.default_rng(2).normal(size=(10, K + N)):
+        moved = step * np.eye(K + N)
+        jacobian = (made.from_base(u + moved) - made.from_base(u - moved)) / (2.0 * step)
+        log_det = made.forward(u[None])[1][0]
+        assert np.linalg.slogdet(jacobian)[1] == pytest.approx(log_det, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """A model of as many values as the map has, in which all depend on all."""
+    rng = np.random.default_rng(3)
+    root = np.eye(K + N) + 0.3 * rng.normal(size=(K + N, K + N))
+    with pm.Model() as model:
+        x = pm.MvNormal("x", np.arange(K + N) / 3.0, cov=root @ root.T)
+        pm.Potential("bends", -0.1 * (x[0] - x[1] ** 2) ** 2)
+    return compile_density(model)
+
+
+def test_the_gradient_is_that_of_differences(chain):
+    made, step = some_map(), 1e-5
+    mapped = through_map(chain, made)
+    for u in np.random.default_rng(4).normal(size=(10, K + N)):
+        value, gradient = mapped.value_and_grad(u)
+        z, log_det = made.forward(u[None])
+        assert value == pytest.approx(chain.value_and_grad(z[0])[0] + log_det[0], abs=1e-9)
+        for i, along in enumerate(step * np.eye(K + N)):
+            ends = [mapped.value_and_grad(u + sign * along)[0] for sign in (1.0, -1.0)]
+            assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2.0 * step), abs=1e-5)
+
+
+def test_names_and_values_do_not_see_the_map(chain):
+    made = some_map()
+    mapped = through_map(chain, made)
+    point = {"x": np.linspace(-1.0, 2.0, K + N)}
+    again = mapped.points.unravel(mapped.points.ravel(point))
+    np.testing.assert_allclose(again["x"], point["x"], atol=1e-9)
+    u = mapped.points.ravel(point)
+    expected = made.forward(u[None])[1][0]
+    assert mapped.points.log_jacobian(u) == pytest.approx(expected)
+
+
+def test_a_density_in_a_map_can_be_sent(chain):
+    mapped = through_map(chain, some_map())
+    there, u = cloudpickle.loads(cloudpickle.dumps(mapped)), np.full(K + N, 0.3)
+    assert there.value_and_grad(u)[0] == mapped.value_and_grad(u)[0]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"root": np.zeros((K, K))}, {"mean": np.array([np.nan, 0.0])}], ids=str
+)
+def test_what_is_no_map_is_refused(changes):
+    with pytest.raises(BaseError, match="not finite, or a root"):
+        some_map(**changes)
+
+
+ERRORS = np.array([0.3, 0.5, 0.8, 0.4, 0.6, 1.0, 0.5, 0.7, 0.3, 0.9, 0.6, 0.4])
+DATA = np.random.default_rng(5).normal(0.7, np.hypot(0.8, ERRORS))
+
+
+def groups(centred: bool = True) -> pm.Model:
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 2.0)
+        tau = pm.HalfCauchy("tau", 1.0)
+        if centred:
+            theta = pm.Normal("theta", mu, tau, shape=DATA.size)
+        else:
+            theta = mu + tau * pm.Normal("z", 0.0, 1.0, shape=DATA.size)
+        pm.Normal("y", theta, ERRORS, observed=DATA)
+    return model
+
+
+def exact() -> tuple[float, float, float]:
+    """Log Z, and the posterior means of mu and tau, by quadrature."""
+    log_tau, mu = np.linspace(-9.0, 6.0, 1501), np.linspace(-3.0, 5.0, 801)
+    tau = np.exp(log_tau)
+    sd = np.hypot(tau[:, None], ERRORS)[:, None, :]
+    log_p = norm.logpdf(DATA, mu[None, :, None], sd).sum(axis=2)
+    log_p += halfcauchy.logpdf(tau)[:, None] + log_tau[:, None] + norm.logpdf(mu, 0.0, 2.0)
+    top = log_p.max()
+    p = np.exp(log_p - top)
+    z = trapezoid(trapezoid(p, mu), log_tau)
+    mean_mu = trapezoid(trapezoid(p * mu, mu), log_tau) / z
+    mean_tau = trapezoid(trapezoid(p, mu) * tau, log_tau) / z
+    return float(top + np.log(z)), float(mean_mu), float(mean_tau)
+
+
+def test_globals_are_what_others_depend_on():
+    density = compile_density(groups())
+    structures, n_gradients = structures_of(density)
+    first = structures[0]
+    names = np.repeat(density.points.names, density.points.sizes)
+    assert sorted(names[first.globals]) == ["mu", "tau_log__"]
+    assert first.n_colours == 1
+    assert first.factor.rows.size == DATA.size
+    assert n_gradients >= 4 * density.dim
+
+
+def test_a_chain_in_time_has_a_band():
+    with pm.Model() as model:
+        sd = pm.HalfNormal("sd", 1.0)
+        steps = pm.GaussianRandomWalk("steps", sigma=sd, init_dist=pm.Normal.dist(0, 1), steps=30)
+        pm.Poisson("y", pm.math.exp(steps), observed=np.arange(31) % 4)
+    found = structures_of(compile_density(model))[0][0]
+    assert found.globals.size == 1
+    assert found.n_colours == 3
+    # a diagonal and one neighbour each: nothing is filled in
+    assert found.factor.rows.size == 31 + 30
+
+
+def test_a_model_in_which_all_depend_on_all_has_no_globals(chain):
+    assert structures_of(chain)[0] == []
+    assert Hierarchy.of(chain)[0] is None
+
+
+@pytest.mark.parametrize("centred", [True, False], ids=["centred", "not centred"])
+def test_a_normal_hierarchy_is_mapped_almost_exactly(centred):
+    density = compile_density(groups(centred))
+    found, _ = Hierarchy.of(density)
+    assert found is not None
+    assert found.variance < GOOD / 5.0
+    rng = np.random.default_rng(6)
+    u = rng.standard_normal((4000, density.dim))
+    values, _ = found.map.pulled_back(density.address, u)
+    log_weights = values - norm.logpdf(u).sum(axis=1)
+    log_z = logsumexp(log_weights) - np.log(len(u))
+    assert log_z == pytest.approx(exact()[0], abs=0.01)
+
+
+def test_conditionally_normal_locals_leave_nothing_to_explain():
+    """Given the scale, Neal's funnel is normal, and its scale is: V is that of nothing."""
+    with pm.Model() as model:
+        v = pm.Normal("v", 0.0, 3.0)
+        pm.Normal("x", 0.0, pm.math.exp(v / 2.0), shape=20)
+    density = compile_density(model)
+    found = conditional_fit(
+        density, structures_of(density)[0][0], density.start, np.random.default_rng(7)
+    )
+    assert found.variance < EXACT
+    assert found.lost < MOST_LOST
+
+
+def test_mass_that_a_map_has_no_draws_of_is_noticed():
+    density = compile_density(groups())
+    structure = structures_of(density)[0][0]
+    found = conditional_fit(density, structure, density.start, np.random.default_rng(8))
+    assert found.map is not None
+    nested = NestedLaplace(density, structure, found.map.from_base(np.zeros(density.dim)))
+    laws = found.map.laws
+    narrow = np.array(laws.log_scale)
+    narrow[: found.map.n_globals] -= 1.0
+    lost = _lost(nested, found.map.with_laws(laws._replace(log_scale=narrow)))
+    assert lost > 20.0 * MOST_LOST > 20.0 * found.lost
+
+
+@pytest.mark.parametrize("method", ["pt", "st"])
+def test_a_run_in_a_map_is_right(method):
+    """Errors of four standard errors: a false alarm in 15,000 for each of the three numbers."""
+    estimate = pm_temper.estimate_logz(
+        groups(), method=method, random_seed=20, cores=1, progressbar=False, quiet=True
+    )
+    log_z, mean_mu, mean_tau = exact()
+    assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
+    posterior = estimate.idata.posterior
+    for name, expected in (("mu", mean_mu), ("tau", mean_tau)):
+        draws = posterior[name].to_numpy().ravel()
+        # of independent draws; those of a map nearly are
+        assert abs(draws.mean() - expected) < 8.0 * draws.std() / np.sqrt(draws.size)
