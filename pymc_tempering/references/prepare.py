@@ -34,7 +34,7 @@ N_PRIOR_STARTS = 512
 
 
 @density_guard()
-def prepare(
+def prepare(  # noqa: PLR0913 - what a run knows
     density: Density,
     start: FloatArray,
     rng: np.random.Generator,
