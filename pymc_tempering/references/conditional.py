@@ -73,10 +73,17 @@ class ConditionalFit(NamedTuple):
 
 
 def conditional_fit(
-    density: Density, structure: Structure, start: FloatArray, rng: np.random.Generator
+    density: Density,
+    structure: Structure,
+    start: FloatArray,
+    rng: np.random.Generator,
+    most: float = np.inf,
 ) -> ConditionalFit:
-    """Fit the map of a hierarchy, from a place ``start`` (D,) with a density."""
-    nested = NestedLaplace(density, structure, start)
+    """Fit the map of a hierarchy, from a place ``start`` (D,) with a density.
+
+    Nothing new is begun after ``most`` gradients.
+    """
+    nested = NestedLaplace(density, structure, start, most)
     found = _marginal_gaussian(nested, start[structure.globals])
     if found is None:
         return ConditionalFit(None, np.inf, nested.n_gradients)
@@ -86,6 +93,8 @@ def conditional_fit(
     best, lowest = None, np.inf
     # each time nodes are where the globals have been found to be, tails included
     for _ in range(_PASSES):
+        if nested.n_gradients > most:
+            break
         g = _globals_at(_nodes(k, rng), mean, root, laws)
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
         if len(solved.z) < max(len(g) // 2, 2 * k + 2):

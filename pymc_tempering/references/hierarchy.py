@@ -73,7 +73,14 @@ class Hierarchy(NamedTuple):
         for structure in structures[:MOST_TRIED]:
             if n_gradients > SEARCHES["default"].n_gradients:
                 break
-            found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
+            rng, most = np.random.default_rng(0), SEARCHES["default"].n_for_seldom
+            try:
+                # what is tried far from any mode has numbers beyond all bounds
+                with np.errstate(all="ignore"):
+                    found = conditional_fit(density, structure, density.start, rng, most)
+            except np.linalg.LinAlgError:
+                # regressions and curvatures of what is no hierarchy may be singular
+                continue
             n_gradients += found.n_gradients
             if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:
                 mapped = through_map(density, found.map)
@@ -133,6 +140,7 @@ class _Ascent(NamedTuple):
     n_gradients: int
 
     @classmethod
+    @np.errstate(all="ignore")
     def from_place(cls, hierarchy: Hierarchy, u: FloatArray) -> "_Ascent":
         """Ascend from coordinates ``u`` (D,) of the map."""
         made, at = hierarchy.map, hierarchy.structure.globals

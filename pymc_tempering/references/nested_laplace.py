@@ -36,10 +36,16 @@ class Conditionals(NamedTuple):
 
 
 class NestedLaplace:
-    """A density's locals at any globals, by Newton steps; counts the gradients that it takes."""
+    """A density's locals at any globals, by Newton steps; counts the gradients that it takes.
 
-    def __init__(self, density: Density, structure: Structure, start: FloatArray) -> None:
+    Once it has taken ``most``, no globals have a marginal density any more.
+    """
+
+    def __init__(
+        self, density: Density, structure: Structure, start: FloatArray, most: float = np.inf
+    ) -> None:
         self.density, self.structure, self.n_gradients = density, structure, 0
+        self.most = most
         factor = structure.factor
         self.system = System(
             structure.locals[factor.order], structure.globals,
@@ -55,6 +61,8 @@ class NestedLaplace:
 
         ``steps`` (k,) are those of the differences.
         """
+        if self.n_gradients > self.most:
+            return -np.inf, np.zeros(g.size)
         z, scale, slope = self.z.copy(), self.scale.copy(), np.zeros(g.size)
         z[self.structure.globals] = g
         done, value, n = marginal_density(self.density.address, self.system, z, scale, steps, slope)
