@@ -21,6 +21,8 @@ NEIGHBOURS = {"tests"} | {
 }
 # imported by name at run time, so that no `import` statement shows them
 BY_NAME = {"h5netcdf": "engine of to_netcdf", "h5py": "what h5netcdf reads and writes with"}
+# where that is not their own name
+IMPORTED_AS = {"scikit_learn": "sklearn"}
 
 
 def imported(source):
@@ -42,7 +44,8 @@ def imported_below(folder):
 
 def declared(*extras):
     texts = PROJECT["dependencies"] + [text for extra in extras for text in EXTRAS[extra]]
-    return {Requirement(text).name.replace("-", "_") for text in texts}
+    names = {Requirement(text).name.replace("-", "_") for text in texts}
+    return {IMPORTED_AS.get(name, name) for name in names}
 
 
 @pytest.mark.parametrize(

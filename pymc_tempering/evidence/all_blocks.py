@@ -5,6 +5,7 @@ What is done is never lost.
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -105,8 +106,9 @@ def _here(
             if len(results[i]["log_z"]) < len(block.rows):
                 break
         return
-    # BLAS belongs to the process; and the guard stops kernels of threads that are waited for
-    with one_blas_thread(), Watch():
+    # BLAS belongs to the process, and so do filters of warnings, which threads that set them at a
+    # time do not put back; and the guard stops kernels of threads that are waited for
+    with one_blas_thread(), warnings.catch_warnings(), Watch():
         pool = ThreadPoolExecutor(threads)
         try:
             found = pool.map(partial(quick_block, many), blocks)
