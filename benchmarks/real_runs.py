@@ -33,18 +33,18 @@ def mapped(name):
     model = REAL[name].build()
     density = compile_density(model)
     watch = clock()
-    found, _ = Hierarchy.of(density)
+    found, n_gradients = Hierarchy.of(density)
     row = {"n_values": n_values(model)} | seconds(watch)
     if found is None:
         return row
     return row | {"n_globals": found.map.n_globals, "variance": float(found.variance),
-                  "gradients": found.n_gradients}  # fmt: skip
+                  "gradients": n_gradients}  # fmt: skip
 
 
 def estimate(name, **options):
     """`estimate_logz` on one core, with what it took."""
     import pymc_tempering as pm_temper
-    from pymc_tempering.steps import common
+    from pymc_tempering.steps import arguments
 
     model = REAL[name].build()
     watch = clock()
@@ -52,7 +52,7 @@ def estimate(name, **options):
     # not all compiling is seen by the clock: a short run before the one that is timed
     pm_temper.estimate_logz(model, random_seed=0, **QUIET | {"draws": 2, "tune": 2, "chains": 1})
     watch.turn_to("the rest")
-    with watch.within(common, "compile_density", "graph"):
+    with watch.within(arguments, "compile_density", "graph"):
         found = pm_temper.estimate_logz(model, **QUIET, **options)
     return model, found, seconds(watch) | {
         "log_z": float(found.log_z), "se": float(found.se),
