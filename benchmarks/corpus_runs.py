@@ -60,7 +60,7 @@ def seconds(watch):
 def ours(model, second):
     """`estimate_logz(model)` as it is, on one core; tuning is kept, so that it can be counted."""
     import pymc_tempering as pm_temper
-    from pymc_tempering.steps import common
+    from pymc_tempering.steps import arguments, common
 
     searched, prepare = [0], common.prepare
 
@@ -72,7 +72,7 @@ def ours(model, second):
     common.prepare = counted
     watch = clock()
     try:
-        with watch.within(common, "compile_density", "graph"):
+        with watch.within(arguments, "compile_density", "graph"):
             estimate = pm_temper.estimate_logz(
                 model, random_seed=SEED, discard_tuned_samples=False, **QUIET
             )

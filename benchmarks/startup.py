@@ -109,10 +109,10 @@ def first_log_z(model, clock):
 
     import pymc_tempering as pm_temper
     from pymc_tempering.references import prepare
-    from pymc_tempering.steps import common
+    from pymc_tempering.steps import arguments
 
     clock.turn_to("the rest")
-    compiling = clock.within(common, "compile_density", "graph")
+    compiling = clock.within(arguments, "compile_density", "graph")
     searching = clock.within(prepare, "find_modes", "search")
     with compiling, searching:
         pm_temper.estimate_logz(model, random_seed=1, **QUIET)

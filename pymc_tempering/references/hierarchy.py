@@ -120,11 +120,12 @@ class Hierarchy(NamedTuple):
         fit = LocalFit(fit.base, fit.variance, int(counts.sum()) + 1, None, 0)
         well = well_fitted_modes([fit])
         evidence = importance_evidence(self.density, well, rng)
+        spent += N_MANY + evidence.n_gradients
         search = Search(
             start_count=(fit.start_count,),
             found_by=(max(int((counts > 0).sum()), 1),),
             n_unfinished=n_unfinished,
-            n_gradients=spent + N_MANY + evidence.n_gradients,
+            n_gradients=spent,
             log_mass=evidence.value,
             log_mass_se=evidence.se,
         )

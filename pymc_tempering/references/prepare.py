@@ -57,13 +57,13 @@ def prepare(  # noqa: PLR0913 - what a run knows
     report("starting points", 0, 0)
     with one_blas_thread():
         found: Prepared
-        points, effort, spent = None, SEARCHES[search].within(most), 0
+        points, effort, spent, alone = None, SEARCHES[search].within(most), 0, None
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
         if hierarchy is not None:
             alone, spent = hierarchy.one_mode(rng, effort, report)
-            if alone is not None and search != "thorough":
-                report("first draw", 0, 0)
-                return alone
+            if alone is not None:
+                # ends of ascents on slopes of funnels are not worth the gradients of many modes
+                effort = effort.for_one_mode()
             start, bend = np.zeros(density.dim), False
         if draws is not None:
             nearby = None if no_gradient else NEARBY.within(most)
@@ -89,6 +89,11 @@ def prepare(  # noqa: PLR0913 - what a run knows
                 left = most - found.search.n_gradients
                 found = fit_maps(density, found, rng, most=left, report=report)
     report("first draw", 0, 0)
+    if alone is not None and len(found.fits) == 1:
+        # the map's own normal, which takes no matrix, with what the search saw
+        found = replace(alone, search=replace(
+            found.search, log_mass=alone.search.log_mass, log_mass_se=alone.search.log_mass_se
+        ))  # fmt: skip
     n_gradients = found.search.n_gradients + spent
     return replace(found, search=replace(found.search, n_gradients=n_gradients))
 
