@@ -65,9 +65,12 @@ class Effort(NamedTuple):
         )
 
     def for_one_mode(self) -> "Effort":
-        """Effort of what is known to have one mode of its globals: no more for many, or seldom."""
-        most = min(self.n_gradients, self.n_for_one_mode)
-        return self._replace(n_gradients=int(most), n_for_seldom=0.0)
+        """Effort of what is known to have one mode of its globals: no more for many, or seldom.
+
+        Half of it for starts and ascents, as in :meth:`within`.
+        """
+        n = int(min(self.n_gradients, self.n_for_one_mode))
+        return self._replace(n_gradients=n, most=min(self.most, 2.0 * n), n_for_seldom=0.0)
 
     def end(self, dim: int, n_modes: int, *, seldom: bool = False) -> float:
         """Gradients after which a search ends that knows of so many modes.
