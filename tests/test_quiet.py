@@ -76,7 +76,9 @@ def test_single_divergences_are_recorded_and_not_advised_on(name, seed, caplog):
     with pm.Model() as model:
         v = pm.Normal("v", 0.0, 3.0)
         pm.Normal("x", 0.0, pm.math.exp(v / 2), shape=5)
-        step = getattr(pm_temper, name)(model=model, scans_per_draw=40)
+        # a base is given, so that the hierarchy is not mapped, which leaves nothing to diverge
+        base = pm_temper.GaussianBase(np.zeros(6), np.full(6, 3.0))
+        step = getattr(pm_temper, name)(model=model, scans_per_draw=40, base=base)
         with caplog.at_level(logging.INFO, logger="pymc"):
             run = pm.sample(
                 60, tune=40, step=step, chains=1, cores=1, random_seed=seed, progressbar=False

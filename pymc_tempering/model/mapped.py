@@ -85,7 +85,11 @@ def _core() -> Any:
     return numba.cfunc(_CORE, cache=True)(_density_of_map)
 
 
-def through_map(density: CompiledDensity, made: ConditionalMap) -> CompiledDensity:
+def through_map(
+    density: CompiledDensity,
+    made: ConditionalMap,
+    backend: str | None = None,  # noqa: ARG001  as all makers of densities take it
+) -> CompiledDensity:
     """Give a density by the coordinates ``u`` of a map, ``z = T(u)``.
 
     Its log density has the log Jacobian of the map, so that log Z is the same.

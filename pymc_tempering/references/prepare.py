@@ -34,7 +34,7 @@ N_PRIOR_STARTS = 512
 
 
 @density_guard()
-def prepare(  # noqa: PLR0913 - what a run knows
+def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     density: Density,
     start: FloatArray,
     rng: np.random.Generator,
@@ -45,6 +45,7 @@ def prepare(  # noqa: PLR0913 - what a run knows
     report: Report = unwatched,
     draws: PosteriorDraws | None = None,
     hierarchy: Hierarchy | None = None,
+    spent: int = 0,
 ) -> Prepared:
     """Find the modes of a target and fit each: the pipeline that everything starts from.
 
@@ -52,15 +53,16 @@ def prepare(  # noqa: PLR0913 - what a run knows
     :data:`.prepared.SEARCHES`; ``bend`` is whether what is sampled can start from transport maps;
     ``most`` are the gradients that it may take. With ``draws`` of a posterior of less data modes
     are looked for around these alone; ``hierarchy`` is that whose map the density is in the
-    coordinates of. Raises BaseError if no fit succeeded.
+    coordinates of, and ``spent`` the gradients before. Raises BaseError if no fit succeeded.
     """
     report("starting points", 0, 0)
     with one_blas_thread():
         found: Prepared
-        points, effort, spent, alone = None, SEARCHES[search].within(most), 0, None
+        points, effort, alone = None, SEARCHES[search].within(most), None
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
         if hierarchy is not None:
-            alone, spent = hierarchy.one_mode(rng, effort, report)
+            alone, n_ascents = hierarchy.one_mode(rng, effort, report)
+            spent += n_ascents
             if alone is not None:
                 # ends of ascents on slopes of funnels are not worth the gradients of many modes
                 effort = effort.for_one_mode()
@@ -94,6 +96,8 @@ def prepare(  # noqa: PLR0913 - what a run knows
         found = replace(alone, search=replace(
             found.search, log_mass=alone.search.log_mass, log_mass_se=alone.search.log_mass_se
         ))  # fmt: skip
+    if not spent:
+        return found
     n_gradients = found.search.n_gradients + spent
     return replace(found, search=replace(found.search, n_gradients=n_gradients))
 

@@ -1,7 +1,7 @@
 """What every tempered step shares: the contract with PyMC, the compiled model, the base."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -343,10 +343,8 @@ class TemperedStep(ProgressHooks, BlockedStep):
             density, density.start, shared_generator(rng), search=self._requested.search,
             bend=self._requested.uses_fits, most=self.limits.of_search - n_looked,
             report=report or self._board.report, draws=self.known_draws,
-            hierarchy=self._source.hierarchy,
+            hierarchy=self._source.hierarchy, spent=n_looked,
         )  # fmt: skip
-        n_gradients = fits.search.n_gradients + n_looked
-        fits = replace(fits, search=replace(fits.search, n_gradients=n_gradients))
         if self._source.reference is not None:
             check_cover(self._path(fits.pooled), np.vstack([density.start, fits.modes]))
         return fits
