@@ -59,7 +59,7 @@ class ConditionalMap:
     ...     constants=np.zeros(4), loadings=np.array([[0.0], [0.0], [1.0], [1.0]]),
     ...     **Laws.normal(3, 1)._asdict())
     >>> ConditionalMap(arrays).from_base(np.array([1.0, 2.0, -3.0])).round(2).tolist()
-    [1.0, 5.43, -8.14]
+    [1.0, 5.43, -8.15]
     """
 
     arrays: Arrays
