@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.freeze import freeze
-from pymc_tempering.model.open_data import with_observed
+from pymc_tempering.model.open_data import exact_array, with_observed
 from pymc_tempering.options import did_you_mean
 
 __all__ = ["DIM", "ManyData", "read_data"]
@@ -164,40 +164,22 @@ def _checked(name: str, given: Any, like: np.ndarray, *, any_length: bool) -> Ro
 
 def _checked_array(name: str, given: Any, like: np.ndarray, row: int | None) -> np.ndarray:
     """All data sets, of the shape of the model's; or the one in a row, of any length."""
-    masked = np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any()
-    try:
-        array = np.asarray(given)
-    except ValueError as error:
-        raise DataError(f"{name!r} of `data` is no array: {error}. Give it one shape.") from error
+    of = f"{name!r} of `data`" + ("" if row is None else f", data set {row},")
     if row is None:
         expected = f"expected {like.dtype} of shape (number of data sets, *{like.shape})"
-        fits = array.ndim == like.ndim + 1 and array.shape[1:] == like.shape and len(array) > 0
     else:
         expected = f"expected arrays of {like.dtype} with {like.ndim} axes"
-        fits = array.ndim == like.ndim
-    of = f"{name!r} of `data`" + ("" if row is None else f", data set {row},")
+    first = "in data set " + ("{}" if row is None else str(row))
+    array = exact_array(of, given, like.dtype, expected, first)
+    fits = array.ndim == like.ndim
+    if row is None:
+        fits = array.ndim == like.ndim + 1 and array.shape[1:] == like.shape and len(array) > 0
     if not fits:
         raise DataError(
             f"{of} has the shape {array.shape}; {expected}, as in the model. Where lengths differ, "
             "give a list with an array for each data set; other axes need models of their own."
         )
-    if not np.can_cast(array.dtype, like.dtype, "same_kind"):
-        raise DataError(
-            f"{of} is of type {array.dtype}; {expected}. Convert it, by "
-            f"`astype({like.dtype.name!r})`, if nothing is lost."
-        )
-    missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, dtype=bool)
-    if masked or missing.any():
-        where = missing | np.ma.getmaskarray(given) if masked else missing
-        i = int(np.argwhere(where)[0][0]) if row is None else row
-        raise DataError(
-            f"{name!r} of `data` has missing values, in data set {i} first; expected numbers "
-            "throughout. Leave that data set out, or write what is missing into the model."
-        )
-    cast = array.astype(like.dtype, order="C")
-    if array.dtype.kind in "iu" and not np.array_equal(cast, array):
-        raise DataError(f"{of} has numbers that {like.dtype} cannot hold; {expected}.")
-    return cast
+    return array
 
 
 def _check_free_shapes(model: pm.Model, lengths: Sequence[str]) -> None:

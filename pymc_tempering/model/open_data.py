@@ -22,7 +22,7 @@ from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
-from pymc_tempering.errors import ModelError
+from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
 from pymc_tempering.model.freeze import check_finite, copies_of_gps, freeze, starting_points
 from pymc_tempering.model.graph import density_graph, interpreted
@@ -38,7 +38,7 @@ from pymc_tempering.private import (
     without_key,
 )
 
-__all__ = ["OpenDensity", "Refillable", "value_of", "with_observed"]
+__all__ = ["OpenDensity", "Refillable", "exact_array", "value_of", "with_observed"]
 
 _CORE = """
 def tempering_density_of_data(z_pointer, grad_pointer, table_pointer):
@@ -279,6 +279,39 @@ class OpenDensity:
             graph = density_graph(density.model, density.points, density.model.logp())
             function, arrays = interpreted([graph.z], [graph.log_density, graph.gradient]), []
         verify_density(density.value_and_grad, function, starts, arrays)
+
+
+def exact_array(
+    of: str, given: Any, dtype: np.dtype, expected: str, first: str = "in row {}"
+) -> np.ndarray:
+    """Values that a user gave as data, in the type that a model has them in; nothing is rounded.
+
+    ``of`` says what they are, ``expected`` what they should be, and ``first`` where along the first
+    axis, for the DataError where they are no array, are missing in part, or have another type or
+    numbers that this one cannot hold.
+    """
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise DataError(f"{of} is no array: {error}; {expected}.") from error
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise DataError(
+            f"{of} is of type {array.dtype}; {expected}. Convert it, by `astype({dtype.name!r})`, "
+            "if nothing is lost."
+        )
+    missing = np.ma.getmaskarray(given) if np.ma.isMaskedArray(given) else np.zeros(array.shape)
+    if array.dtype.kind == "f":
+        missing = np.logical_or(missing, np.isnan(array))
+    if np.any(missing):
+        place = first.format(np.argwhere(missing)[0][0])
+        raise DataError(
+            f"{of} has missing values, {place} first; {expected}, without any. Leave it out, or "
+            "write what is missing into the model."
+        )
+    cast = array.astype(dtype, order="C")
+    if array.dtype.kind in "iu" and not np.array_equal(cast, array):
+        raise DataError(f"{of} has numbers that {dtype} cannot hold; {expected}.")
+    return cast
 
 
 def with_observed(

@@ -17,7 +17,7 @@ from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.evidence.same_model import check_identity, draws_of_model
 from pymc_tempering.model.compile import CompiledDensity, compile_density, keep_density
 from pymc_tempering.model.identity import Identity, Kept, listed, recipe
-from pymc_tempering.model.open_data import OpenDensity, with_observed
+from pymc_tempering.model.open_data import OpenDensity, exact_array, with_observed
 from pymc_tempering.options import did_you_mean
 from pymc_tempering.results.identity import observed_values, recorded_identity
 
@@ -119,21 +119,11 @@ def _old_rows(of: _Held, held: Mapping[str, _Held], tree: xr.DataTree) -> np.nda
 
 
 def _checked_rows(name: str, given: Any, old: np.ndarray) -> np.ndarray:
-    try:
-        array = np.asarray(given)
-    except ValueError as error:
-        raise DataError(f"{name!r} of `new_data` is no array: {error}.") from error
+    of = f"{name!r} of `new_data`"
     expected = f"expected {old.dtype} of shape (new rows, {', '.join(map(str, old.shape[1:]))})"
-    if array.ndim != old.ndim or array.shape[1:] != old.shape[1:] or len(array) == 0:
-        raise DataError(f"{name!r} of `new_data` has the shape {array.shape}; {expected}.")
-    if np.ma.is_masked(given) or (array.dtype.kind == "f" and np.isnan(array).any()):
-        raise DataError(
-            f"{name!r} of `new_data` has missing values; expected numbers throughout. Leave their "
-            "rows out."
-        )
-    rows = array.astype(old.dtype) if np.can_cast(array.dtype, old.dtype, "same_kind") else None
-    if rows is None or (array.dtype.kind in "iu" and not np.array_equal(rows, array)):
-        raise DataError(f"{name!r} of `new_data` is of type {array.dtype}; {expected}.")
+    rows = exact_array(of, given, old.dtype, expected)
+    if rows.ndim != old.ndim or rows.shape[1:] != old.shape[1:] or len(rows) == 0:
+        raise DataError(f"{of} has the shape {rows.shape}; {expected}.")
     return rows
 
 
