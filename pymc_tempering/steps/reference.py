@@ -96,6 +96,8 @@ def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0)
     """
     if not np.isfinite(variance):
         return np.inf
+    # a variance near the largest number may grow beyond it, in silence
+    variance = float(variance)
     n = n_levels_for(quality.barrier_of(variance), 10_000, least_levels) - 1
     needed = variance * (n - 0.5) / n**2 / CHAIN_ERROR**2
     return n * (max(needed, LEAST_OF_CHAIN) + n_tuned)

@@ -292,13 +292,23 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
 
 @compiled
 def density_through(address: int, m: Arrays, u: FloatArray, grad: FloatArray) -> float:
-    """Log density by ``u`` (D,) of that at an address, but for the root, and its gradient."""
+    """Log density by ``u`` (D,) of that at an address, but for the root, and its gradient.
+
+    In nats; -inf where numbers go beyond all bounds on the way.
+    """
     k, n = m.mean.size, m.begins.size - 1
     t, v, near = np.empty(k), np.empty(k), np.empty(m.nodes.shape[0])
     lat, out, gap = np.empty(m.trend.shape[1]), np.empty(m.constants.size), np.empty(n)
     z, grad_z = np.empty(k + n), np.empty(k + n)
     log_det = map_forward(m, u, z, t, v, near, lat, out, gap)
-    value = call_density(address, z, grad_z)
+    finite = np.isfinite(log_det)
+    for i in range(z.size):
+        finite = finite and np.isfinite(z[i])
+    value = call_density(address, z, grad_z) if finite else -np.inf
+    if not np.isfinite(value):
+        for i in range(grad.size):
+            grad[i] = 0.0
+        return -np.inf
     pull_back_through(m, u, grad_z, grad, t, v, near, lat, out, gap)
     return value + log_det
 
