@@ -203,7 +203,10 @@ def _attach(
 ) -> str:
     """Have a step keep its chains, and say what is there already; nothing for a new run."""
     seed = plain_seed(store.random_seed)
-    store.attach(step, describe(model, type(step).__name__, step.identity, seed, options, run))
+    made = step.density.points.map
+    coordinates = "" if made is None else made.digest
+    name, identity = type(step).__name__, step.identity
+    store.attach(step, describe(model, name, identity, seed, options, run, coordinates))
     if not step.identity.is_certain:
         store.check_densities(step)
     total = run["draws"] + (step.default_tune_steps if run["tune"] is None else run["tune"])
