@@ -25,6 +25,10 @@ __all__ = ["MOST_GLOBALS", "Factor", "Structure", "structures_of"]
 MOST_GLOBALS = 60
 """Hubs beyond which a model has no globals: their own map is dense."""
 
+MOST_DIRECTIONS = 400
+"""Directions of a Hessian of the locals, beyond which they are not looked at: a map takes some 500
+such Hessians, and a search 200,000 gradients at most."""
+
 LEAST_LOCALS = 2
 """Fewer have nothing in common that a map could share."""
 
@@ -149,6 +153,8 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
             rest = np.setdiff1d(order, hubs)
             # all neighbours of a value have colours of their own
             n_colours = int(neighbours[np.ix_(rest, rest)].sum(axis=1).max())
+            if n_colours > MOST_DIRECTIONS:
+                continue
             costs[tuple(hubs)] = (1 + len(hubs)) ** 2 * (1 + n_colours)
     return [np.array(hubs) for hubs in sorted(costs, key=lambda hubs: costs[hubs])]
 

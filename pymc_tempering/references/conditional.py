@@ -24,7 +24,7 @@ from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.interpolated import interpolated
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import N_MANY, TRIMMED, trimmed_variance
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import FloatArray
 
 __all__ = ["ConditionalFit", "conditional_fit"]
 
@@ -95,8 +95,11 @@ def conditional_fit(
     for _ in range(_PASSES):
         if nested.n_gradients > most:
             break
+        if best is not None:
+            laws = _with_tails(nested, best)
         g = _globals_at(_nodes(k, rng), mean, root, laws)
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
+        solved = solved.at(np.isfinite(solved.log_marginal))
         if len(solved.z) < max(len(g) // 2, 2 * k + 2):
             break
         t = np.linalg.solve(root, (solved.z[:, structure.globals] - mean).T).T
@@ -112,8 +115,6 @@ def conditional_fit(
             variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
             if variance < lowest:
                 best, lowest, laws = made, variance, made.laws
-        if best is not None:
-            laws = _with_tails(nested, best)
     if best is None:
         return ConditionalFit(None, np.inf, nested.n_gradients + n_spent)
     lost = _lost(nested, best)
@@ -135,9 +136,8 @@ def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> tuple[Float
     through = made.pulled_back(nested.density.address, u)[0]
     g, log_det = _alone(made.arrays.mean, made.arrays.root, made.laws).forward(u[:, :k])
     solved = nested.at(g[order], np.sqrt((made.arrays.root**2).sum(axis=1)))
-    log_mass = np.full(len(places), -np.inf)
-    found = _row_of(g, solved.z[:, nested.structure.globals])
-    log_mass[found] = solved.log_marginal + log_det[found]
+    log_mass = np.empty(len(places))
+    log_mass[order] = solved.log_marginal + log_det[order]
     middle = order[0]
     if not np.isfinite(log_mass[middle]):
         return np.full(len(places), -np.inf), through
@@ -151,9 +151,15 @@ def _lost(nested: NestedLaplace, made: ConditionalMap) -> float:
         log_mass, through = _profile(nested, made, i)
         if not np.isfinite(log_mass).any():
             return 1.0
+        short = np.minimum(np.where(np.isfinite(log_mass), through - log_mass, -np.inf), 0.0)
+        # a place without a mode of the locals may have what the one before it has, and loses it
+        middle = len(log_mass) // 2
+        for j in range(middle + 1, len(log_mass)):
+            for here, before in ((j, j - 1), (2 * middle - j, 2 * middle - j + 1)):
+                if not np.isfinite(log_mass[here]):
+                    log_mass[here] = log_mass[before]
         share = np.exp(log_mass - log_mass.max())
         share /= share.sum()
-        short = np.minimum(np.where(np.isfinite(log_mass), through - log_mass, 0.0), 0.0)
         lost = share * -np.expm1(np.nan_to_num(short, nan=-np.inf))
         # what the ends stand for lies beyond them
         lost[[0, -1]] = share[[0, -1]]
@@ -188,11 +194,6 @@ def _lengthened(u: FloatArray, longer: float) -> tuple[FloatArray, FloatArray]:
     power = 1.0 + longer
     y = power * np.arcsinh(u)
     return np.sinh(y) / power, np.cosh(y) / np.sqrt(1.0 + u * u)
-
-
-def _row_of(z: FloatArray, some: FloatArray) -> IntArray:
-    """Rows of ``z`` (n, k) that ``some`` (m, k) of them are."""
-    return np.array([int(np.flatnonzero((z == row).all(axis=1))[0]) for row in some], dtype=int)
 
 
 def _nodes(k: int, rng: np.random.Generator) -> FloatArray:

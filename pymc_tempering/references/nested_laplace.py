@@ -18,7 +18,7 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.newton import System, marginal_density, solve_at_nodes
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import Structure
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import BoolArray, FloatArray
 
 __all__ = ["Conditionals", "NestedLaplace"]
 
@@ -27,12 +27,17 @@ class Conditionals(NamedTuple):
     """Conditional modes and precisions of the locals, by node.
 
     ``z`` (N, D) has the globals of the nodes and the locals' modes, ``factors`` (N, nnz) entries of
-    Cholesky factors, ``log_marginal`` (N,) Laplace's approximation without a constant.
+    Cholesky factors, ``log_marginal`` (N,) Laplace's approximation in nats without a constant, -inf
+    where there is no mode: nothing else of such a node means anything.
     """
 
     z: FloatArray
     factors: FloatArray
     log_marginal: FloatArray
+
+    def at(self, rows: BoolArray) -> "Conditionals":
+        """Return some of the nodes."""
+        return Conditionals(*(of[rows] for of in self))
 
 
 class NestedLaplace:
@@ -74,7 +79,7 @@ class NestedLaplace:
 
     @density_guard()
     def at(self, g: FloatArray, units: FloatArray) -> Conditionals:
-        """Solve at globals (N, k), of which the first is best solved; leave out those without mode.
+        """Solve at globals (N, k), of which the first has the mode that others start from.
 
         ``units`` (k,) are rough standard deviations.
         """
@@ -84,5 +89,5 @@ class NestedLaplace:
         self.n_gradients += solve_at_nodes(
             self.density.address, self.system, z, units, self.scale, factors, values
         )
-        kept = np.isfinite(values) & np.isfinite(factors).all(axis=1)
-        return Conditionals(z[kept], factors[kept], values[kept])
+        values[~np.isfinite(factors).all(axis=1)] = -np.inf
+        return Conditionals(z, factors, values)

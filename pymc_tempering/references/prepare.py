@@ -98,8 +98,11 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
         ))  # fmt: skip
     if not spent:
         return found
-    n_gradients = found.search.n_gradients + spent
-    return replace(found, search=replace(found.search, n_gradients=n_gradients))
+    seen = replace(found.search, n_gradients=found.search.n_gradients + spent)
+    if hierarchy is not None and seen.rise_along >= 0:
+        # a coordinate of the map is that of one value of the model, in another order
+        seen = replace(seen, rise_along=int(hierarchy.map.arrays.order[seen.rise_along]))
+    return replace(found, search=seen)
 
 
 def _through(images: Images, made: ConditionalMap) -> Images:

@@ -1,5 +1,8 @@
 """Maps of hierarchies: bijections with exact determinants, fits, and runs in their coordinates."""
 
+from dataclasses import replace
+from functools import partial
+
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -11,10 +14,11 @@ from scipy.stats import halfcauchy, norm
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
-from pymc_tempering.errors import BaseError
+from pymc_tempering.errors import BaseError, DataError
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import _lost, conditional_fit
 from pymc_tempering.references.hierarchy import MOST_LOST, Hierarchy
 from pymc_tempering.references.nested_laplace import NestedLaplace
@@ -84,6 +88,16 @@ def test_the_gradient_is_that_of_differences(chain):
         for i, along in enumerate(step * np.eye(K + N)):
             ends = [mapped.value_and_grad(u + sign * along)[0] for sign in (1.0, -1.0)]
             assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2.0 * step), abs=1e-5)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e160, 1e200])
+def test_far_away_there_is_no_density_and_no_error(chain, far):
+    """Draws of heavy tails, and steps that diverge, come by."""
+    mapped = through_map(chain, some_map())
+    for u in far * np.vstack([np.eye(K + N), -np.eye(K + N)]):
+        value, gradient = mapped.value_and_grad(u)
+        assert value < -1e3
+        assert np.isfinite(gradient).all() or np.isfinite(value)
 
 
 def test_names_and_values_do_not_see_the_map(chain):
@@ -208,6 +222,70 @@ def test_mass_that_a_map_has_no_draws_of_is_noticed():
     narrow[: found.map.n_globals] -= 1.0
     lost = _lost(nested, found.map.with_laws(laws._replace(log_scale=narrow)))
     assert lost > 20.0 * MOST_LOST > 20.0 * found.lost
+
+
+def test_places_without_a_mode_count_as_lost(monkeypatch):
+    """Nothing is known of the mass there, so that it may be what its neighbour has."""
+    density = compile_density(groups())
+    structure = structures_of(density)[0][0]
+    made = conditional_fit(density, structure, density.start, np.random.default_rng(8)).map
+    nested = NestedLaplace(density, structure, made.from_base(np.zeros(density.dim)))
+    at = NestedLaplace.at
+
+    def without_far_ones(self, g, units):
+        found = at(self, g, units)
+        found.log_marginal[-4:] = -np.inf
+        return found
+
+    monkeypatch.setattr(NestedLaplace, "at", without_far_ones)
+    assert _lost(nested, made) > MOST_LOST
+
+
+def test_a_mode_of_the_locals_is_found():
+    """Effects that are all in or all out: draws of the prior hardly ever have them all in."""
+    y, spread = np.resize([0.9, -0.5, 1.4, -1.0, 0.4, 0.7, -1.2, 0.2], 8), np.array([0.05, 1.0])
+    with pm.Model() as model:
+        pm.Normal("other", 0.0, 1.0, shape=3)
+        kinds = [pm.MvNormal.dist(np.zeros(8), sd**2 * np.eye(8)) for sd in spread]
+        effect = pm.Mixture("effect", w=[0.5, 0.5], comp_dists=kinds)
+        pm.Normal("y", effect, 0.7, observed=y)
+    log_z = logsumexp(np.log(0.5) + norm.logpdf(y[:, None], 0.0, np.hypot(0.7, spread)).sum(axis=0))
+    estimate = pm_temper.estimate_logz(
+        model, random_seed=20, cores=1, progressbar=False, quiet=True
+    )
+    assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
+
+
+def test_what_a_search_says_of_a_coordinate_is_said_of_the_model(monkeypatch):
+    with pm.Model() as model:
+        z = pm.Normal("z", 0.0, 1.0, shape=DATA.size)
+        mu, tau = pm.Normal("mu", 0.0, 2.0), pm.HalfCauchy("tau", 1.0)
+        pm.Normal("y", mu + tau * z, ERRORS, observed=DATA)
+    density = compile_density(model)
+    found, _ = Hierarchy.of(density)
+    # a coordinate whose place in the model is another
+    place = int(np.flatnonzero(found.map.arrays.order != np.arange(density.dim))[0])
+    search = prepare_module.find_modes
+
+    def rising(*args, **kwargs):
+        modes = search(*args, **kwargs)
+        return replace(modes, search=replace(modes.search, rise_along=place))
+
+    monkeypatch.setattr(prepare_module, "find_modes", rising)
+    prepared = prepare_module.prepare(
+        found.density, found.density.start, np.random.default_rng(9), hierarchy=found
+    )
+    assert prepared.search.rise_along == found.map.arrays.order[place]
+
+
+def test_a_run_is_not_continued_in_other_coordinates(tmp_path, monkeypatch):
+    options = {"draws": 20, "tune": 20, "chains": 1, "cores": 1, "progressbar": False}
+    run = partial(pm_temper.sample, random_seed=1, resume=tmp_path / "run", quiet=True, **options)
+    with groups():
+        run()
+    monkeypatch.setattr(ConditionalMap, "digest", "of another processor")
+    with groups(), pytest.raises(DataError, match="coordinates is 'of another processor'"):
+        run()
 
 
 @pytest.mark.parametrize("method", ["pt", "st"])
