@@ -54,6 +54,8 @@ def _density_of_map(
     a += (1 + k) * n_functions
     weights = f[a : a + n_nodes * n_functions].reshape((n_nodes, n_functions))
     a += n_nodes * n_functions
+    affine = f[a : a + n * (1 + k)].reshape((n, 1 + k))
+    a += n * (1 + k)
     constants = f[a : a + n_out]
     a += n_out
     loadings = f[a : a + n_out * n_functions].reshape((n_out, n_functions))
@@ -73,7 +75,7 @@ def _density_of_map(
     scale = f[a : a + k * k].reshape((k, k))
     m = Arrays(
         ints[7 : 7 + dim], ints[7 + dim : 8 + dim + n], ints[8 + dim + n :],
-        mean, root, nodes, lengths, trend, weights, constants, loadings,
+        mean, root, nodes, lengths, trend, weights, affine, constants, loadings,
         shift, log_scale, skew, tail, linear, bend, scale,
     )  # fmt: skip
     u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))

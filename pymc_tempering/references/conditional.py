@@ -160,7 +160,8 @@ def _lost(nested: NestedLaplace, made: ConditionalMap) -> float:
                     log_mass[here] = log_mass[before]
         share = np.exp(log_mass - log_mass.max())
         share /= share.sum()
-        lost = share * -np.expm1(np.nan_to_num(short, nan=-np.inf))
+        # less is what Laplace's approximation leaves out, which draws of the map show
+        lost = np.where(short < -_MOST_SHORT, share * -np.expm1(short), 0.0)
         # what the ends stand for lies beyond them
         lost[[0, -1]] = share[[0, -1]]
         worst = max(worst, float(lost.sum()))
@@ -215,7 +216,8 @@ def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     return ConditionalMap(Arrays(
         np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), mean, root,
         np.zeros((1, k)), np.ones(k),
-        np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty(0), np.empty((0, 1)),
+        np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty((0, 1 + k)), np.empty(0),
+        np.empty((0, 1)),
         laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:],
     ))  # fmt: skip
 

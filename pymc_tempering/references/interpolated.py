@@ -1,7 +1,9 @@
 """What locals depend on, interpolated between nodes of the globals.
 
 Modes, log precisions and slopes of all locals have few functions of the globals in common, their
-principal components over the nodes; a Gaussian process with a linear trend goes through them.
+principal components over the nodes; a Gaussian process with a linear trend goes through them. All
+are in standard deviations of the locals at each node, which go to zero in a funnel: a mode is an
+offset from an affine function of the globals, regressed with these as errors.
 """
 
 import numpy as np
@@ -41,11 +43,13 @@ def interpolated(
     pivots = solved.factors[:, first]
     slopes = solved.factors[:, off] / pivots[:, column[off]]
     log_precision = np.log(pivots)
-    sd = np.exp(-log_precision.mean(axis=0))
-    units = np.concatenate([sd, np.ones(n), sd[column[off]] / sd[factor.rows[off]]])
-    values = np.column_stack([solved.z[:, at], log_precision, slopes])
+    sd = np.exp(-log_precision)
+    affine = _affine(t, solved.z[:, at], sd)
+    offsets = (solved.z[:, at] - affine[:, 0] - t @ affine[:, 1:].T) / sd
+    slopes *= sd[:, factor.rows[off]] / sd[:, column[off]]
+    values = np.column_stack([offsets, log_precision, slopes])
     constants = values.mean(axis=0)
-    left, sizes, right = np.linalg.svd((values - constants) / units, full_matrices=False)
+    left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
     n_kept = max(int((tail > _UNEXPLAINED).sum()), 1)
     lengths, trend, weights = _process(
@@ -55,12 +59,21 @@ def interpolated(
     begins = factor.begins - np.arange(n + 1)
     arrays = Arrays(
         np.concatenate([structure.globals, at]), begins, factor.rows[off], mean, root,
-        nodes, lengths, trend, weights, constants, units[:, None] * right[:n_kept].T,
+        nodes, lengths, trend, weights, affine, constants, np.ascontiguousarray(right[:n_kept].T),
         *Laws.normal(structure.dim, k),
     )  # fmt: skip
     if not all(np.isfinite(array).all() for array in arrays):
         return None
     return ConditionalMap(arrays)
+
+
+def _affine(t: FloatArray, z: FloatArray, sd: FloatArray) -> FloatArray:
+    """Regress each column of ``z`` (N, n) on nodes (N, k), with errors ``sd``; (n, 1 + k)."""
+    design = np.column_stack([np.ones(len(t)), t])
+    # errors of a funnel differ by 10^8, which normal equations would square
+    weights = np.maximum(sd.min(axis=0) / sd, 1e-8).T
+    q, r = np.linalg.qr(weights[..., None] * design)
+    return np.linalg.solve(r, np.einsum("nai,na->ni", q, weights * z.T)[..., None])[..., 0]
 
 
 def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -71,13 +84,14 @@ def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Floa
     n, k = v.shape
     design = np.column_stack([np.ones(n), v])
 
-    def solved(log_lengths: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    def solved(log_lengths: FloatArray) -> tuple[FloatArray, FloatArray, float, FloatArray]:
         scaled = v / np.exp(log_lengths)
         squares = (scaled**2).sum(axis=1)
         gaps = squares[:, None] + squares[None] - 2.0 * scaled @ scaled.T
-        kernel = np.exp(-0.5 * np.maximum(gaps, 0.0)) + _NUGGET * np.eye(n)
-        factor = cho_factor(kernel, lower=True, check_finite=False)
-        both = cho_solve(factor, np.column_stack([design, y]), check_finite=False)
+        kernel = np.exp(-0.5 * np.maximum(gaps, 0.0))
+        factor = cho_factor(kernel + _NUGGET * np.eye(n), lower=True, check_finite=False)
+        inverse = cho_solve(factor, np.eye(n), check_finite=False)
+        both = inverse @ np.column_stack([design, y])
         trend = np.linalg.solve(
             design.T @ both[:, : k + 1] + 1e-10 * np.eye(k + 1), design.T @ both[:, k + 1 :]
         )
@@ -85,12 +99,20 @@ def _process(v: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Floa
         variances = ((y - design @ trend) * weights).sum(axis=0) / n + 1e-12
         log_det = np.log(np.diagonal(factor[0])).sum()
         fit = 0.5 * n * np.log(variances).sum() + y.shape[1] * log_det
-        return trend, weights, float(fit)
+        # by the entries of the kernel, and of these by the lengths
+        by_kernel = y.shape[1] * inverse - (weights / variances) @ weights.T
+        by_gap = 0.5 * by_kernel * kernel
+        slope = 2.0 * (by_gap.sum(axis=1) @ scaled**2 - (scaled * (by_gap @ scaled)).sum(axis=0))
+        return trend, weights, float(fit), slope
 
-    # a broad prior keeps what data do not tell within bounds
+    def falling(x: FloatArray) -> tuple[float, FloatArray]:
+        # a broad prior keeps what data do not tell within bounds
+        _, _, fit, slope = solved(x)
+        return fit + float(((x - 1.0) ** 2).sum()) / 8.0, slope + (x - 1.0) / 4.0
+
     found = minimize(
-        lambda x: solved(x)[2] + 0.5 * ((x - 1.0) ** 2 / 4.0).sum(), np.full(k, np.log(3.0)),
+        falling, np.full(k, np.log(3.0)), jac=True,
         method="L-BFGS-B", bounds=[(np.log(0.5), np.log(60.0))] * k, options={"maxiter": 30},
     )  # fmt: skip
-    trend, weights, _ = solved(found.x)
+    trend, weights, _, _ = solved(found.x)
     return np.exp(found.x), trend, weights

@@ -47,6 +47,7 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
         rng.normal(size=K), np.array([[1.5, 0.0], [0.4, 0.6]]),
         rng.normal(size=(5, K)), np.array([2.0, 3.0]),
         0.3 * rng.normal(size=(1 + K, 3)), 0.3 * rng.normal(size=(5, 3)),
+        rng.normal(size=(N, 1 + K)),
         0.3 * rng.normal(size=n_out), 0.4 * rng.normal(size=(n_out, 3)), *laws,
     )  # fmt: skip
     return ConditionalMap(arrays._replace(**changes))

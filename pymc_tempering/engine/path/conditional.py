@@ -56,7 +56,8 @@ class ConditionalMap:
     ...     order=np.arange(3), begins=np.zeros(3), parents=np.empty(0),
     ...     mean=np.zeros(1), root=np.eye(1), nodes=np.zeros((1, 1)), lengths=np.ones(1),
     ...     trend=np.array([[0.0], [-1.0]]), weights=np.zeros((1, 1)),
-    ...     constants=np.zeros(4), loadings=np.array([[0.0], [0.0], [1.0], [1.0]]),
+    ...     affine=np.zeros((2, 2)), constants=np.zeros(4),
+    ...     loadings=np.array([[0.0], [0.0], [1.0], [1.0]]),
     ...     **Laws.normal(3, 1)._asdict())
     >>> ConditionalMap(arrays).from_base(np.array([1.0, 2.0, -3.0])).round(2).tolist()
     [1.0, 5.43, -8.15]

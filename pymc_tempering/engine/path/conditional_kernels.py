@@ -49,6 +49,7 @@ class Arrays(NamedTuple):
     lengths: FloatArray  # (k,)
     trend: FloatArray  # (1 + k, R)
     weights: FloatArray  # (N, R)
+    affine: FloatArray  # (n, 1 + k), of the globals without their root: where locals lie, roughly
     constants: FloatArray  # (M,), M = 2 n + number of parents: means, log precisions, slopes
     loadings: FloatArray  # (M, R)
     shift: FloatArray
@@ -137,6 +138,15 @@ def _features(
 
 
 @compiled(borrows=True, inside=True)
+def _about(m: Arrays, t: FloatArray, j: int) -> float:
+    """Where a local lies roughly, which its mean is an offset from in standard deviations."""
+    total = m.affine[j, 0]
+    for i in range(t.size):
+        total += m.affine[j, 1 + i] * t[i]
+    return total
+
+
+@compiled(borrows=True, inside=True)
 def map_forward(  # noqa: PLR0913 - scratch space, too
     m: Arrays,
     u: FloatArray,
@@ -168,12 +178,11 @@ def map_forward(  # noqa: PLR0913 - scratch space, too
     for j in range(n - 1, -1, -1):
         c = k + j
         value, slope, _ = _warp(u[c], m.skew[c])
-        shrink = np.exp(-out[n + j])
-        total = shrink * (m.shift[c] + np.exp(m.log_scale[c]) * value)
+        total = m.shift[c] + np.exp(m.log_scale[c]) * value
         for e in range(m.begins[j], m.begins[j + 1]):
             total -= out[2 * n + e] * gap[m.parents[e]]
         gap[j] = total
-        z[m.order[c]] = out[j] + total
+        z[m.order[c]] = _about(m, t, j) + np.exp(-out[n + j]) * (out[j] + total)
         log_det += m.log_scale[c] + np.log(slope) - out[n + j]
     return log_det
 
@@ -199,24 +208,21 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
     by_lat = np.zeros(n_functions)
     pull = np.empty(n)
     for j in range(n):
-        pull[j] = grad_z[m.order[k + j]]
-        for r in range(n_functions):
-            by_lat[r] += m.loadings[j, r] * pull[j]
+        pull[j] = grad_z[m.order[k + j]] * np.exp(-out[n + j])
     for j in range(n):
         c = k + j
         value, slope, curve = _warp(u[c], m.skew[c])
-        shrink = np.exp(-out[n + j])
-        size = np.exp(m.log_scale[c])
-        of_scale = -pull[j] * shrink * (m.shift[c] + size * value) - 1.0
+        by_mean = grad_z[m.order[c]] * np.exp(-out[n + j])
+        of_scale = -by_mean * (out[j] + gap[j]) - 1.0
         for r in range(n_functions):
-            by_lat[r] += m.loadings[n + j, r] * of_scale
+            by_lat[r] += m.loadings[j, r] * by_mean + m.loadings[n + j, r] * of_scale
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
             of_slope = -pull[j] * gap[p]
             for r in range(n_functions):
                 by_lat[r] += m.loadings[2 * n + e, r] * of_slope
             pull[p] -= out[2 * n + e] * pull[j]
-        grad[c] = pull[j] * shrink * size * slope + curve / slope
+        grad[c] = pull[j] * np.exp(m.log_scale[c]) * slope + curve / slope
     by_t = np.empty(k)
     for i in range(k):
         total = 0.0
@@ -234,6 +240,8 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
         by_t[i] *= _bounded(t[i])[1]
         for j in range(k):
             by_t[i] += m.root[j, i] * grad_z[m.order[j]]
+        for j in range(n):
+            by_t[i] += m.affine[j, 1 + i] * grad_z[m.order[k + j]]
         grad[i] = 0.0
     for i in range(k - 1, -1, -1):
         _, log_scale = _of_global(m, u, i)
@@ -280,13 +288,12 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             u[row, i] = np.sinh(np.arcsinh(power * unskewed) / power)
         _features(m, t, v, near, lat, out)
         for j in range(n):
-            gap[j] = z[row, m.order[k + j]] - out[j]
+            gap[j] = (z[row, m.order[k + j]] - _about(m, t, j)) * np.exp(out[n + j]) - out[j]
         for j in range(n):
             c = k + j
-            residual = gap[j]
+            residual = gap[j] - m.shift[c]
             for e in range(m.begins[j], m.begins[j + 1]):
                 residual += out[2 * n + e] * gap[m.parents[e]]
-            residual = residual * np.exp(out[n + j]) - m.shift[c]
             u[row, c] = np.sinh(np.arcsinh(residual * np.exp(-m.log_scale[c])) - m.skew[c])
 
 
