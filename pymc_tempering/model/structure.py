@@ -20,10 +20,13 @@ from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, IntArray
 
-__all__ = ["MOST_GLOBALS", "Factor", "Structure", "structures_of"]
+__all__ = ["MOST_BENT", "MOST_GLOBALS", "Factor", "Structure", "structures_of"]
 
 MOST_GLOBALS = 60
 """Hubs beyond which a model has no globals: their own map is dense."""
+
+MOST_BENT = 25
+"""Globals beyond which they do not bend each other, for their 350 products: fewer come first."""
 
 MOST_DIRECTIONS = 400
 """Directions of a Hessian of the locals, beyond which they are not looked at: a map takes some 500
@@ -44,26 +47,30 @@ class Factor:
     """Sparse Cholesky factor of the locals' precision, by columns in the order of elimination.
 
     ``order`` (n,) are the positions of locals as they are eliminated. Column j has the rows
-    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first.
+    ``rows[begins[j]:begins[j + 1]]``, ascending, its diagonal first; ``filled`` are those where the
+    precision itself is zero.
     """
 
     order: IntArray
     begins: IntArray
     rows: IntArray
+    filled: BoolArray
 
     @classmethod
     def of(cls, neighbours: BoolArray) -> "Factor":
         """Symbolic factor of a symmetric pattern (n, n), eliminated by least degree."""
         n = len(neighbours)
         if n == 0:
-            return cls(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
+            nothing = np.empty(0, np.int64)
+            return cls(nothing, np.zeros(1, np.int64), nothing, np.empty(0, bool))
         matrix = sparse.csc_matrix(neighbours.astype(np.float64)) + n * sparse.identity(n)
         made = splu(
             matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
             options={"SymmetricMode": True},
         )  # fmt: skip
         order = np.argsort(made.perm_c)
-        pattern = sparse.csc_matrix(np.tril(neighbours[np.ix_(order, order)]))
+        own = np.tril(neighbours[np.ix_(order, order)])
+        pattern = sparse.csc_matrix(own)
         ends = zip(pattern.indptr[:-1], pattern.indptr[1:], strict=True)
         columns = [set(pattern.indices[first:last].tolist()) for first, last in ends]
         for j, column in enumerate(columns):
@@ -71,9 +78,10 @@ class Factor:
             later = sorted(column)[1:]
             if later:
                 columns[later[0]].update(later)
-        rows = [sorted(column) for column in columns]
-        begins = np.cumsum([0, *map(len, rows)])
-        return cls(order, begins, np.concatenate([np.array(r, np.int64) for r in rows]))
+        sizes = [len(column) for column in columns]
+        rows = np.concatenate([np.array(sorted(column), np.int64) for column in columns])
+        filled = ~own[rows, np.repeat(np.arange(n), sizes)]
+        return cls(order, np.cumsum([0, *sizes]), rows, filled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +115,23 @@ class Structure:
         return Factor.of(self._of_locals)
 
     @cached_property
+    def hubs(self) -> IntArray:
+        """Locals, as positions among them, whose columns of the Hessian are looked at alone."""
+        return _hubs(self._of_locals)[0]
+
+    @cached_property
     def colours(self) -> IntArray:
-        """Colour of each local, shape (n,); those of one have no neighbour in common."""
-        return _colours(self._of_locals)
+        """Colour of each local, shape (n,): hubs have their own, which are the first.
+
+        Others of one colour have no neighbour in common but hubs: their entries with these are seen
+        in the hubs' columns (Coleman & Moré 1984).
+        """
+        own = self._of_locals
+        colours = np.arange(len(own))
+        others = np.setdiff1d(colours, self.hubs)
+        colours[self.hubs] = np.arange(len(self.hubs))
+        colours[others] = len(self.hubs) + _colours(own[np.ix_(others, others)])
+        return colours
 
     @property
     def _of_locals(self) -> BoolArray:
@@ -119,6 +141,19 @@ class Structure:
     def n_colours(self) -> int:
         """Directions that show the Hessian of the locals."""
         return int(self.colours.max(initial=-1)) + 1
+
+
+def _hubs(neighbours: BoolArray) -> tuple[IntArray, int]:
+    """Those with most neighbours, so many that the rest has few directions; how many in all."""
+    left, n = neighbours.sum(axis=1), len(neighbours)
+    order, costs = np.argsort(-left, kind="stable"), []
+    left = left.astype(np.int64)
+    for n_hubs, hub in enumerate(order):
+        # all neighbours of a value have colours of their own
+        costs.append(n_hubs + int(left[order[n_hubs:]].max()))
+        left -= neighbours[hub]
+    least = int(np.argmin([*costs, n]))
+    return order[:least], min([*costs, n])
 
 
 def _colours(neighbours: BoolArray) -> IntArray:
@@ -151,12 +186,15 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
             if not len(hubs) <= min(MOST_GLOBALS, dim - LEAST_LOCALS):
                 continue
             rest = np.setdiff1d(order, hubs)
-            # all neighbours of a value have colours of their own
-            n_colours = int(neighbours[np.ix_(rest, rest)].sum(axis=1).max())
-            if n_colours > MOST_DIRECTIONS:
+            n_colours = _hubs(neighbours[np.ix_(rest, rest)])[1]
+            # what most others do not depend on says nothing of them
+            apart = not neighbours[np.ix_(rest, hubs)].any(axis=1).mean() > 0.5
+            if n_colours > MOST_DIRECTIONS or apart:
                 continue
             costs[tuple(hubs)] = (1 + len(hubs)) ** 2 * (1 + n_colours)
-    return [np.array(hubs) for hubs in sorted(costs, key=lambda hubs: costs[hubs])]
+    return [
+        np.array(hubs) for hubs in sorted(costs, key=lambda hubs: (len(hubs) > 25, costs[hubs]))
+    ]
 
 
 # an overflow at a point far away says nothing of the pattern

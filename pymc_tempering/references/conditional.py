@@ -19,14 +19,14 @@ from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
 from pymc_tempering.engine.path.tempered import Density
-from pymc_tempering.model.structure import Structure
+from pymc_tempering.model.structure import MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.interpolated import interpolated
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
-__all__ = ["ConditionalFit", "conditional_fit"]
+__all__ = ["MOST_LOST", "ConditionalFit", "conditional_fit"]
 
 N_NODES = 128
 """Nodes of the globals, half as many up to four, and twice as many beyond eight; a power of 2, as
@@ -40,13 +40,14 @@ _ALONG = np.array([-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
 extrapolated, and where that is wrong, mass is lost of which draws of the map say nothing."""
 
 _PASSES = 3
-"""Sets of nodes, each where the map from those before has draws."""
+"""Sets of nodes, each where the map from those before has draws; two where that loses nothing."""
+
+MOST_LOST = 0.001
+"""Share of the mass that a map may lose far along a global: it is missing from log Z, in nats, and
+no draw says so. It is the least error that runs report."""
 
 _ROUNDS = 6
 """Of regressions; the first is of the Gaussian alone."""
-
-_MOST_FEATURES = 350
-"""Products beyond which globals do not bend each other: of 25 of them."""
 
 _LARGEST = 0.6
 """Steps of one round, of slopes, skews and means in standard deviations."""
@@ -90,13 +91,13 @@ def conditional_fit(
     mean, root = found
     k = mean.size
     laws, n_spent = Laws.normal(structure.dim, k), 0
-    best, lowest = None, np.inf
+    best, lowest, lost, profiles = None, np.inf, 1.0, list[_Profile]()
     # each time nodes are where the globals have been found to be, tails included
-    for _ in range(_PASSES):
-        if nested.n_gradients > most:
+    for n_done in range(_PASSES):
+        if nested.n_gradients > most or (n_done > 1 and lost <= MOST_LOST):
             break
         if best is not None:
-            laws = _with_tails(nested, best)
+            laws = _with_tails(profiles, best)
         g = _globals_at(_nodes(k, rng), mean, root, laws)
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
         solved = solved.at(np.isfinite(solved.log_marginal))
@@ -115,18 +116,26 @@ def conditional_fit(
             variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
             if variance < lowest:
                 best, lowest, laws = made, variance, made.laws
-    if best is None:
-        return ConditionalFit(None, np.inf, nested.n_gradients + n_spent)
-    lost = _lost(nested, best)
+        if best is None:
+            break
+        profiles = [_profile(nested, best, i) for i in range(k)]
+        lost = max(map(_lost, profiles))
     return ConditionalFit(best, lowest, nested.n_gradients + n_spent, lost)
 
 
-def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> tuple[FloatArray, FloatArray]:
+class _Profile(NamedTuple):
     """Log marginal density along a global, by its standard normal, and that through the map.
 
     In nats above what they are in the middle, at `_ALONG` and 0, ascending; -inf where there is no
     mode of the locals.
     """
+
+    log_mass: FloatArray
+    through: FloatArray
+
+
+def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> _Profile:
+    """Profile of a map along a global."""
     k = made.n_globals
     places = np.sort([*_ALONG, 0.0])
     u = np.zeros((len(places), made.dim))
@@ -140,41 +149,38 @@ def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> tuple[Float
     log_mass[order] = solved.log_marginal + log_det[order]
     middle = order[0]
     if not np.isfinite(log_mass[middle]):
-        return np.full(len(places), -np.inf), through
-    return log_mass - log_mass[middle], through - through[middle]
+        return _Profile(np.full(len(places), -np.inf), through)
+    return _Profile(log_mass - log_mass[middle], through - through[middle])
 
 
-def _lost(nested: NestedLaplace, made: ConditionalMap) -> float:
-    """Largest share of the mass along a global that the map loses, by Laplace's approximation."""
-    worst = 0.0
-    for i in range(made.n_globals):
-        log_mass, through = _profile(nested, made, i)
-        if not np.isfinite(log_mass).any():
-            return 1.0
-        short = np.minimum(np.where(np.isfinite(log_mass), through - log_mass, -np.inf), 0.0)
-        # a place without a mode of the locals may have what the one before it has, and loses it
-        middle = len(log_mass) // 2
-        for j in range(middle + 1, len(log_mass)):
-            for here, before in ((j, j - 1), (2 * middle - j, 2 * middle - j + 1)):
-                if not np.isfinite(log_mass[here]):
-                    log_mass[here] = log_mass[before]
-        share = np.exp(log_mass - log_mass.max())
-        share /= share.sum()
-        # less is what Laplace's approximation leaves out, which draws of the map show
-        lost = np.where(short < -_MOST_SHORT, share * -np.expm1(short), 0.0)
-        # what the ends stand for lies beyond them
-        lost[[0, -1]] = share[[0, -1]]
-        worst = max(worst, float(lost.sum()))
-    return worst
+def _lost(profile: _Profile) -> float:
+    """Share of the mass along a global that a map loses, by Laplace's approximation."""
+    log_mass = profile.log_mass.copy()
+    known = np.isfinite(log_mass)
+    if not known.any():
+        return 1.0
+    short = np.where(known, profile.through - log_mass, -np.inf)
+    # a place without a mode of the locals may have what the one before it has, and loses it
+    middle = len(log_mass) // 2
+    for j in range(middle + 1, len(log_mass)):
+        for here, before in ((j, j - 1), (2 * middle - j, 2 * middle - j + 1)):
+            if not known[here]:
+                log_mass[here] = log_mass[before]
+    share = np.exp(log_mass - log_mass.max())
+    share /= share.sum()
+    # less is what Laplace's approximation leaves out, which draws of the map show
+    lost = np.where(short < -_MOST_SHORT, share * -np.expm1(np.minimum(short, 0.0)), 0.0)
+    # what the ends stand for lies beyond them
+    lost[[0, -1]] = share[[0, -1]]
+    return float(lost.sum())
 
 
-def _with_tails(nested: NestedLaplace, made: ConditionalMap) -> Laws:
+def _with_tails(profiles: list[_Profile], made: ConditionalMap) -> Laws:
     """Laws whose globals have the shortest tails that leave no mass beyond, on either side."""
     laws = made.laws
     tail = np.array(laws.tail)
     places = np.sort([*_ALONG, 0.0])
-    for i in range(made.n_globals):
-        log_mass, _ = _profile(nested, made, i)
+    for i, (log_mass, _) in enumerate(profiles):
         for side, far in enumerate((places <= -3.0, places >= 3.0)):
             u = np.abs(places[far])
             # without the tail that is there: the density by r, of which u is a function
@@ -310,7 +316,7 @@ def _mended(
     """Mend the laws of the residuals by gradients at draws of the map, and the gradients of it."""
     k = made.n_globals
     n_features = 1 + k + k * (k + 1) // 2
-    bends = n_features <= _MOST_FEATURES
+    bends = k <= MOST_BENT
     n_draws = 2 * max(128, 3 * (n_features if bends else 1 + k))
     n_gradients, before = 0, made
     for n_done in range(_ROUNDS):

@@ -15,7 +15,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import Structure, structures_of
-from pymc_tempering.references.conditional import conditional_fit
+from pymc_tempering.references.conditional import MOST_LOST, conditional_fit
 from pymc_tempering.references.local import LocalFit, assess, well_fitted_modes
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import (
@@ -38,10 +38,6 @@ each search, where they take more than a search does that knows of one mode."""
 
 MOST_TRIED = 3
 """Choices of the globals."""
-
-MOST_LOST = 0.001
-"""Share of the mass that a map may lose far along a global: it is missing from log Z, in nats, and
-no draw says so. It is the least error that runs report."""
 
 _WITHIN = 1.0
 """Standard deviations of the globals from the map's centre within which an ascent has come back."""

@@ -54,7 +54,8 @@ class NestedLaplace:
         factor = structure.factor
         self.system = System(
             structure.locals[factor.order], structure.globals,
-            structure.colours[factor.order], factor.begins, factor.rows,
+            structure.colours[factor.order], len(structure.hubs), factor.begins, factor.rows,
+            factor.filled,
         )  # fmt: skip
         # of the latest place where there was a mode
         self.z = np.array(start)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import FloatArray, IntArray
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["System", "marginal_density", "solve_at_nodes"]
 
@@ -30,8 +30,10 @@ class System(NamedTuple):
     at: IntArray  # (n,), entry of z
     globals: IntArray  # (k,)
     colours: IntArray  # (n,)
+    n_hubs: int  # that have the first colours, each its own
     begins: IntArray  # (n + 1,)
     rows: IntArray
+    filled: BoolArray  # entries of the factor where the precision is zero
 
 
 @compiled(borrows=True, inside=True)
@@ -104,12 +106,18 @@ def _precision(
         call_density(address, there, up)
         for j in range(n):
             for e in range(s.begins[j], s.begins[j + 1]):
+                # there, differences are of other neighbours with the same colour
+                if s.filled[e]:
+                    continue
                 i = s.rows[e]
-                share = 1.0 if i == j else 0.5
-                if s.colours[j] == c:
+                # those of one colour are neighbours of one hub, which sees each of them
+                by_j = s.colours[j] < s.n_hubs or s.colours[i] >= s.n_hubs
+                by_i = s.colours[i] < s.n_hubs or s.colours[j] >= s.n_hubs
+                share = 1.0 if i == j or not (by_i and by_j) else 0.5
+                if by_j and s.colours[j] == c:
                     d = s.at[i]
                     entries[e] += share * (grad[d] - up[d]) / (_STEP * scale[j])
-                if i != j and s.colours[i] == c:
+                if i != j and by_i and s.colours[i] == c:
                     d = s.at[j]
                     entries[e] += share * (grad[d] - up[d]) / (_STEP * scale[i])
     return n_colours
