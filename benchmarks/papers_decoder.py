@@ -196,6 +196,7 @@ def compare(decoder, y, truth, settings, seed):
             log_z, se, gradients, seconds = run_method(decoder, y[:n], method, factor * draws, seed)
             error = log_z - truth[:n]
             rms = float(np.sqrt(np.nanmean(error**2)))
+            console.print(f"{decoder.name}, {method}, {factor * draws} draws: {seconds:.0f} CPU s")
             curves.setdefault(method, []).append((gradients.mean(), seconds, rms))
             rows.append([
                 method, factor * draws, n, f"{gradients.mean():.0f}", f"{seconds:.2f}",
@@ -251,13 +252,15 @@ def show_findings(curves):
         )  # fmt: skip
 
 
-def run(full=False, seed=1, n_images=None):
+def run(full=False, seed=1, **sizes):
     cases_or_none()
     settings = {
-        "n": n_images or (200 if full else 10), "n_joint": 10 if full else 2,
+        "n": 200 if full else 10, "n_joint": 10 if full else 2,
         "draws": (20, 80, 320) if full else (20, 80), "levels": 2000 if full else 500,
         "steps": 20_000 if full else 4000,
     }  # fmt: skip
+    settings |= {name: value for name, value in sizes.items() if value is not None}
+    console.print(f"sizes: {settings}")
     try:
         weights, bound = train(settings["steps"], seed)
     except ImportError as error:
@@ -299,6 +302,9 @@ if __name__ == "__main__":
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--n", type=int, help="images; default 10, with --full 200")
-    options = parser.parse_args()
-    run(options.full, options.seed, options.n)
+    parser.add_argument("--n-joint", type=int, help="of these, for joint CT; default 2, 10")
+    parser.add_argument("--draws", type=int, nargs="+", help="of chains; default 20 80, up to 320")
+    parser.add_argument("--levels", type=int, help="of the bounds; default 500, 2000")
+    parser.add_argument("--steps", type=int, help="of the training; default 4000, 20000")
+    run(**vars(parser.parse_args()))
     console.print()
