@@ -33,6 +33,7 @@ from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.plots.common import BLUE, GREEN, VERMILLION
+from pymc_tempering.references.hierarchy import Hierarchy
 
 DIMS = (10, 30, 100, 300, 1000)
 CORRELATION, HALF_DISTANCE = 0.9, 3.0
@@ -73,7 +74,8 @@ def run(name, dim, seeds):
     grouped = name in GROUPED
     model = growth_groups.model_of(name, dim) if grouped else target(name, dim)
     exact = growth_groups.log_z(name, dim) if grouped else 0.0
-    unit = seconds_of_gradient(model)
+    cost = {"seconds of a gradient": seconds_of_gradient(model)} if grouped else {}
+    cost |= of_map(model) if grouped else {}
     warm = {"draws": 2, "tune": 2, "chains": 1}
     pm_temper.estimate_logz(model, random_seed=0, **warm, **QUIET)
     for seed in seeds:
@@ -87,9 +89,9 @@ def run(name, dim, seeds):
             "se": float(estimate.se), "warnings": [w.code for w in estimate.warnings],
             "seconds": time.process_time() - started,
             "gradients": sum(int(estimate.idata[g]["n_gradients"].sum()) for g in groups),
-            "parts": dict(estimate.gradients), "seconds of a gradient": unit,
+            "parts": dict(estimate.gradients),
             "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
-        }  # fmt: skip
+        } | cost  # fmt: skip
 
 
 def seconds_of_gradient(model):
@@ -103,6 +105,12 @@ def seconds_of_gradient(model):
         took.append((time.process_time() - started) / len(z))
     # the first call may compile
     return min(took[1:])
+
+
+def of_map(model):
+    """V of a hierarchy's map, and its gradients; nothing where no map is used."""
+    found, n_gradients = Hierarchy.of(compile_density(model))
+    return {"map": n_gradients} | ({} if found is None else {"variance": float(found.variance)})
 
 
 def study(targets, dims, n_seeds, record):
@@ -170,13 +178,15 @@ def report_groups(rows):
         to = [search + tuning + draws * (se / wanted) ** 2 for wanted in (0.1, 0.01)]
         costs.setdefault(name, {})[n] = (*to, search, seconds, seconds / unit)
         lines.append([
-            name, n, len(own), f"{error:.4f}", f"{se:.4f}",
+            name, n, len(own),
+            f"{own[0]['variance']:.4f}" if "variance" in own[0] else "no map", f"{error:.4f}",
+            f"{se:.4f}", f"{own[0]['map'] / 1e3:.1f}",
             *(f"{part / 1e3:.1f}" for part in (search, tuning, draws, *to)), f"{seconds:.1f}",
             f"{1e6 * unit:.1f}", f"{seconds / unit / 1e3:.0f}",
             sum(bool(row["warnings"]) for row in own),
         ])  # fmt: skip
-    columns = ["target", "groups", "runs", "RMSE", "se", "search", "tuning", "draws", "to 0.1",
-               "to 0.01", "CPU s", "us a gradient", "10^3 of these", "warned"]  # fmt: skip
+    columns = ["target", "groups", "runs", "V", "RMSE", "se", "map", "search", "tuning", "draws"]
+    columns += ["to 0.1", "to 0.01", "CPU s", "us each", "10^3 of these", "warned"]
     table("hierarchies, gradients in thousands", columns, lines)
     rows = [
         [name, *(_with_error(exponent(list(by), of)) for of in zip(*by.values(), strict=True))]
