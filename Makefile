@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus real_size startup many growth calibration model_calibration agreement hard discrete quiet papers gallery identity executors jax update faults docs api dist wheel-test clean
+.PHONY: help demo smoke test test-slow processors lint types format bench peers corpus real_size startup many growth hierarchies calibration model_calibration agreement hard discrete quiet papers gallery identity executors jax update faults docs api dist wheel-test clean
 
 help:
 	@echo "make demo         how many clusters do the 82 galaxies form? (a few minutes)"
@@ -30,6 +30,7 @@ help:
 	@echo "make startup      from a cold process to the first log Z, beside nutpie's first draws"
 	@echo "make many         1000 posteriors at once: speed, cost over gradients, error; beside BlackJAX"
 	@echo "make growth       gradients and seconds as dimensions grow"
+	@echo "make hierarchies  V, lost mass and gradients of maps, with one number changed at a time"
 	@echo "make calibration  does the reported error cover the truth?"
 	@echo "make model_calibration  are posterior model probabilities calibrated? 500 simulated data sets"
 	@echo "make agreement    do the five methods agree?"
@@ -126,7 +127,7 @@ format: $(INSTALLED)
 	@$(PYTHON) -m ruff check --quiet --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
-growth calibration model_calibration agreement hard discrete quiet gallery identity executors update: $(INSTALLED)
+growth hierarchies calibration model_calibration agreement hard discrete quiet gallery identity executors update: $(INSTALLED)
 	@$(PYTHON) benchmarks/$@.py $(ARGS)
 
 bench: $(INSTALLED)

@@ -11,99 +11,16 @@ study. Every result is a line of ``--record``; what is there is not made again.
 """
 
 import argparse
-import json
-import os
-import signal
-import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from datetime import UTC, datetime
-from multiprocessing import get_context
 from pathlib import Path
 
-from bench import commit
 from corpus_models import CORPUS
 from corpus_runs import NUTPIE, OURS, ROLES, SECOND
-from peers import ONE_THREAD, read
+from own_process import Limit, study
+from peers import read
 
 RECORD = Path(__file__).resolve().parents[1] / "out" / "corpus.jsonl"
 _TOGETHER = ((OURS, SECOND), (NUTPIE,))
 """Roles that share a process: a second log Z by other means needs hardly more than the model."""
-
-
-def in_own_process(context, name, roles, limit):
-    """Rows of some roles; how it ended where it did not end by itself."""
-    mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(name, roles, theirs))
-    process.start()
-    theirs.close()
-    rows, until = [], time.monotonic() + limit
-    try:
-        while len(rows) < len(roles) and mine.poll(max(until - time.monotonic(), 0.0)):
-            rows.append(mine.recv())
-    except EOFError:
-        process.join()
-    if len(rows) < len(roles):
-        rows.append({"name": name, "role": roles[len(rows)]} | ending(process, limit))
-    process.kill()
-    process.join()
-    return rows
-
-
-def ending(process, limit):
-    """Why a process has no more rows."""
-    if process.is_alive():
-        return {"timeout": limit}
-    if process.exitcode < 0:
-        return {"killed": signal.Signals(-process.exitcode).name}
-    return {"crashed": f"exit code {process.exitcode}"}
-
-
-def study(names, roles, limit, n_jobs, record):
-    """Make the runs that the record lacks."""
-    record.parent.mkdir(parents=True, exist_ok=True)
-    done = {(row["name"], row["role"]) for row in read(record)}
-    missing = []
-    for together in _TOGETHER:
-        for name in names:
-            left = [r for r in together if r in roles and (name, r) not in done]
-            missing += [(name, left)] if left else []
-    stamp = {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-    os.environ.update(ONE_THREAD)
-    # every process begins with what was imported, and nothing else
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["corpus_runs", "corpus_second", "nutpie"])
-    # threads only wait for the processes
-    with ThreadPoolExecutor(n_jobs) as pool, record.open("a") as file:
-        runs = [pool.submit(in_own_process, context, *what, limit) for what in missing]
-        for run in as_completed(runs):
-            for row in run.result():
-                file.write(json.dumps(row | stamp) + "\n")
-                file.flush()
-                print(row["name"], row["role"], short(row), flush=True)
-
-
-def short(row):
-    """What came out, in a few words."""
-    for end in ("refused", "crashed", "killed", "timeout"):
-        if end in row:
-            return f"{end}: {row[end]}"
-    log_z = f"{row['log_z']:.3f} +- {row['se']:.3f}" if "log_z" in row else ""
-    return f"{log_z} {row.get('gradients', '')} {row.get('warnings', '')}".strip()
-
-
-def work(name, roles, to):
-    """Runs of one model in this process, each sent as a row."""
-    import logging
-    import warnings
-
-    import pytensor
-    from corpus_runs import run
-
-    logging.getLogger("pymc").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")
-    with pytensor.config.change_flags(**CORPUS[name].flags):
-        for role in roles:
-            to.send(run(name, role))
 
 
 def main():
@@ -124,7 +41,13 @@ def main():
         names = [name for name in names if CORPUS[name].kind in args.kinds.split(",")]
     roles = args.roles.split(",") if args.roles else ROLES
     if not args.table_only:
-        study(names, roles, args.limit, args.jobs, args.record)
+        tasks = [
+            (name, [role for role in together if role in roles])
+            for together in _TOGETHER for name in names
+        ]  # fmt: skip
+        preload = ["corpus_runs", "corpus_second", "nutpie"]
+        limit = Limit(args.limit, of_cpu=False)
+        study("corpus_runs", tasks, limit, args.jobs, args.record, preload)
     from corpus_tables import report
 
     rows = [row for row in read(args.record) if row["name"] in names]

@@ -77,6 +77,7 @@ def pictures():
         lambda **k: pm_temper.plot_beta_occupancy(runs["gibbs_ct"], **k),
     )
     yield "modes", lambda **k: pm_temper.plot_modes(pt, **k)
+    yield "structure", lambda **k: pm_temper.plot_structure(models["slope"], **k)
     yield "prior_sensitivity", lambda **k: pm_temper.plot_prior_sensitivity(sensitivity, **k)
     yield "log_weights", lambda **k: pm_temper.plot_log_weights(runs["hais"], **k)
     for method, idata in runs.items():

@@ -8,6 +8,10 @@ equal weight, six apart, of standard deviation 1; the same with 1 and 0.8. Defau
 are those of tuning and draws, and of the search where it counts them. Exponents are slopes of
 straight lines through the logarithms, without the targets that were missed: an RMSE above 0.3 nats.
 Runs are written to ``--record`` one by one, and not made again.
+
+Hierarchies by their number of groups have a table of their own (:mod:`growth_groups`): what search
+and tuning take is fixed, and draws alone are scaled from the reported error to another; seconds are
+also given over those of one gradient.
 """
 
 import argparse
@@ -18,18 +22,23 @@ import time
 import warnings
 from pathlib import Path
 
+import growth_groups
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from figures import QUIET, SHORT_FOLDER, console, plain_log, pyplot, rmse, save, table
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.plots.common import BLUE, GREEN, VERMILLION
+from pymc_tempering.references.hierarchy import Hierarchy
 
 DIMS = (10, 30, 100, 300, 1000)
 CORRELATION, HALF_DISTANCE = 0.9, 3.0
 WIDTHS = {"equal": (1.0, 1.0), "unequal": (1.0, 0.8)}
+GROUPED = ("normal groups", "Poisson groups")
 STYLES = {"correlated": (BLUE, "o"), "equal": (GREEN, "s"), "unequal": (VERMILLION, "^")}
 MISSED = 0.3
 
@@ -62,7 +71,11 @@ def _log_density(name, x, dim):
 
 def run(name, dim, seeds):
     """Rows of default runs; a short run before the first compiles."""
-    model = target(name, dim)
+    grouped = name in GROUPED
+    model = growth_groups.model_of(name, dim) if grouped else target(name, dim)
+    exact = growth_groups.log_z(name, dim) if grouped else 0.0
+    cost = {"seconds of a gradient": seconds_of_gradient(model)} if grouped else {}
+    cost |= of_map(model) if grouped else {}
     warm = {"draws": 2, "tune": 2, "chains": 1}
     pm_temper.estimate_logz(model, random_seed=0, **warm, **QUIET)
     for seed in seeds:
@@ -72,12 +85,32 @@ def run(name, dim, seeds):
             g for g in ("sample_stats", "warmup_sample_stats") if g in estimate.idata.children
         ]
         yield {
-            "target": name, "dim": dim, "seed": seed, "error": float(estimate.log_z),
+            "target": name, "dim": dim, "seed": seed, "error": float(estimate.log_z) - exact,
             "se": float(estimate.se), "warnings": [w.code for w in estimate.warnings],
             "seconds": time.process_time() - started,
             "gradients": sum(int(estimate.idata[g]["n_gradients"].sum()) for g in groups),
+            "parts": dict(estimate.gradients),
             "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
-        }  # fmt: skip
+        } | cost  # fmt: skip
+
+
+def seconds_of_gradient(model):
+    """CPU seconds of one gradient of the density as it is compiled, the least of five times 200."""
+    density, took = compile_density(model), []
+    z = np.repeat(density.start[None], 200, axis=0)
+    values, grads = np.empty(len(z)), np.empty_like(z)
+    for _ in range(6):
+        started = time.process_time()
+        call_density_at(density.address, z, values, grads)
+        took.append((time.process_time() - started) / len(z))
+    # the first call may compile
+    return min(took[1:])
+
+
+def of_map(model):
+    """V of a hierarchy's map, and its gradients; nothing where no map is used."""
+    found, n_gradients = Hierarchy.of(compile_density(model))
+    return {"map": n_gradients} | ({} if found is None else {"variance": float(found.variance)})
 
 
 def study(targets, dims, n_seeds, record):
@@ -128,6 +161,39 @@ def exponent(dims, costs):
 
 def _with_error(slope):
     return f"{slope[0]:.2f} +- {slope[1]:.2f}" if np.isfinite(slope[0]) else ""
+
+
+def report_groups(rows):
+    """Print what hierarchies take, and how that grows with the number of groups."""
+    lines, costs = [], {}
+    for name, n in sorted({(row["target"], row["dim"]) for row in rows}):
+        own = [row for row in rows if (row["target"], row["dim"]) == (name, n)]
+        error, se = (float(rmse([row[key] for row in own])) for key in ("error", "se"))
+        search, tuning, draws = (
+            np.median([row["parts"].get(part, 0) for row in own])
+            for part in ("search", "tuning", "draws")
+        )
+        seconds = np.median([row["seconds"] for row in own])
+        unit = np.median([row["seconds of a gradient"] for row in own])
+        to = [search + tuning + draws * (se / wanted) ** 2 for wanted in (0.1, 0.01)]
+        costs.setdefault(name, {})[n] = (*to, search, seconds, seconds / unit)
+        lines.append([
+            name, n, len(own),
+            f"{own[0]['variance']:.4f}" if "variance" in own[0] else "no map", f"{error:.4f}",
+            f"{se:.4f}", f"{own[0]['map'] / 1e3:.1f}",
+            *(f"{part / 1e3:.1f}" for part in (search, tuning, draws, *to)), f"{seconds:.1f}",
+            f"{1e6 * unit:.1f}", f"{seconds / unit / 1e3:.0f}",
+            sum(bool(row["warnings"]) for row in own),
+        ])  # fmt: skip
+    columns = ["target", "groups", "runs", "V", "RMSE", "se", "map", "search", "tuning", "draws"]
+    columns += ["to 0.1", "to 0.01", "CPU s", "us each", "10^3 of these", "warned"]
+    table("hierarchies, gradients in thousands", columns, lines)
+    rows = [
+        [name, *(_with_error(exponent(list(by), of)) for of in zip(*by.values(), strict=True))]
+        for name, by in costs.items()
+    ]
+    columns = ["target", "gradients to 0.1", "to 0.01", "search", "seconds", "over a gradient's"]
+    table("exponents of the number of groups", columns, rows)
 
 
 COLUMNS = ["target", "D", "runs", "RMSE", "se", "10^3 gradients", "10^3 gradients to 0.1",
@@ -184,20 +250,27 @@ def draw(found, full):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--targets", default=",".join(STYLES))
+    parser.add_argument("--targets", default=",".join((*STYLES, *GROUPED)))
     parser.add_argument("--dims", default=",".join(map(str, DIMS)))
+    parser.add_argument("--groups", default=",".join(map(str, growth_groups.GROUPS)))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--record", type=Path, default=SHORT_FOLDER / "growth.jsonl")
     parser.add_argument("--publish", action="store_true", help="draw into the documentation")
     args = parser.parse_args()
     names, dims = args.targets.split(","), [int(dim) for dim in args.dims.split(",")]
-    if unknown := sorted(set(names) - set(STYLES)):
-        parser.error(f"unknown targets {unknown}; there are {list(STYLES)}")
+    if unknown := sorted(set(names) - {*STYLES, *GROUPED}):
+        parser.error(f"unknown targets {unknown}; there are {[*STYLES, *GROUPED]}")
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    study(names, dims, args.seeds, args.record)
-    rows = [row for row in read(args.record) if row["target"] in names and row["dim"] in dims]
-    report(rows, args.publish)
+    for of, sizes, show in (
+        (STYLES, dims, lambda rows: report(rows, args.publish)),
+        (GROUPED, [int(n) for n in args.groups.split(",")], report_groups),
+    ):
+        asked = [name for name in names if name in of]
+        study(asked, sizes, args.seeds, args.record)
+        rows = [row for row in read(args.record) if row["target"] in asked and row["dim"] in sizes]
+        if rows:
+            show(rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What the numbers of maps of hierarchies do: V, mass lost, error of log Z, gradients.
 
-    python benchmarks/hierarchies.py
+    make hierarchies
+    python benchmarks/hierarchies.py --names poisson_200,batters
 
 First each model with the settings as they are: V of the map, the share of the mass that it is said
 to lose (``lost``), and the error of log Z by importance sampling from it, which loses the same.

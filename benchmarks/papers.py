@@ -8,6 +8,7 @@ e  Syed et al. 2021: swap schemes of parallel tempering (papers_swaps)
 f  Carlson et al. 2016, appendix G: q(beta) from a transition matrix (papers_stationary)
 g  relatives that the papers name, and whether they are worth having (papers_relatives)
 h  Sohl-Dickstein & Culpepper 2012, table 1: patches of photographs (papers_patches)
+i  Graham & Storkey, arXiv v1, figure 4: a decoder of digits (papers_decoder)
 
 Every study is a script of its own that takes ``--full`` and then draws into ``docs/figures``.
 Without it runs are short and figures go into ``out``: they are no results.
@@ -32,6 +33,7 @@ STUDIES = {
     "f": "papers_stationary",
     "g": "papers_relatives",
     "h": "papers_patches",
+    "i": "papers_decoder",
 }
 
 

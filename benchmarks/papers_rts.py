@@ -59,12 +59,18 @@ def integrate(delta, level, betas, rule):
     return trapezium if rule == "trapezium" else trapezium - step**2 @ np.diff(variance) / 12.0
 
 
-def estimates(delta, level, betas, weights):
+def without_bias(delta, level, betas, weights):
+    """Log Z by the three estimators that need no rule of integration."""
     both_ends = level.min() == 0 and level.max() == betas.size - 1
     return {
         "RTS": rts(delta, betas, weights).log_z[-1],
         "MBAR": mbar_samples(delta, level, betas).log_z[-1] if both_ends else np.nan,
         "TI-RB": thermodynamic_integration_rb(delta, betas, weights).log_z[-1],
+    }
+
+
+def estimates(delta, level, betas, weights):
+    return without_bias(delta, level, betas, weights) | {
         "TI, corrected": integrate(delta, level, betas, "corrected"),
         "TI, trapezium": integrate(delta, level, betas, "trapezium"),
         "TI, Riemann": integrate(delta, level, betas, "riemann"),
@@ -119,16 +125,13 @@ def measure(case, base, ladder, lengths, n_repeats, seed):
     return errors
 
 
+def cell(errors):
+    """RMSE and bias; none for MBAR where a chain has not been at both ends."""
+    return f"{rmse(errors):.3f} ({errors.mean():+.3f})" if np.isfinite(errors).all() else "-"
+
+
 def show(title, head, xs, errors):
-    rows = [
-        [name]
-        + [
-            # MBAR has no value where a chain has not been at both ends
-            f"{rmse(e[:, i]):.3f} ({e[:, i].mean():+.3f})" if np.isfinite(e[:, i]).all() else "-"
-            for i in range(len(xs))
-        ]
-        for name, e in errors.items()
-    ]
+    rows = [[name, *map(cell, e.T)] for name, e in errors.items()]
     table(title, [head, *(f"{x:,}" for x in xs)], rows)
 
 
@@ -197,10 +200,14 @@ def run(full=False, seed=1):
     )  # fmt: skip
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(described, run):
+    parser = argparse.ArgumentParser(description=described.splitlines()[0])
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     run(options.full, options.seed)
     console.print()
+
+
+if __name__ == "__main__":
+    main(__doc__, run)

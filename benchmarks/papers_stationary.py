@@ -7,16 +7,12 @@ from its density afresh, as they nearly do on the Gaussian path of the regressio
 come nearer to it: the matrix is also that of 5 and of 25 scans.
 """
 
-import argparse
-
 import numpy as np
 from figures import cases_or_none, console, finding, rmse, table
-from papers_rts import SOURCE, Ladder, simulate
+from papers_rts import SOURCE, Ladder, cell, main, simulate, without_bias
 
 import pymc_tempering as pm_temper
-from pymc_tempering.estimators.mbar import mbar_samples
-from pymc_tempering.estimators.rts import level_log_probability, rts
-from pymc_tempering.estimators.thermodynamic import thermodynamic_integration_rb
+from pymc_tempering.estimators.rts import level_log_probability
 
 NAMES = ("RTS", "RSD", "SD", "MBAR", "TI-RB")
 N_LEVELS, LAGS = 10, (1, 5, 25)
@@ -49,15 +45,6 @@ def by_transitions(delta, level, betas, weights, lag):
     return found
 
 
-def by_others(delta, level, betas, weights):
-    both_ends = level.min() == 0 and level.max() == betas.size - 1
-    return {
-        "RTS": rts(delta, betas, weights).log_z[-1],
-        "MBAR": mbar_samples(delta, level, betas).log_z[-1] if both_ends else np.nan,
-        "TI-RB": thermodynamic_integration_rb(delta, betas, weights).log_z[-1],
-    }
-
-
 def run(full=False, seed=1):
     cases = cases_or_none()
     if cases is None:
@@ -73,7 +60,7 @@ def run(full=False, seed=1):
         errors = {(lag, key): [] for lag in LAGS for key in NAMES}
         for repeat in range(n_repeats):
             run_of = *simulate(case, base, (betas, weights), n_scans, seed + repeat), betas, weights
-            others = by_others(*run_of)
+            others = without_bias(*run_of)
             for lag in LAGS:
                 for key, value in (others | by_transitions(*run_of, lag)).items():
                     errors[lag, key].append(value - case.log_z)
@@ -83,9 +70,7 @@ def run(full=False, seed=1):
             ratios[name, lag] = float(rmse(values[1]) / rmse(values[0]))
             other = min(float(rmse(values[NAMES.index(key)])) for key in ("RTS", "MBAR"))
             gains[name, lag] = float(rmse(values[1])) / other
-            cells = [f"{rmse(v):.3f} ({v.mean():+.3f})" if np.isfinite(v).all() else "-"
-                     for v in values]  # fmt: skip
-            rows.append([lag, *cells, f"{ratios[name, lag]:.2f}"])
+            rows.append([lag, *map(cell, values), f"{ratios[name, lag]:.2f}"])
         title = f"{name}: RMSE (bias) of log Z in nats, {N_LEVELS} levels, {n_scans:,} draws"
         table(f"{title}, {n_repeats} repeats", ["lag", *NAMES, "RSD / RTS"], rows)
     finding(
@@ -102,9 +87,4 @@ def run(full=False, seed=1):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    run(options.full, options.seed)
-    console.print()
+    main(__doc__, run)

@@ -4,14 +4,13 @@ import time
 
 import arviz as az
 import numpy as np
-from corpus_runs import bridged, clock, failure, n_values, seconds
+from corpus_runs import SEED, bridged, clock, drawn_by_nutpie, failure, n_values, seconds
 from figures import QUIET
 from real_models import REAL
 from real_reference import importance
 
 MAP, OURS, NUTPIE, EXACT, LONG = "map", "ours", "nutpie", "exact", "long"
 ROLES = (MAP, OURS, NUTPIE, EXACT, LONG)
-SEED = 1
 LONG_DRAWS = 640
 """Four times those of a default run."""
 
@@ -75,24 +74,10 @@ def long(name):
 
 
 def nutpie(name):
-    """4 chains of 1000 + 1000 draws; bridge sampling of them where nothing is exact."""
-    import nutpie
-
+    """Nutpie's default run, with bridge sampling of its draws where nothing is exact."""
     model = REAL[name].build()
-    watch = clock()
-    watch.turn_to("graph")
-    compiled = nutpie.compile_pymc_model(model)
-    watch.turn_to("the rest")
-    idata = nutpie.sample(
-        compiled, draws=1000, tune=1000, chains=4, cores=1, seed=SEED, progress_bar=False
-    )
-    took = seconds(watch)
-    groups = ("warmup_sample_stats", "sample_stats")
-    row = took | {
-        "ess": least_ess(idata, model),
-        "gradients": sum(int(idata[group]["n_steps"].sum()) for group in groups),
-        "divergences": int(idata["sample_stats"]["diverging"].sum()),
-    }
+    _, idata, row = drawn_by_nutpie(model)
+    row |= {"ess": least_ess(idata, model)}
     return row if REAL[name].has_marginal else row | bridged(idata, model)
 
 

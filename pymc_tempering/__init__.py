@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pymc_tempering.comparison.sensitivity import prior_sensitivity
     from pymc_tempering.comparison.table import compare
     from pymc_tempering.diagnostics.modes import modes
+    from pymc_tempering.diagnostics.structure import ModelStructure, structure
     from pymc_tempering.engine.path.gaussian import GaussianBase
     from pymc_tempering.estimators.continuous import tempered_expectation
     from pymc_tempering.estimators.result import LogZEstimate
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pymc_tempering.plots.modes import plot_modes
     from pymc_tempering.plots.report import plot_report, report
     from pymc_tempering.plots.schedule import plot_barrier, plot_beta_occupancy, plot_logz_curve
+    from pymc_tempering.plots.structure import plot_structure
     from pymc_tempering.references.prepare import fit_base
     from pymc_tempering.results.concat import concat_chains
     from pymc_tempering.results.modes import Modes
@@ -56,6 +58,7 @@ __all__ = [
     "GibbsCT",
     "LogZEstimate",
     "ManyEvidences",
+    "ModelStructure",
     "Modes",
     "ParallelTempering",
     "Refits",
@@ -82,10 +85,12 @@ __all__ = [
     "plot_modes",
     "plot_prior_sensitivity",
     "plot_report",
+    "plot_structure",
     "prior_sensitivity",
     "report",
     "sample",
     "sample_many",
+    "structure",
     "temper",
     "tempered_expectation",
     "untemper",
@@ -101,6 +106,7 @@ _HOMES = {
     "GibbsCT": "pymc_tempering.steps.gibbs_continuous",
     "LogZEstimate": "pymc_tempering.estimators.result",
     "ManyEvidences": "pymc_tempering.evidence.many",
+    "ModelStructure": "pymc_tempering.diagnostics.structure",
     "Modes": "pymc_tempering.results.modes",
     "ParallelTempering": "pymc_tempering.steps.parallel",
     "Refits": "pymc_tempering.comparison.refits",
@@ -127,10 +133,12 @@ _HOMES = {
     "plot_modes": "pymc_tempering.plots.modes",
     "plot_prior_sensitivity": "pymc_tempering.plots.comparison",
     "plot_report": "pymc_tempering.plots.report",
+    "plot_structure": "pymc_tempering.plots.structure",
     "prior_sensitivity": "pymc_tempering.comparison.sensitivity",
     "report": "pymc_tempering.plots.report",
     "sample": "pymc_tempering.evidence.estimate",
     "sample_many": "pymc_tempering.evidence.many",
+    "structure": "pymc_tempering.diagnostics.structure",
     "temper": "pymc_tempering.transform",
     "tempered_expectation": "pymc_tempering.estimators.continuous",
     "untemper": "pymc_tempering.transform",

@@ -20,7 +20,8 @@ from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, IntArray
 
-__all__ = ["MOST_BENT", "MOST_GLOBALS", "Factor", "Structure", "structures_of"]
+__all__ = ["MOST_BENT", "MOST_DIRECTIONS", "MOST_GLOBALS", "Factor", "Structure", "neighbours_of",
+           "structures_of"]  # fmt: skip
 
 MOST_GLOBALS = 60
 """Hubs beyond which a model has no globals: their own map is dense."""
@@ -199,15 +200,17 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
 
 # an overflow at a point far away says nothing of the pattern
 @np.errstate(over="ignore", invalid="ignore")
-def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
-    """Find the neighbours of a density, choices of its globals, and the gradients that it took.
+def neighbours_of(
+    density: CompiledDensity, rng: np.random.Generator
+) -> tuple[BoolArray | None, int]:
+    """Which values are neighbours, shape (D, D), and the gradients that it took.
 
-    At two points around the start, two gradients for each coordinate. The likeliest choice is the
-    first. None with more than 4000 coordinates, or where no point has a density.
+    At two points around the start, two gradients for each coordinate. None with more than 4000
+    coordinates, or where no point has a density.
     """
-    dim, rng, start = density.dim, np.random.default_rng(0), density.start
-    if not LEAST_LOCALS < dim <= MOST_DIM:
-        return [], 0
+    dim, start = density.dim, density.start
+    if dim > MOST_DIM:
+        return None, 0
     neighbours, n_gradients = np.eye(dim, dtype=bool), 0
     seen = False
     for _ in range(2):
@@ -230,9 +233,21 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
         seen = True
         largest = rows.max(axis=1)
         neighbours |= (rows > _LEAST * largest[:, None]) & (_LEAST * largest[:, None] < rows.T).T
-    if not seen:
+    return (neighbours | neighbours.T if seen else None), n_gradients
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
+    """Find the neighbours of a density, choices of its globals, and the gradients that it took.
+
+    The likeliest choice is the first; none where nothing is known of neighbours.
+    """
+    rng = np.random.default_rng(0)
+    if density.dim <= LEAST_LOCALS:
+        return [], 0
+    neighbours, n_gradients = neighbours_of(density, rng)
+    if neighbours is None:
         return [], n_gradients
-    neighbours |= neighbours.T
     chosen = _globals(density, neighbours)
     if chosen:
         fewer, n = _without_linear(density, chosen[0], rng)

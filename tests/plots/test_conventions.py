@@ -6,6 +6,7 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -29,6 +30,7 @@ PICTURES = {
     "plot_modes": ("run", 2),
     "plot_prior_sensitivity": ("sensitivity", 2),
     "plot_report": ("run", 5),
+    "plot_structure": ("hierarchy", 1),
 }
 WITH_AX = [name for name in PICTURES if name != "plot_report"]
 
@@ -36,6 +38,7 @@ WITH_AX = [name for name in PICTURES if name != "plot_report"]
 UNITS = re.compile(
     r"nats?\)|\(s\b|draws|draw\b|rate|pair of levels|level|share|inverse temperature|barrier"
     r"|scans|^model$|^factor|power|probability"
+    r"|variable"
 )
 
 
@@ -50,6 +53,15 @@ def calibration(rng):
     true = (rng.uniform(size=300) < 1 / (1 + np.exp(log_z[:, 0] - log_z[:, 1]))).astype(int)
     none = np.zeros((300, 2))
     return ModelCalibration(("one", "two"), np.full(2, 0.5), true, log_z, none, none[:, 0] > 0)
+
+
+@pytest.fixture
+def hierarchy():
+    with pm.Model() as model:
+        mean, tau = pm.Normal("mean", 0.0, 1.0), pm.HalfNormal("tau", 1.0)
+        study = pm.Normal("study", mean, tau, shape=8)
+        pm.Normal("y", study, 1.0, observed=np.arange(8.0))
+    return model
 
 
 @pytest.fixture
