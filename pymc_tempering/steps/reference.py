@@ -11,6 +11,7 @@ of a known mode has tested, would lead to some of the mass hardly ever.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from pymc_tempering.engine.ensembles.ladder import Ladder
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.path.transport import TransportMap
@@ -33,7 +35,9 @@ from pymc_tempering.references.mixture import (
     swap_rejection,
     uncovered_share,
     with_fit_of_uncovered,
+    with_known,
 )
+from pymc_tempering.references.mixture_of_draws import mixture_of_draws
 from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.quality import COARSE, FAIR, LADDER, trimmed_variance
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
@@ -157,9 +161,11 @@ class ReferenceChoice(Stateful):
 
     _changing = (
         "first", "fixed", "wants_map", "settled", "gaussian_variance", "second_opinion", "earlier",
-        "poorly_fitted", "n_missed", "n_returns", "n_evaluations",
+        "poorly_fitted", "n_missed", "n_returns", "n_evaluations", "orbit",
+        "n_fitted",
     )  # fmt: skip
     at_start: Mixture | None = None
+    _fitted: Mixture | None = None
 
     def __init__(
         self,
@@ -170,11 +176,13 @@ class ReferenceChoice(Stateful):
         needs_levels: bool = False,
         fixed: bool = False,
         drawn_from: bool = False,
+        orbit: Orbit | None = None,
     ) -> None:
-        self.first = first_mixture(shapes) if shapes else None
+        self.first = first_mixture(shapes, orbit) if shapes else None
+        self.orbit = orbit
         self.fixed, self.settled = fixed, fixed or self.first is None
         self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
-        self.n_returns = self.n_evaluations = 0
+        self.n_returns = self.n_evaluations = self.n_fitted = 0
         self.gaussian_variance = np.nan
         self.second_opinion = [np.nan, np.nan]
         self.earlier: list[list[Any]] = []
@@ -197,7 +205,7 @@ class ReferenceChoice(Stateful):
         """Count poorly fitted modes that no draw (n, D) of a round leads to, if gradients do."""
         n_modes = len(self.poorly_fitted)
         if n_modes and len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * n_modes:
-            missed, n = not_visited(density, positions, self.poorly_fitted)
+            missed, n = not_visited(density, positions, self.poorly_fitted, self.orbit)
             self.n_missed = sum(missed)
             self.n_evaluations += n
 
@@ -205,6 +213,8 @@ class ReferenceChoice(Stateful):
         """Refine the mixture from a round's draws, or change the reference; whether that was so."""
         if self.first is None:
             return False
+        # what is known of one image is known of all
+        ended = ended._replace(positions=self.first.at_home(ended.positions))
         few = ended.n_restarts < LEAST_RESTARTS and not ended.is_blocked
         ended = self._with_earlier(ended, ladder.mixture)
         if few and not self.wants_map:
@@ -218,6 +228,8 @@ class ReferenceChoice(Stateful):
             self.settled = self.settled or self._seen_enough(ended)
             return False
         self.wants_map = self.wants_map or _is_one_map(mixture)
+        if mixture is self._fitted:
+            self.n_fitted = _n_effective(ended)
         self.earlier = []
         # draws that lack a mode which the search knows have no second opinion to give
         visited = np.unique(owner(mixture.fits, ended.positions))
@@ -259,7 +271,7 @@ class ReferenceChoice(Stateful):
                 continue
             variance = self._on_trial(ladder.path.starting_from(mixture), ended, rng)
             # rare passages between modes hide in the mean of many swaps
-            within = alone or variance <= limit
+            within = alone or variance <= (COARSE if mixture is self._fitted else limit)
             if within and predicted_moves(variance, n_tuned=ended.n_tuned) < now:
                 return mixture
         return None
@@ -272,20 +284,29 @@ class ReferenceChoice(Stateful):
         if is_covered:
             # what is left may be a mode that the search lacks, and draws of the mixture would
             refined = self._refined(ladder, ended, covering=True)
-            if not self.wants_map:
-                yield refined
-                return
-        yield from self._maps(refined, ended)
-        if self.first.has_map:
+        if is_covered and not self.wants_map:
             yield refined
+        else:
+            yield from self._maps(refined, ended)
+            if self.first.has_map:
+                yield refined
+        if self.orbit is not None and (fitted := self._of_draws(ended)) is not None:
+            self._fitted = fitted
+            yield fitted
+
+    def _of_draws(self, ended: Round) -> Mixture | None:
+        """Mixture fitted to the draws of a round, and what is known beside these."""
+        assert self.first is not None
+        fitted = mixture_of_draws(self.first, ended.positions, _n_effective(ended))
+        return fitted and with_known(fitted, self.first)
 
     def _refined(self, ladder: Ladder, ended: Round, *, covering: bool = False) -> Mixture:
         assert self.first is not None
         if covering:
             self.first = with_fit_of_uncovered(self.first, ended.positions)
-        # an arrival brings about four independent draws
-        n_effective = min(len(ended.positions), 4 * ended.n_restarts)
-        return refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
+        return refined_mixture(
+            self.first, ladder.coordinates, ended.positions, _n_effective(ended)
+        )
 
     def _maps(self, mixture: Mixture, ended: Round) -> Iterator[Mixture]:
         """One map of all draws, if it covers what is known, or a map for each component."""
@@ -298,7 +319,7 @@ class ReferenceChoice(Stateful):
         if whole is not None:
             centres = np.stack([centre(fit) for fit in self.first.fits])
             if max(uncovered_share([whole], some) for some in (z, centres)) <= MAX_UNCOVERED:
-                yield Mixture((whole,), np.ones(1), mixture.share, mixture.dof)
+                yield replace(mixture, fits=(whole,), weights=np.ones(1))
                 return
         if len(mixture.fits) > 1:
             mapped = mixture_of_maps(mixture, ended.coordinates, z)
@@ -337,7 +358,11 @@ class ReferenceChoice(Stateful):
         assert self.first is not None
         mixture = ladder.mixture
         assert mixture is not None
-        if not mixture.has_map:
+        if self.n_fitted:
+            # fewer draws than it was made of would spoil it
+            if (n := _n_effective(ended)) > self.n_fitted:
+                mixture, self.n_fitted = self._of_draws(ended) or mixture, n
+        elif not mixture.has_map:
             mixture = self._refined(ladder, ended, covering=True)
         elif not self.first.has_map:  # maps of the search are from a run that saw more
             mixture = next(self._maps(mixture, ended), mixture)
@@ -372,6 +397,11 @@ class ReferenceChoice(Stateful):
         other = np.nan_to_num(self.gaussian_variance, nan=np.inf)
         again = predicted_moves(other, least_levels=3, n_tuned=ended.n_tuned)
         return predicted_moves(variance) <= again
+
+
+def _n_effective(ended: Round) -> int:
+    """Draws of a round that count as independent: an arrival brings about four."""
+    return min(len(ended.positions), 4 * ended.n_restarts)
 
 
 def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:

@@ -257,7 +257,10 @@ class Tuner(Stateful):
     ) -> None:
         """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
         ladder, choice = self.ladder, self.choice
-        base = self._next_base(positions, n_restarts)
+        any_image = positions
+        if choice is not None and choice.orbit is not None:
+            any_image = choice.orbit.shuffled(positions, rng)
+        base = self._next_base(any_image, n_restarts)
         if choice is None or not isinstance(ladder, Ladder):
             if base is not None:
                 ladder.change_base(base)
