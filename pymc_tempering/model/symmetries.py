@@ -16,7 +16,6 @@ from itertools import combinations
 
 import numpy as np
 import pymc as pm
-
 from pymc.distributions.transforms import SimplexTransform
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -99,8 +98,10 @@ class Symmetries:
             for order in self.order[: self.n_exchanges]
             if _leaves(density, fit, Orbit(order[None], self.sums))
         ]
-        one = Orbit(np.array(kept).reshape(len(kept), self.order.shape[1]), self.sums)
-        away = np.abs(fit.to_base(one.images(fit.mean))).max(initial=0.0)
+        if not kept:
+            return None
+        one = Orbit(np.array(kept), self.sums)
+        away = np.abs(fit.to_base(one.images(fit.mean))).max()
         if away <= 1.0:
             return None
         group = _generated(kept, self.order.shape[1])
@@ -110,10 +111,10 @@ class Symmetries:
 def _leaves(density: Density, fit: GaussianBase, exchange: Orbit) -> bool:
     """Whether the density of draws of a fit, and of their images, is the same but for rounding."""
     z = np.ascontiguousarray(fit.draw(np.random.default_rng(0), 4))
-    both = np.empty((2, len(z)))
-    for values, places in zip(both, (z, exchange.images(z)[0]), strict=True):
+    here, there = np.empty(len(z)), np.empty(len(z))
+    for values, places in ((here, z), (there, exchange.images(z)[0])):
         call_density_at(density.address, np.array(places, order="C"), values, np.empty_like(z))
-    return bool(np.isfinite(both).all() and np.allclose(*both, rtol=1e-9, atol=1e-8))
+    return bool(np.isfinite(here).all() and np.allclose(here, there, rtol=1e-9, atol=1e-8))
 
 
 def _generated(exchanges: list[IntArray], size: int) -> IntArray:
@@ -155,7 +156,7 @@ class _Parts:
         }
         self._model = model
         self._rvs = {value.name: rv for rv, value in model.rvs_to_values.items()}
-        sums = []
+        sums: list[FloatArray] = []
         for name, rv in self._rvs.items():
             if isinstance(model.rvs_to_transforms.get(rv), SimplexTransform):
                 entries = self._entries[name]

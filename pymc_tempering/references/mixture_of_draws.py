@@ -19,16 +19,14 @@ __all__ = ["mixture_of_draws"]
 MOST_COMPONENTS = 12
 """The criterion asks for fewer, unless there are more draws than a round has."""
 
-MOST_DRAWS = 1500
+MOST_DRAWS = 2000
 """That a fit is made of, evenly spaced: with all orders of five labels each has 120 images."""
 
 N_ROUNDS = 8
 """In which draws are moved to images where the mixture is high, and the mixture to the draws."""
 
 
-def mixture_of_draws(
-    mixture: Mixture, positions: FloatArray, n_effective: float
-) -> Mixture | None:
+def mixture_of_draws(mixture: Mixture, positions: FloatArray, n_effective: float) -> Mixture | None:
     """Fit as many Gaussians to draws (n, D) as these tell apart; None if they are too few for one.
 
     ``mixture`` has the images, and the defensive component. ``n_effective`` of the draws count as
@@ -41,7 +39,8 @@ def mixture_of_draws(
     n_effective = min(n_effective, float(len(z)))
     units, shares = z.std(axis=0), np.ones((len(z), 1))
     best, score = None, -np.inf
-    for k in range(1, MOST_COMPONENTS + 1):
+    # fewer than ten draws for each coordinate say nothing of a covariance
+    for k in range(1, min(MOST_COMPONENTS, int(n_effective / (10 * dim))) + 1):
         for _ in range(N_ROUNDS):
             for _ in range(4):
                 fits, weights = _of_shares(z, shares, n_effective / len(z), units)

@@ -166,7 +166,8 @@ def merge(
 ) -> tuple[list[LocalFit], int]:
     """Put fits of the same mode together: the best ELBO stays, with the start counts of all.
 
-    With an orbit they are compared where one is nearest to the others. Returns the fits that stay, the best ELBO first, and the evaluations that it took.
+    With an orbit, images nearest to the others are compared. Returns the fits that stay, the best
+    ELBO first, and the evaluations that it took.
     """
     kept: list[LocalFit] = []
     n_evaluations = 0

@@ -23,9 +23,9 @@ from pymc_tempering.references.diffuse import find_diffuse
 from pymc_tempering.references.local import (
     LocalFit,
     combine_local_bases,
-    with_images,
     poorly_fitted_modes,
     well_fitted_modes,
+    with_images,
 )
 from pymc_tempering.references.planted import N_PLACES, found_if_there
 from pymc_tempering.references.prepared import (
@@ -59,7 +59,7 @@ __all__ = ["SEARCHES", "Effort", "find_modes"]
 # what is fitted far from any mode has squares beyond all numbers
 @np.errstate(over="ignore", invalid="ignore")
 @density_guard()
-def find_modes(
+def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     density: Density,
     start: FloatArray,
     rng: np.random.Generator,
@@ -76,8 +76,9 @@ def find_modes(
     Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
     any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
     have its like. ``orbit_of`` leads from the fit of the first mode to a group of maps that leave
-    the target as it is; of what these make of one another one is searched for. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError
-    if no start has a finite density, or no fit succeeded.
+    the target as it is: of the modes that these make of one another one is searched for, and stands
+    for all. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError if no
+    start has a finite density, or no fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
@@ -190,7 +191,10 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
     n_left_out = sum(one.start_count > 0 for one in others)
     # what is wide and unexplained may be modes that no start led to: it is nothing seen
     seen = [fit for fit in seen if fit.most >= least] or seen
-    bases = tuple(fit.base for fit in kept)
+    # a fit that left its mode, and holds nothing, says less of it than the curvature there
+    bases = tuple(
+        fit.base if fit.mass >= least or fit.laplace is None else fit.laplace for fit in kept
+    )
     rise = _rise(survey, bases[0], without_fit)
     well_fitted = well_fitted_modes(kept, survey.orbit)
     # of one mode alone every method knows as much

@@ -169,9 +169,7 @@ class Survey:
         part = "ascents"
         if self.orbit is not None:
             which = self._near_known(given.centres + given.offsets)[1]
-            centres, offsets = (
-                self.orbit.moved(z, which) for z in (given.centres, given.offsets)
-            )
+            centres, offsets = (self.orbit.moved(z, which) for z in (given.centres, given.offsets))
             given = given._replace(centres=centres, offsets=offsets)
         if given.image_of is None:
             starts, n = pulled_inside(self.density, given.centres, given.offsets)

@@ -162,7 +162,7 @@ class ReferenceChoice(Stateful):
     _changing = (
         "first", "fixed", "wants_map", "settled", "gaussian_variance", "second_opinion", "earlier",
         "poorly_fitted", "n_missed", "n_returns", "n_evaluations", "orbit",
-        "n_fitted",
+        "n_fitted", "n_own",
     )  # fmt: skip
     at_start: Mixture | None = None
     _fitted: Mixture | None = None
@@ -182,7 +182,7 @@ class ReferenceChoice(Stateful):
         self.orbit = orbit
         self.fixed, self.settled = fixed, fixed or self.first is None
         self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
-        self.n_returns = self.n_evaluations = self.n_fitted = 0
+        self.n_returns = self.n_evaluations = self.n_fitted = self.n_own = 0
         self.gaussian_variance = np.nan
         self.second_opinion = [np.nan, np.nan]
         self.earlier: list[list[Any]] = []
@@ -193,7 +193,9 @@ class ReferenceChoice(Stateful):
             self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
             good = self.first.has_map or not self.wants_map
             # from a wide Gaussian to modes that hide each other there is a first-order transition
-            if fixed or (good and (alone or drawn_from or hides_one(fits))):
+            # with images each start of the search was one for every image
+            sure = alone or drawn_from or orbit is not None or hides_one(fits)
+            if fixed or (good and sure):
                 self.at_start = self.first
 
     def counted(self) -> int:
@@ -229,7 +231,7 @@ class ReferenceChoice(Stateful):
             return False
         self.wants_map = self.wants_map or _is_one_map(mixture)
         if mixture is self._fitted:
-            self.n_fitted = _n_effective(ended)
+            self.n_fitted = _n_of_shape(ended)
         self.earlier = []
         # draws that lack a mode which the search knows have no second opinion to give
         visited = np.unique(owner(mixture.fits, ended.positions))
@@ -266,12 +268,13 @@ class ReferenceChoice(Stateful):
         for mixture in self._candidates(ladder, ended):
             alone = _is_one_map(mixture)
             tested = alone or self.wants_map or ended.is_blocked
-            tested = tested or ended.n_restarts >= _RESTARTS_PER_FIT * len(mixture.fits)
+            n_fits = self.n_own if mixture is self._fitted else len(mixture.fits)
+            tested = tested or ended.n_restarts >= _RESTARTS_PER_FIT * n_fits
             if not tested or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED:
                 continue
             variance = self._on_trial(ladder.path.starting_from(mixture), ended, rng)
             # rare passages between modes hide in the mean of many swaps
-            within = alone or variance <= (COARSE if mixture is self._fitted else limit)
+            within = alone or mixture is self._fitted or variance <= limit
             if within and predicted_moves(variance, n_tuned=ended.n_tuned) < now:
                 return mixture
         return None
@@ -297,16 +300,15 @@ class ReferenceChoice(Stateful):
     def _of_draws(self, ended: Round) -> Mixture | None:
         """Mixture fitted to the draws of a round, and what is known beside these."""
         assert self.first is not None
-        fitted = mixture_of_draws(self.first, ended.positions, _n_effective(ended))
+        fitted = mixture_of_draws(self.first, ended.positions, _n_of_shape(ended))
+        self.n_own = 0 if fitted is None else len(fitted.fits)
         return fitted and with_known(fitted, self.first)
 
     def _refined(self, ladder: Ladder, ended: Round, *, covering: bool = False) -> Mixture:
         assert self.first is not None
         if covering:
             self.first = with_fit_of_uncovered(self.first, ended.positions)
-        return refined_mixture(
-            self.first, ladder.coordinates, ended.positions, _n_effective(ended)
-        )
+        return refined_mixture(self.first, ladder.coordinates, ended.positions, _n_effective(ended))
 
     def _maps(self, mixture: Mixture, ended: Round) -> Iterator[Mixture]:
         """One map of all draws, if it covers what is known, or a map for each component."""
@@ -358,11 +360,9 @@ class ReferenceChoice(Stateful):
         assert self.first is not None
         mixture = ladder.mixture
         assert mixture is not None
-        if self.n_fitted:
-            # fewer draws than it was made of would spoil it
-            if (n := _n_effective(ended)) > self.n_fitted:
-                mixture, self.n_fitted = self._of_draws(ended) or mixture, n
-        elif not mixture.has_map:
+        if (fitted := self._better_of_draws(ladder, ended, rng)) is not None:
+            mixture = fitted
+        elif not mixture.has_map and not self.n_fitted:
             mixture = self._refined(ladder, ended, covering=True)
         elif not self.first.has_map:  # maps of the search are from a run that saw more
             mixture = next(self._maps(mixture, ended), mixture)
@@ -381,6 +381,22 @@ class ReferenceChoice(Stateful):
             self.first = None
         return True
 
+    def _better_of_draws(
+        self, ladder: Ladder, ended: Round, rng: np.random.Generator
+    ) -> Mixture | None:
+        """Mixture fitted to more draws than the one in use, if that has a lower V."""
+        n = _n_of_shape(ended)
+        if self.orbit is None or self.fixed or n <= self.n_fitted:
+            return None
+        fitted = self._of_draws(ended)
+        if fitted is None:
+            return None
+        variance = self._on_trial(ladder.path.starting_from(fitted), ended, rng)
+        if variance >= ended.variance:
+            return None
+        self.n_fitted = n
+        return fitted
+
     def _pays(
         self, ladder: Ladder, mixture: Mixture, ended: Round, rng: np.random.Generator
     ) -> bool:
@@ -388,8 +404,12 @@ class ReferenceChoice(Stateful):
         if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
             return True
         variance = ended.variance
-        if not mixture.has_map and (
-            variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
+        if (
+            not mixture.has_map
+            and self.orbit is None
+            and (
+                variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
+            )
         ):
             return False
         if np.isnan(self.gaussian_variance) and variance > COARSE:
@@ -402,6 +422,11 @@ class ReferenceChoice(Stateful):
 def _n_effective(ended: Round) -> int:
     """Draws of a round that count as independent: an arrival brings about four."""
     return min(len(ended.positions), 4 * ended.n_restarts)
+
+
+def _n_of_shape(ended: Round) -> int:
+    """The same of what only tells a shape, which draws do that no arrival is between."""
+    return max(_n_effective(ended), int(n_independent(ended.positions)))
 
 
 def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:

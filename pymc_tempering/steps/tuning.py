@@ -237,7 +237,8 @@ class Tuner(Stateful):
         """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
         enough, n_arrivals = 30, self.n_arrivals
         if self.ladder.mixture is not None:
-            enough, n_arrivals = max(enough, RESTARTS_PER_MODE * self.n_modes), n_restarts
+            n_modes = self.choice.n_own if self.choice and self.choice.n_fitted else self.n_modes
+            enough, n_arrivals = max(enough, RESTARTS_PER_MODE * n_modes), n_restarts
         return (
             self.choice is not None
             and self.choice.settled

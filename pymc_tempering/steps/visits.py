@@ -80,7 +80,8 @@ class Visits(Stateful):
             return
         z = position[None]
         if self.orbit is not None:
-            z = self.orbit.nearest(z, np.array([mode.mean for mode in self.modes]), self.modes[0])[0]
+            means = np.array([mode.mean for mode in self.modes])
+            z, _ = self.orbit.nearest(z, means, self.modes[0])
         around = [i for i, mode in enumerate(self.modes) if owner([mode], z)[0] == 0]
         if around:
             modes = [self.modes[i] for i in around]
