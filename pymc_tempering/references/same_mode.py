@@ -166,6 +166,8 @@ def merge(
 ) -> tuple[list[LocalFit], int]:
     """Put fits of the same mode together: the best ELBO stays, with the start counts of all.
 
+    And with the highest curvature: a fit may have left a place that holds nothing for the mode.
+
     With an orbit, images nearest to the others are compared. Returns the fits that stay, the best
     ELBO first, and the evaluations that it took.
     """
@@ -185,8 +187,13 @@ def merge(
             kept[same] = first._replace(
                 start_count=first.start_count + fit.start_count,
                 searches=first.searches | fit.searches,
+                laplace=max(first.laplace, fit.laplace, key=_log_mass),
             )
     return kept, n_evaluations
+
+
+def _log_mass(laplace: GaussianBase | None) -> float:
+    return -np.inf if laplace is None or laplace.log_zeta is None else laplace.log_zeta
 
 
 def n_places(fits: Sequence[GaussianBase]) -> int:

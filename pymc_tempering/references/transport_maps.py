@@ -83,8 +83,8 @@ def fit_maps(
         report("shapes of modes", i, len(found.fits[:MOST_MENDED]))
         if maps.explain(fit):
             continue
-        # draws of the chains mend the others where they are told apart up to exchanges of labels
-        may_run = i < (MOST_FITS if found.orbit is None else 1)
+        # with images few draws of a chain mend all, and a run takes as much as the search
+        may_run = i < MOST_FITS and found.orbit is None
         better = _shape_of(density, fit, rng, most - n_gradients, may_run=may_run)
         n_gradients += better.n_gradients
         n_failures += better.needs_levels and better.shape is None and better.variance > COARSE

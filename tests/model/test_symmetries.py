@@ -91,7 +91,7 @@ def test_a_model_of_one_positive_value_has_none():
 
 
 def mixture(k, shift=0.0):
-    """Mixture of k Gaussians without an order; with a shift of one mean its labels are not alike."""
+    """Mixture of k Gaussians without an order; a shift of one mean makes its label another."""
     with pm.Model() as model:
         w = pm.Dirichlet("w", np.ones(k))
         mu = pm.Normal("mu", shift * np.eye(k)[0], 3.0)
