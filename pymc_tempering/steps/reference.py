@@ -12,12 +12,11 @@ of a known mode has tested, would lead to some of the mass hardly ever.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
 from pymc_tempering.engine.path.orbit import Orbit
@@ -41,12 +40,11 @@ from pymc_tempering.references.mixture_of_draws import mixture_of_draws
 from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.quality import COARSE, FAIR, LADDER, trimmed_variance
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
-from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
-from pymc_tempering.steps.budget import CHAIN_ERROR, LEAST_OF_CHAIN
+from pymc_tempering.steps.round import Round, predicted_moves
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_RESTARTS", "RESTARTS_PER_MODE", "ReferenceChoice", "Round", "log_reference"]
+__all__ = ["LEAST_RESTARTS", "RESTARTS_PER_MODE", "ReferenceChoice", "log_reference"]
 
 MAX_UNCOVERED = 0.1
 """Share of the draws outside of all components from which on a mode has none: few levels would
@@ -74,70 +72,6 @@ _ENOUGH_SCANS = 100
 
 _TRIAL_DRAWS = 200
 """Draws of a reference on trial, each of which takes an evaluation of the target."""
-
-
-def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0) -> float:
-    r"""Moves of replicas until log Z of a chain has the error that it aims at.
-
-    With log weights of variance V all along the path, the barrier is :math:`\sqrt{V/\pi}`, and
-    :math:`n = \lceil 2 \sqrt{V/\pi} \rceil` intervals give most round trips for a move (Syed et
-    al. 2021, section 5.3). Draws of all levels that are independent tell log Z, by the trapezium
-    rule, with the variance
-
-    .. math:: \frac{V (n - 1/2)}{n^2}
-
-    for each scan of n moves: n - 1 inner levels weigh 1/n, the two ends half of it. Bennett's ratio
-    has the same to first order in :math:`V/n^2` (Bennett 1976, eq. 10). How dependent draws are,
-    and what a move costs, is taken to be the same for all references of a target.
-
-    ``n_tuned`` are the scans of tuning so far, which a reference that is not in use would cost
-    again.
-
-    Examples
-    --------
-    >>> [round(predicted_moves(v)) for v in (0.1, 2.0, 8.0)]
-    [400, 938, 4375]
-    """
-    if not np.isfinite(variance):
-        return np.inf
-    # a variance near the largest number may grow beyond it, in silence
-    variance = float(variance)
-    n = n_levels_for(quality.barrier_of(variance), 10_000, least_levels) - 1
-    needed = variance * (n - 0.5) / n**2 / CHAIN_ERROR**2
-    return n * (max(needed, LEAST_OF_CHAIN) + n_tuned)
-
-
-class Round(NamedTuple):
-    """What a round of tuning brought.
-
-    ``coordinates`` are those of the round, whose Gaussian has not seen its draws: ``positions``
-    (n, D) at beta = 1, where ``log_target`` (n,) is in nats. ``n_restarts`` replicas arrived there
-    from the reference; ``n_tuned`` counts the scans of this round and those before it.
-    """
-
-    coordinates: Coordinates
-    positions: FloatArray
-    log_target: FloatArray
-    rejection_rates: FloatArray
-    n_restarts: int
-    n_tuned: int
-    log_z: float
-    se: float
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether less than 0.15 of the arrivals come that swap rates promise, of 20 or more.
-
-        Where a part of the target is met on the other side of a transition of first order, pairs
-        of levels swap, and no replica gets through. Rounds not yet tuned have a third of them.
-        """
-        expected = len(self.positions) * round_trip_rate(self.rejection_rates)
-        return expected >= 20.0 and self.n_restarts < 0.15 * expected
-
-    @property
-    def variance(self) -> float:
-        """V of the reference in use, nats squared."""
-        return quality.variance_of_barrier(max(float(self.rejection_rates.sum()), 0.0))
 
 
 class ReferenceChoice(Stateful):
@@ -198,6 +132,11 @@ class ReferenceChoice(Stateful):
             if fixed or (good and sure):
                 self.at_start = self.first
 
+    @property
+    def n_in_use(self) -> int:
+        """Gaussians that were fitted to draws and are in use."""
+        return self.n_own if self.n_fitted else 0
+
     def counted(self) -> int:
         """Evaluations of the density since the last call."""
         n, self.n_evaluations = self.n_evaluations, 0
@@ -231,7 +170,7 @@ class ReferenceChoice(Stateful):
             return False
         self.wants_map = self.wants_map or _is_one_map(mixture)
         if mixture is self._fitted:
-            self.n_fitted = _n_of_shape(ended)
+            self.n_fitted = ended.n_of_shape
         self.earlier = []
         # draws that lack a mode which the search knows have no second opinion to give
         visited = np.unique(owner(mixture.fits, ended.positions))
@@ -300,7 +239,7 @@ class ReferenceChoice(Stateful):
     def _of_draws(self, ended: Round) -> Mixture | None:
         """Mixture fitted to the draws of a round, and what is known beside these."""
         assert self.first is not None
-        fitted = mixture_of_draws(self.first, ended.positions, _n_of_shape(ended))
+        fitted = mixture_of_draws(self.first, ended.positions, ended.n_of_shape)
         self.n_own = 0 if fitted is None else len(fitted.fits)
         return fitted and with_known(fitted, self.first)
 
@@ -308,7 +247,7 @@ class ReferenceChoice(Stateful):
         assert self.first is not None
         if covering:
             self.first = with_fit_of_uncovered(self.first, ended.positions)
-        return refined_mixture(self.first, ladder.coordinates, ended.positions, _n_effective(ended))
+        return refined_mixture(self.first, ladder.coordinates, ended.positions, ended.n_effective)
 
     def _maps(self, mixture: Mixture, ended: Round) -> Iterator[Mixture]:
         """One map of all draws, if it covers what is known, or a map for each component."""
@@ -385,14 +324,15 @@ class ReferenceChoice(Stateful):
         self, ladder: Ladder, ended: Round, rng: np.random.Generator
     ) -> Mixture | None:
         """Mixture fitted to more draws than the one in use, if that has a lower V."""
-        n = _n_of_shape(ended)
+        n = ended.n_of_shape
         if self.orbit is None or self.fixed or n <= self.n_fitted:
             return None
-        fitted = self._of_draws(ended)
-        if fitted is None:
-            return None
-        variance = self._on_trial(ladder.path.starting_from(fitted), ended, rng)
+        before, fitted = self.n_own, self._of_draws(ended)
+        variance = np.inf
+        if fitted is not None:
+            variance = self._on_trial(ladder.path.starting_from(fitted), ended, rng)
         if variance >= ended.variance:
+            self.n_own = before
             return None
         self.n_fitted = n
         return fitted
@@ -417,16 +357,6 @@ class ReferenceChoice(Stateful):
         other = np.nan_to_num(self.gaussian_variance, nan=np.inf)
         again = predicted_moves(other, least_levels=3, n_tuned=ended.n_tuned)
         return predicted_moves(variance) <= again
-
-
-def _n_effective(ended: Round) -> int:
-    """Draws of a round that count as independent: an arrival brings about four."""
-    return min(len(ended.positions), 4 * ended.n_restarts)
-
-
-def _n_of_shape(ended: Round) -> int:
-    """The same of what only tells a shape, which draws do that no arrival is between."""
-    return max(_n_effective(ended), int(n_independent(ended.positions)))
 
 
 def log_reference(path: TemperedPath, z: FloatArray) -> FloatArray:

@@ -26,12 +26,9 @@ from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.reference import (
-    LEAST_RESTARTS,
-    RESTARTS_PER_MODE,
-    ReferenceChoice,
-    Round,
-    log_reference,
-)
+    LEAST_RESTARTS, RESTARTS_PER_MODE, ReferenceChoice, log_reference,
+)  # fmt: skip
+from pymc_tempering.steps.round import Round
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -237,7 +234,7 @@ class Tuner(Stateful):
         """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
         enough, n_arrivals = 30, self.n_arrivals
         if self.ladder.mixture is not None:
-            n_modes = self.choice.n_own if self.choice and self.choice.n_fitted else self.n_modes
+            n_modes = (self.choice and self.choice.n_in_use) or self.n_modes
             enough, n_arrivals = max(enough, RESTARTS_PER_MODE * n_modes), n_restarts
         return (
             self.choice is not None
@@ -258,10 +255,8 @@ class Tuner(Stateful):
     ) -> None:
         """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
         ladder, choice = self.ladder, self.choice
-        any_image = positions
-        if choice is not None and choice.orbit is not None:
-            any_image = choice.orbit.shuffled(positions, rng)
-        base = self._next_base(any_image, n_restarts)
+        orbit = choice and choice.orbit
+        base = self._next_base(orbit.shuffled(positions, rng) if orbit else positions, n_restarts)
         if choice is None or not isinstance(ladder, Ladder):
             if base is not None:
                 ladder.change_base(base)
