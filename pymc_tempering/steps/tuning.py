@@ -26,7 +26,10 @@ from pymc_tempering.references.own import not_covered
 from pymc_tempering.schedule.adapt import cumulative_barrier, equal_barrier_schedule, n_levels_for
 from pymc_tempering.schedule.grid import make_schedule
 from pymc_tempering.steps.reference import (
-    LEAST_RESTARTS, RESTARTS_PER_MODE, ReferenceChoice, log_reference,
+    LEAST_RESTARTS,
+    RESTARTS_PER_MODE,
+    ReferenceChoice,
+    log_reference,
 )  # fmt: skip
 from pymc_tempering.steps.round import Round
 from pymc_tempering.types import FloatArray, IntArray
