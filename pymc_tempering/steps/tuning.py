@@ -257,8 +257,7 @@ class Tuner(Stateful):
         rng: np.random.Generator,
     ) -> None:
         """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
-        ladder, choice = self.ladder, self.choice
-        orbit = choice and choice.orbit
+        ladder, choice, orbit = self.ladder, self.choice, self.choice and self.choice.orbit
         base = self._next_base(orbit.shuffled(positions, rng) if orbit else positions, n_restarts)
         if choice is None or not isinstance(ladder, Ladder):
             if base is not None:
