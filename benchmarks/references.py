@@ -74,7 +74,7 @@ def mass_error(name, posterior):
 def dependence(tuner):
     """Variance of log Z for each scan of the last round, over that of independent draws.
 
-    The prediction of `pymc_tempering.steps.reference.predicted_moves` takes it to be the same for
+    The prediction of `pymc_tempering.steps.round.predicted_moves` takes it to be the same for
     all references of a target.
     """
     barrier, scan_variance, _ = tuner.last

@@ -13,6 +13,7 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.transport import Terms, TransportMap
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -34,7 +35,8 @@ _KINDS: dict[str, tuple[type, tuple[str, ...], Callable[..., Any]]] = {
         TransportMap, ("mean", "root", "terms.what", "terms.coefficients", "log_zeta"), _map,
     ),
     "coordinates": (Coordinates, ("base.mean", "rows"), Coordinates.from_rows),
-    "mixture": (Mixture, ("fits", "weights", "share", "dof"), Mixture),
+    "orbit": (Orbit, ("order", "sums"), Orbit),
+    "mixture": (Mixture, ("fits", "weights", "share", "dof", "orbit"), Mixture),
 }  # fmt: skip
 """Class, attributes that make up an object, and what takes these to make it again."""
 

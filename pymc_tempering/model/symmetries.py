@@ -16,7 +16,12 @@ from itertools import combinations
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.transforms import SimplexTransform
 
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit, extended
+from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.types import FloatArray, IntArray
 
@@ -28,6 +33,12 @@ MOST_LABELS = 12
 MOST_TRIED = 64
 """Exchanges of labels, and as many turns of signs, that are tried."""
 
+MOST_IMAGES = 120
+"""Of a group that is divided out: all orders of five labels. A mixture has as many components for
+each of its fits, so that its density would cost more than most models'."""
+
+_MOST_NUMBERS = 2**18
+"""In the factors of the images of one Gaussian: two megabytes."""
 
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 
@@ -39,7 +50,9 @@ type Labelled = dict[tuple[str | None, int], dict[str, tuple[int, ...]]]
 class Symmetries:
     """Maps of the flat vector that may leave a model's density as it is.
 
-    `order` of shape (P, D) says which entry comes where, `sign` of the same shape is 1 or -1.
+    `order` of shape (P, D + R) says which entry comes where, after the R that the others sum to by
+    `sums` (R, D), the last shares of a whole each; `sign` of shape (P, D) is 1 or -1. The first
+    `n_exchanges` are exchanges.
 
     Examples
     --------
@@ -53,22 +66,71 @@ class Symmetries:
 
     order: IntArray
     sign: FloatArray
+    sums: FloatArray
+    n_exchanges: int
 
     @classmethod
     def of(cls, points: PointMap, model: pm.Model) -> "Symmetries":
         """Read off a model what may be exchanged or turned."""
         found = _Parts(points, model)
-        here, same = np.arange(points.dim), np.ones(points.dim)
+        here, same = np.arange(points.dim + len(found.sums)), np.ones(points.dim)
         exchanges = _distinct(found.exchanges(), here)
         turns = _distinct(found.turns(), same)
         return cls(
-            np.array(exchanges + [here] * len(turns), dtype=np.int64).reshape(-1, points.dim),
+            np.array(exchanges + [here] * len(turns), dtype=np.int64).reshape(-1, here.size),
             np.array([same] * len(exchanges) + turns, dtype=np.float64).reshape(-1, points.dim),
+            found.sums,
+            len(exchanges),
         )
 
     def images(self, z: FloatArray) -> FloatArray:
         """Where each of the maps takes a point: (D,) to (P, D)."""
-        return np.asarray(self.sign * z[self.order])
+        return np.asarray(self.sign * extended(z, self.sums)[self.order[:, : z.size]])
+
+    def orbit(self, density: Density, fit: GaussianBase) -> Orbit | None:
+        """Group of exchanges that leave a density as it is, if one of them moves a fit of a mode.
+
+        None, too, where there are no such exchanges, or too many numbers in their images.
+        """
+        dim = fit.dim
+        kept = [
+            order
+            for order in self.order[: self.n_exchanges]
+            if _leaves(density, fit, Orbit(order[None], self.sums))
+        ]
+        if not kept:
+            return None
+        one = Orbit(np.array(kept), self.sums)
+        away = np.abs(fit.to_base(one.images(fit.mean))).max()
+        if away <= 1.0:
+            return None
+        group = _generated(kept, self.order.shape[1])
+        return Orbit(group, self.sums) if len(group) * dim**2 <= _MOST_NUMBERS else None
+
+
+def _leaves(density: Density, fit: GaussianBase, exchange: Orbit) -> bool:
+    """Whether the density of draws of a fit, and of their images, is the same but for rounding."""
+    z = np.ascontiguousarray(fit.draw(np.random.default_rng(0), 4))
+    here, there = np.empty(len(z)), np.empty(len(z))
+    for values, places in ((here, z), (there, exchange.images(z)[0])):
+        call_density_at(density.address, np.array(places, order="C"), values, np.empty_like(z))
+    return bool(np.isfinite(here).all() and np.allclose(here, there, rtol=1e-9, atol=1e-8))
+
+
+def _generated(exchanges: list[IntArray], size: int) -> IntArray:
+    """Orders that exchanges lead to, the identity first; of the first exchanges, if too many."""
+    group = [np.arange(size)]
+    for i in range(len(exchanges)):
+        larger = {order.tobytes(): order for order in group}
+        grows = list(group)
+        while grows and len(larger) <= MOST_IMAGES:
+            new = [order[by] for order in grows for by in exchanges[: i + 1]]
+            grows = [order for order in new if order.tobytes() not in larger]
+            larger |= {order.tobytes(): order for order in grows}
+        if len(larger) > MOST_IMAGES:
+            break
+        group = list(larger.values())
+    return np.array(group)
 
 
 def _distinct[Array: (IntArray, FloatArray)](maps: Iterator[Array], identity: Array) -> list[Array]:
@@ -92,9 +154,19 @@ class _Parts:
                 points.names, points.shapes, points.sizes, ends, strict=True
             )
         }
-        self._same = np.arange(points.dim, dtype=np.int64)
         self._model = model
         self._rvs = {value.name: rv for rv, value in model.rvs_to_values.items()}
+        sums: list[FloatArray] = []
+        for name, rv in self._rvs.items():
+            if isinstance(model.rvs_to_transforms.get(rv), SimplexTransform):
+                entries = self._entries[name]
+                rows = entries.reshape(-1, entries.shape[-1])
+                last = points.dim + len(sums) + np.arange(len(rows)).reshape(*entries.shape[:-1], 1)
+                self._entries[name] = np.concatenate([entries, last], axis=-1)
+                sums += [-np.isin(np.arange(points.dim), row).astype(np.float64) for row in rows]
+        self.sums = np.array(sums).reshape(-1, points.dim)
+        self._dim = points.dim
+        self._same = np.arange(points.dim + len(sums), dtype=np.int64)
 
     def exchanges(self) -> Iterator[IntArray]:
         """Every two labels of an axis, the fewest first, and every two numbers of names."""
@@ -136,7 +208,7 @@ class _Parts:
             entries = self._entries[name].ravel()[:MOST_LABELS]
             groups += [[entries[k : k + 1]] for k in range(entries.size)]
         for group in groups:
-            sign = np.ones(self._same.size)
+            sign = np.ones(self._dim)
             for turned in group:
                 sign[turned.ravel()] = -1.0
             yield sign

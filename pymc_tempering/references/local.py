@@ -9,6 +9,7 @@ from scipy.special import logsumexp, softmax
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI
@@ -21,7 +22,7 @@ from pymc_tempering.results.statistics import N_WELL_FITTED
 from pymc_tempering.types import FloatArray
 
 __all__ = ["LocalFit", "Shape", "assess", "combine_local_bases", "laplace_at",
-           "poorly_fitted_modes", "refine", "well_fitted_modes"]  # fmt: skip
+           "poorly_fitted_modes", "refine", "well_fitted_modes", "with_images"]  # fmt: skip
 
 _CANDIDATES = (0, 1, 2, 4, 8, 16, 32, 63)
 """Steps of an ascent after which a fit may begin."""
@@ -155,17 +156,28 @@ def poorly_fitted_modes(
 
 
 def well_fitted_modes(
-    fits: Sequence[LocalFit], least_share: float = 0.02
+    fits: Sequence[LocalFit], orbit: Orbit | None = None, least_share: float = 0.02
 ) -> tuple[GaussianBase, ...]:
     """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
     Their mass is known, whatever else there is: where log Z is not much more, draws lie in them. A
-    mode with less than a share of the largest mass matters to no log Z.
+    mode with less than a share of the largest mass matters to no log Z. With an orbit the mass is
+    that of all images of the mode.
     """
     least = max(fit.mass for fit in fits) + np.log(least_share)
     good = [fit for fit in fits if fit.variance <= GOOD and fit.mass >= least]
     heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_WELL_FITTED]
-    return tuple(fit.weighted for fit in heaviest)
+    n_images = 1 if orbit is None else orbit.size
+    return tuple(
+        GaussianBase(fit.base.mean, fit.base.scale, fit.mass + np.log(n_images)) for fit in heaviest
+    )
+
+
+def with_images(fits: Sequence[GaussianBase], orbit: Orbit | None) -> tuple[GaussianBase, ...]:
+    """Return fits with all of their images, whose masses count as often."""
+    if orbit is None:
+        return tuple(fits)
+    return tuple(image for fit in fits for image in orbit.of_gaussian(fit))
 
 
 def combine_local_bases(fits: Sequence[GaussianBase], min_weight: float = 0.3) -> GaussianBase:

@@ -9,8 +9,10 @@ from scipy.special import softmax
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.references.fit import expand_to_draws, n_independent
 from pymc_tempering.references.map_of_draws import map_of_draws
+from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.same_mode import owner
 from pymc_tempering.types import FloatArray
 
@@ -21,19 +23,20 @@ __all__ = [
     "swap_rejection",
     "uncovered_share",
     "with_fit_of_uncovered",
+    "with_known",
 ]
 
 _PRIOR_DRAWS = 5.0
 """What each fit counts for beside draws of the target."""
 
 
-def first_mixture(fits: Sequence[LocalDensity]) -> Mixture:
+def first_mixture(fits: Sequence[LocalDensity], orbit: Orbit | None = None) -> Mixture:
     """Mixture of local fits before any draw, with weights from their ELBOs (``log_zeta``, nats).
 
     Half of the weights are spread evenly: ELBOs of unlike modes do not compare.
     """
     elbos = np.array([0.0 if fit.log_zeta is None else fit.log_zeta for fit in fits])
-    return Mixture(tuple(fits), _with_floor(softmax(elbos), 0.5))
+    return Mixture(tuple(fits), _with_floor(softmax(elbos), 0.5), orbit=orbit)
 
 
 def _with_floor(weights: FloatArray, floor: float = 0.1) -> FloatArray:
@@ -108,6 +111,15 @@ def with_fit_of_uncovered(mixture: Mixture, positions: FloatArray) -> Mixture:
     n = len(mixture.fits)
     weights = np.append(n * mixture.weights, 1.0) / (n + 1.0)
     return replace(mixture, fits=(*mixture.fits, fit), weights=weights)
+
+
+def with_known(mixture: Mixture, known: Mixture) -> Mixture:
+    """Mixture with the fits of another whose centres it does not explain, of little weight."""
+    centres = mixture.at_home(np.stack([centre(fit) for fit in known.fits]))
+    lost = owner(mixture.fits, centres) < 0
+    others = [fit for fit, is_lost in zip(known.fits, lost, strict=True) if is_lost]
+    weights = _with_floor(np.append(mixture.weights, np.zeros(len(others))))
+    return replace(mixture, fits=(*mixture.fits, *others), weights=weights)
 
 
 def swap_rejection(delta_reference: FloatArray, delta_target: FloatArray) -> float:

@@ -78,14 +78,17 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
             found = fit_by_draws(density, start, rng, prior_points=points, most=most, report=report)
         else:
             images: Images | None = None
+            orbit_of = None
             if isinstance(density, CompiledDensity):
                 points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
-                images = Symmetries.of(density.points, density.model).images
+                symmetries = Symmetries.of(density.points, density.model)
+                images, orbit_of = symmetries.images, symmetries.orbit
                 if (made := density.points.map) is not None:
-                    images = _through(images, made)
+                    images, orbit_of = _through(images, made), None
             found = find_modes(
                 density, start, rng,
-                prior_points=points, images=images, effort=effort, report=report, sources=SOURCES,
+                prior_points=points, images=images, orbit_of=orbit_of, effort=effort,
+                report=report, sources=SOURCES,
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients

@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.results.statistics import N_START_COUNTS
 from pymc_tempering.types import FloatArray
@@ -186,6 +187,8 @@ class Prepared:
     - ``shapes`` are what a mixture is made of: the fits, with transport maps in place of some.
       ``needs_levels`` is whether one is too poor for a path without levels, as far as short runs
       have shown.
+    - ``orbit`` are maps that leave the target as it is. Of the modes that these make of one another
+      one stands for all; ``pooled`` is of all.
     """
 
     pooled: GaussianBase
@@ -196,6 +199,7 @@ class Prepared:
     shapes: tuple[LocalDensity, ...] = ()
     needs_levels: bool = False
     well_fitted: tuple[GaussianBase, ...] = ()
+    orbit: Orbit | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", self.shapes or self.fits)

@@ -21,6 +21,7 @@ from scipy.special import erfinv, logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
@@ -158,6 +159,8 @@ def importance_evidence(
     modes: Sequence[GaussianBase],
     rng: np.random.Generator,
     n_draws: int = N_IMPORTANCE,
+    *,
+    orbit: Orbit | None = None,
 ) -> ImportanceEvidence:
     r"""Weight draws of all fits against their mixture, so that no place counts twice.
 
@@ -171,7 +174,10 @@ def importance_evidence(
     if not modes:
         return UNKNOWN
     z = np.concatenate([mode.draw(rng, n_draws) for mode in modes])
-    log_mixture = logsumexp([mode.log_density(z) for mode in modes], axis=0) - np.log(len(modes))
+    # of all images of all fits; draws of the fits alone have the weights that any would have
+    images = z[None] if orbit is None else orbit.images(z)
+    logs = [mode.log_density(images) for mode in modes]
+    log_mixture = logsumexp(logs, axis=(0, 1)) - np.log(len(modes) * len(images))
     log_weights = delta_at(density, z, log_mixture)
     value = float(logsumexp(log_weights) - np.log(len(z)))
     if not np.isfinite(value):

@@ -14,6 +14,7 @@ from scipy.special import chdtri, logsumexp
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.quality import COARSE, GOOD, N_ROUGH, delta_at, evaluate_elbo
@@ -158,15 +159,25 @@ def which_mode(
 
 
 def merge(
-    density: Density, fits: Sequence[LocalFit], rng: np.random.Generator
+    density: Density,
+    fits: Sequence[LocalFit],
+    rng: np.random.Generator,
+    orbit: Orbit | None = None,
 ) -> tuple[list[LocalFit], int]:
     """Put fits of the same mode together: the best ELBO stays, with the start counts of all.
 
-    Returns the fits that stay, the best ELBO first, and the evaluations that it took.
+    And with the highest curvature: a fit may have left a place that holds nothing for the mode.
+
+    With an orbit, images nearest to the others are compared. Returns the fits that stay, the best
+    ELBO first, and the evaluations that it took.
     """
     kept: list[LocalFit] = []
     n_evaluations = 0
     for fit in sorted(fits, key=lambda fit: fit.elbo, reverse=True):
+        if orbit is not None and kept:
+            places = np.array([other.base.mean for other in kept])
+            _, [which] = orbit.nearest(fit.base.mean[None], places, fit.base)
+            fit = fit._replace(base=orbit.of_gaussian(fit.base)[which])
         same, n = which_mode(density, fit, kept, rng)
         n_evaluations += n
         if same is None:
@@ -176,8 +187,13 @@ def merge(
             kept[same] = first._replace(
                 start_count=first.start_count + fit.start_count,
                 searches=first.searches | fit.searches,
+                laplace=max(first.laplace, fit.laplace, key=_log_mass),
             )
     return kept, n_evaluations
+
+
+def _log_mass(laplace: GaussianBase | None) -> float:
+    return -np.inf if laplace is None or laplace.log_zeta is None else laplace.log_zeta
 
 
 def n_places(fits: Sequence[GaussianBase]) -> int:

@@ -8,13 +8,14 @@ that they cost no more than one: how many of them found a mode tells what none m
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.divergent import Rise, first_rise
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references.basins import Basin
@@ -24,6 +25,7 @@ from pymc_tempering.references.local import (
     combine_local_bases,
     poorly_fitted_modes,
     well_fitted_modes,
+    with_images,
 )
 from pymc_tempering.references.planted import N_PLACES, found_if_there
 from pymc_tempering.references.prepared import (
@@ -57,13 +59,14 @@ __all__ = ["SEARCHES", "Effort", "find_modes"]
 # what is fitted far from any mode has squares beyond all numbers
 @np.errstate(over="ignore", invalid="ignore")
 @density_guard()
-def find_modes(
+def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     density: Density,
     start: FloatArray,
     rng: np.random.Generator,
     *,
     prior_points: FloatArray | None = None,
     images: Images | None = None,
+    orbit_of: Callable[[Density, GaussianBase], Orbit | None] | None = None,
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
     sources: Sequence[str] = SOURCES,
@@ -72,12 +75,17 @@ def find_modes(
 
     Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
     any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
-    have its like. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError
-    if no start has a finite density, or no fit succeeded.
+    have its like. ``orbit_of`` leads from the fit of the first mode to a group of maps that leave
+    the target as it is: of the modes that these make of one another one is searched for, and stands
+    for all. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError if no
+    start has a finite density, or no fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
     survey.begin(start)
+    first = survey.basins.known[0].fit
+    if orbit_of is not None and first is not None:
+        survey.orbit = orbit_of(density, first.base)
     around = None
     if effort.n_starts > 1:
         around = _look_around(survey, start, prior_points, images, sources)
@@ -89,7 +97,7 @@ def find_modes(
         raise BaseError(
             "None of the local fits succeeded: the density may be improper. Give a base explicitly."
         )
-    found, n_merge = merge(density, found, rng)
+    found, n_merge = merge(density, found, rng, survey.orbit)
     survey.spent["fits"] += n_merge
     fits = found
     if around is not None and "diffuse" in sources:
@@ -183,13 +191,16 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
     n_left_out = sum(one.start_count > 0 for one in others)
     # what is wide and unexplained may be modes that no start led to: it is nothing seen
     seen = [fit for fit in seen if fit.most >= least] or seen
-    bases = tuple(fit.base for fit in kept)
+    # a fit that left its mode, and holds nothing, says less of it than the curvature there
+    bases = tuple(
+        fit.base if fit.mass >= least or fit.laplace is None else fit.laplace for fit in kept
+    )
     rise = _rise(survey, bases[0], without_fit)
-    well_fitted = well_fitted_modes(kept)
+    well_fitted = well_fitted_modes(kept, survey.orbit)
     # of one mode alone every method knows as much
     left = survey.effort.most - survey.n_gradients - rise.n_gradients
     weighted = well_fitted if len(kept) > 1 and left >= N_IMPORTANCE * len(well_fitted) else ()
-    mass = importance_evidence(density, weighted, np.random.default_rng(0))
+    mass = importance_evidence(density, weighted, np.random.default_rng(0), orbit=survey.orbit)
     planted = found_if_there(
         density, survey.looked, [fit.weighted for fit in seen], np.random.default_rng(0)
     )
@@ -215,11 +226,12 @@ def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prep
         log_mass_se=mass.se,
     )  # fmt: skip
     return Prepared(
-        combine_local_bases(bases),
+        combine_local_bases(with_images(bases, survey.orbit)),
         bases,
         search,
         poorly_fitted_modes(kept),
         well_fitted=well_fitted,
+        orbit=survey.orbit,
     )
 
 

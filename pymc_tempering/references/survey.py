@@ -8,6 +8,7 @@ import numpy as np
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.noise import N_EVALUATIONS, is_noise
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.ascent import MOST_GRADIENTS, ascend
@@ -20,7 +21,7 @@ from pymc_tempering.references.prepared import MOST_ONCE, Effort, Report, mass_o
 from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS
 from pymc_tempering.references.same_mode import n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
-from pymc_tempering.types import FloatArray
+from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["NEGLIGIBLE", "Proposal", "Survey"]
 
@@ -60,7 +61,8 @@ class Survey:
     Ascents begin in ``coordinates``, those of the first mode's fit, which saves most of the steps;
     ``units`` (D,) are rough standard deviations. ``flanks`` are the latest starts at which the
     deflated residual shows, those of the largest last, and ``looked`` is where the search has been.
-    ``spent`` are gradients of "ascents", "images", "curvatures" and "fits".
+    ``spent`` are gradients of "ascents", "images", "curvatures" and "fits". With an ``orbit``
+    starts and ends are moved to their image nearest to a known mode, of whose copies none is seen.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Survey:
         self.flanks_are_counted = False
         self.looked = Looked.nowhere(density.dim)
         self.spent: Counter[str] = Counter()
+        self.orbit: Orbit | None = None
 
     @property
     def n_looked(self) -> int:
@@ -150,11 +153,24 @@ class Survey:
         self.spent[part] += found.n_gradients
         if part == "ascents":
             self.looked = self.looked.and_on(found.path, found.heights)
+        if self.orbit is not None:
+            ends, which = self._near_known(found.ends)
+            starts, found = self.orbit.moved(starts, which), found._replace(ends=ends)
         return self.basins.add(starts, found, self.coordinates, counted=counted)
+
+    def _near_known(self, z: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Take the image of each place (n, D) that is nearest to a known mode, and its number."""
+        assert self.orbit is not None
+        places = np.array([basin.end for basin in self.basins.known])
+        return self.orbit.nearest(z, places, self.coordinates.base)
 
     def follow(self, given: Proposal) -> None:
         """Count starts for the known modes they belong to, ascend from the others, and fit."""
         part = "ascents"
+        if self.orbit is not None:
+            which = self._near_known(given.centres + given.offsets)[1]
+            centres, offsets = (self.orbit.moved(z, which) for z in (given.centres, given.offsets))
+            given = given._replace(centres=centres, offsets=offsets)
         if given.image_of is None:
             starts, n = pulled_inside(self.density, given.centres, given.offsets)
         else:

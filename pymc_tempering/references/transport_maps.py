@@ -10,11 +10,12 @@ import numpy as np
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import TransportMap
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.references.diffuse import MOST_FITS
-from pymc_tempering.references.local import Shape, assess, combine_local_bases
+from pymc_tempering.references.local import Shape, assess, combine_local_bases, with_images
 from pymc_tempering.references.local_runs import map_by_run
 from pymc_tempering.references.map_of_draws import MOST_DIM
 from pymc_tempering.references.prepared import Prepared, Report, centre, unwatched
@@ -71,7 +72,7 @@ def fit_maps(
     if density.dim > MOST_DIM:
         return found
     fits, shapes = list(found.fits), list[LocalDensity](found.fits)
-    maps = _Maps(density)
+    maps = _Maps(density, found.orbit)
     n_gradients = n_failures = 0
     needs_levels, funnel_depth = found.needs_levels, 0.0
     for i, fit in enumerate(found.fits[:MOST_MENDED]):
@@ -82,7 +83,9 @@ def fit_maps(
         report("shapes of modes", i, len(found.fits[:MOST_MENDED]))
         if maps.explain(fit):
             continue
-        better = _shape_of(density, fit, rng, most - n_gradients, may_run=i < MOST_FITS)
+        # with images few draws of a chain mend all, and a run takes as much as the search
+        may_run = i < MOST_FITS and found.orbit is None
+        better = _shape_of(density, fit, rng, most - n_gradients, may_run=may_run)
         n_gradients += better.n_gradients
         n_failures += better.needs_levels and better.shape is None and better.variance > COARSE
         needs_levels |= better.needs_levels
@@ -106,8 +109,8 @@ def fit_maps(
 class _Maps:
     """The maps that are known, each with its largest log weight as ``log_zeta``."""
 
-    def __init__(self, density: Density) -> None:
-        self._density, self.n_gradients = density, 0
+    def __init__(self, density: Density, orbit: Orbit | None) -> None:
+        self._density, self._orbit, self.n_gradients = density, orbit, 0
         self.known: list[TransportMap] = []
 
     def add(self, shape: TransportMap, rng: np.random.Generator) -> TransportMap:
@@ -124,10 +127,12 @@ class _Maps:
         A place with less than three nats more than the largest weight is no mode of its own.
         """
         at = centre(fit)[None]
-        if not self.known or owner(self.known, at)[0] >= 0:
+        if self._orbit is not None:
+            at = self._orbit.images(at[0])
+        if not self.known or owner(self.known, at).max() >= 0:
             return bool(self.known)
-        self.n_gradients += 1
-        return bool(unexplained(self._density, self.known, at)[0] <= MAX_FALL)
+        self.n_gradients += len(at)
+        return bool(unexplained(self._density, self.known, at).min() <= MAX_FALL)
 
 
 def _shape_of(
@@ -202,7 +207,8 @@ def _without_needless(
         if assessed.variance <= GOOD if maps.explain(fit) else assessed.mass >= best - NEEDLESS:
             kept.append((fit, shape))
     fits, shapes = (tuple(of) for of in zip(*kept, strict=True))
-    return replace(found, pooled=combine_local_bases(fits), fits=fits, shapes=shapes), n_evaluations
+    pooled = combine_local_bases(with_images(fits, found.orbit))
+    return replace(found, pooled=pooled, fits=fits, shapes=shapes), n_evaluations
 
 
 def _gaussian_of(shape: LocalDensity, rng: np.random.Generator) -> GaussianBase:

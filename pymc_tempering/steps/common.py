@@ -362,7 +362,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         fits, current = self._found.fits, self._current
         current.searched = {"search": pack_search(fits.search.statistics())}
         current.visits = Visits(
-            fits.well_fitted, () if self._looks_in_tuning else fits.poorly_fitted
+            fits.well_fitted, () if self._looks_in_tuning else fits.poorly_fitted, fits.orbit
         )
         return self._source.base or fits.pooled, fits.pooled, fits.modes
 

@@ -226,6 +226,7 @@ class ParallelTempering(TemperedStep):
             needs_levels=fits.needs_levels,
             fixed=self._requested.keeps_mixture,
             drawn_from=self.known_draws is not None,
+            orbit=fits.orbit,
         )
 
     def _start_chain(self, point: dict[str, np.ndarray]) -> LadderRun:
@@ -252,7 +253,9 @@ class ParallelTempering(TemperedStep):
         ladder = self._new_ladder(path, betas, self._places(modes[::-1], point))
         n_steps = self._current.n_tune if self.tune else 0
         pooled_counts = pooled if self._pools_fits else None
-        tuner = Tuner(ladder, self._tuner_settings, n_steps, pooled_counts, len(modes), choice)
+        # copies are modes to get to, but alike
+        n_modes = len(modes) if choice.orbit is None else max(len(modes), 2)
+        tuner = Tuner(ladder, self._tuner_settings, n_steps, pooled_counts, n_modes, choice)
         if self._source.base is None or self._requested.adapt_base:
             out_of_reach = 0
         self._run = LadderRun(tuner, out_of_reach)
@@ -323,6 +326,8 @@ class ParallelTempering(TemperedStep):
             left = self._current.account.left_to_tune - record.counts["n_gradients"]
             run.tuner.update(record, self.rng, left=left)
         self._charge_off_record(run.ladder)
+        if (orbit := run.choice.orbit) is not None:
+            target = orbit.shuffled(target[None], self.rng)[0]
         return target, statistics
 
     def _state(self) -> dict[str, Any] | None:

@@ -11,14 +11,15 @@ of a known mode has tested, would lead to some of the mass hardly ever.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity, Mixture
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.engine.path.transport import TransportMap
@@ -33,16 +34,17 @@ from pymc_tempering.references.mixture import (
     swap_rejection,
     uncovered_share,
     with_fit_of_uncovered,
+    with_known,
 )
+from pymc_tempering.references.mixture_of_draws import mixture_of_draws
 from pymc_tempering.references.prepared import centre
 from pymc_tempering.references.quality import COARSE, FAIR, LADDER, trimmed_variance
 from pymc_tempering.references.same_mode import hides_one, one_place, owner
-from pymc_tempering.schedule.adapt import n_levels_for, round_trip_rate
-from pymc_tempering.steps.budget import CHAIN_ERROR, LEAST_OF_CHAIN
+from pymc_tempering.steps.round import Round, predicted_moves
 from pymc_tempering.steps.visits import MOST_GRADIENTS, not_visited
 from pymc_tempering.types import FloatArray
 
-__all__ = ["LEAST_RESTARTS", "RESTARTS_PER_MODE", "ReferenceChoice", "Round", "log_reference"]
+__all__ = ["LEAST_RESTARTS", "RESTARTS_PER_MODE", "ReferenceChoice", "log_reference"]
 
 MAX_UNCOVERED = 0.1
 """Share of the draws outside of all components from which on a mode has none: few levels would
@@ -72,70 +74,6 @@ _TRIAL_DRAWS = 200
 """Draws of a reference on trial, each of which takes an evaluation of the target."""
 
 
-def predicted_moves(variance: float, *, least_levels: int = 2, n_tuned: int = 0) -> float:
-    r"""Moves of replicas until log Z of a chain has the error that it aims at.
-
-    With log weights of variance V all along the path, the barrier is :math:`\sqrt{V/\pi}`, and
-    :math:`n = \lceil 2 \sqrt{V/\pi} \rceil` intervals give most round trips for a move (Syed et
-    al. 2021, section 5.3). Draws of all levels that are independent tell log Z, by the trapezium
-    rule, with the variance
-
-    .. math:: \frac{V (n - 1/2)}{n^2}
-
-    for each scan of n moves: n - 1 inner levels weigh 1/n, the two ends half of it. Bennett's ratio
-    has the same to first order in :math:`V/n^2` (Bennett 1976, eq. 10). How dependent draws are,
-    and what a move costs, is taken to be the same for all references of a target.
-
-    ``n_tuned`` are the scans of tuning so far, which a reference that is not in use would cost
-    again.
-
-    Examples
-    --------
-    >>> [round(predicted_moves(v)) for v in (0.1, 2.0, 8.0)]
-    [400, 938, 4375]
-    """
-    if not np.isfinite(variance):
-        return np.inf
-    # a variance near the largest number may grow beyond it, in silence
-    variance = float(variance)
-    n = n_levels_for(quality.barrier_of(variance), 10_000, least_levels) - 1
-    needed = variance * (n - 0.5) / n**2 / CHAIN_ERROR**2
-    return n * (max(needed, LEAST_OF_CHAIN) + n_tuned)
-
-
-class Round(NamedTuple):
-    """What a round of tuning brought.
-
-    ``coordinates`` are those of the round, whose Gaussian has not seen its draws: ``positions``
-    (n, D) at beta = 1, where ``log_target`` (n,) is in nats. ``n_restarts`` replicas arrived there
-    from the reference; ``n_tuned`` counts the scans of this round and those before it.
-    """
-
-    coordinates: Coordinates
-    positions: FloatArray
-    log_target: FloatArray
-    rejection_rates: FloatArray
-    n_restarts: int
-    n_tuned: int
-    log_z: float
-    se: float
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether less than 0.15 of the arrivals come that swap rates promise, of 20 or more.
-
-        Where a part of the target is met on the other side of a transition of first order, pairs
-        of levels swap, and no replica gets through. Rounds not yet tuned have a third of them.
-        """
-        expected = len(self.positions) * round_trip_rate(self.rejection_rates)
-        return expected >= 20.0 and self.n_restarts < 0.15 * expected
-
-    @property
-    def variance(self) -> float:
-        """V of the reference in use, nats squared."""
-        return quality.variance_of_barrier(max(float(self.rejection_rates.sum()), 0.0))
-
-
 class ReferenceChoice(Stateful):
     """The reference of one chain, changed after rounds of tuning where that pays.
 
@@ -157,9 +95,11 @@ class ReferenceChoice(Stateful):
 
     _changing = (
         "first", "fixed", "wants_map", "settled", "gaussian_variance", "second_opinion", "earlier",
-        "poorly_fitted", "n_missed", "n_returns", "n_evaluations",
+        "poorly_fitted", "n_missed", "n_returns", "n_evaluations", "orbit",
+        "n_fitted", "n_own",
     )  # fmt: skip
     at_start: Mixture | None = None
+    _fitted: Mixture | None = None
 
     def __init__(
         self,
@@ -170,11 +110,13 @@ class ReferenceChoice(Stateful):
         needs_levels: bool = False,
         fixed: bool = False,
         drawn_from: bool = False,
+        orbit: Orbit | None = None,
     ) -> None:
-        self.first = first_mixture(shapes) if shapes else None
+        self.first = first_mixture(shapes, orbit) if shapes else None
+        self.orbit = orbit
         self.fixed, self.settled = fixed, fixed or self.first is None
         self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
-        self.n_returns = self.n_evaluations = 0
+        self.n_returns = self.n_evaluations = self.n_fitted = self.n_own = 0
         self.gaussian_variance = np.nan
         self.second_opinion = [np.nan, np.nan]
         self.earlier: list[list[Any]] = []
@@ -185,8 +127,15 @@ class ReferenceChoice(Stateful):
             self.wants_map = alone and (needs_levels or self.first.has_map) and not fixed
             good = self.first.has_map or not self.wants_map
             # from a wide Gaussian to modes that hide each other there is a first-order transition
-            if fixed or (good and (alone or drawn_from or hides_one(fits))):
+            # with images each start of the search was one for every image
+            sure = alone or drawn_from or orbit is not None or hides_one(fits)
+            if fixed or (good and sure):
                 self.at_start = self.first
+
+    @property
+    def n_in_use(self) -> int:
+        """Gaussians that were fitted to draws and are in use."""
+        return self.n_own if self.n_fitted else 0
 
     def counted(self) -> int:
         """Evaluations of the density since the last call."""
@@ -197,7 +146,7 @@ class ReferenceChoice(Stateful):
         """Count poorly fitted modes that no draw (n, D) of a round leads to, if gradients do."""
         n_modes = len(self.poorly_fitted)
         if n_modes and len(positions) >= _ENOUGH_SCANS and left >= MOST_GRADIENTS * n_modes:
-            missed, n = not_visited(density, positions, self.poorly_fitted)
+            missed, n = not_visited(density, positions, self.poorly_fitted, self.orbit)
             self.n_missed = sum(missed)
             self.n_evaluations += n
 
@@ -205,6 +154,8 @@ class ReferenceChoice(Stateful):
         """Refine the mixture from a round's draws, or change the reference; whether that was so."""
         if self.first is None:
             return False
+        # what is known of one image is known of all
+        ended = ended._replace(positions=self.first.at_home(ended.positions))
         few = ended.n_restarts < LEAST_RESTARTS and not ended.is_blocked
         ended = self._with_earlier(ended, ladder.mixture)
         if few and not self.wants_map:
@@ -218,6 +169,8 @@ class ReferenceChoice(Stateful):
             self.settled = self.settled or self._seen_enough(ended)
             return False
         self.wants_map = self.wants_map or _is_one_map(mixture)
+        if mixture is self._fitted:
+            self.n_fitted = ended.n_of_shape
         self.earlier = []
         # draws that lack a mode which the search knows have no second opinion to give
         visited = np.unique(owner(mixture.fits, ended.positions))
@@ -254,12 +207,13 @@ class ReferenceChoice(Stateful):
         for mixture in self._candidates(ladder, ended):
             alone = _is_one_map(mixture)
             tested = alone or self.wants_map or ended.is_blocked
-            tested = tested or ended.n_restarts >= _RESTARTS_PER_FIT * len(mixture.fits)
+            n_fits = self.n_own if mixture is self._fitted else len(mixture.fits)
+            tested = tested or ended.n_restarts >= _RESTARTS_PER_FIT * n_fits
             if not tested or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED:
                 continue
             variance = self._on_trial(ladder.path.starting_from(mixture), ended, rng)
             # rare passages between modes hide in the mean of many swaps
-            within = alone or variance <= limit
+            within = alone or mixture is self._fitted or variance <= limit
             if within and predicted_moves(variance, n_tuned=ended.n_tuned) < now:
                 return mixture
         return None
@@ -272,20 +226,28 @@ class ReferenceChoice(Stateful):
         if is_covered:
             # what is left may be a mode that the search lacks, and draws of the mixture would
             refined = self._refined(ladder, ended, covering=True)
-            if not self.wants_map:
-                yield refined
-                return
-        yield from self._maps(refined, ended)
-        if self.first.has_map:
+        if is_covered and not self.wants_map:
             yield refined
+        else:
+            yield from self._maps(refined, ended)
+            if self.first.has_map:
+                yield refined
+        if self.orbit is not None and (fitted := self._of_draws(ended)) is not None:
+            self._fitted = fitted
+            yield fitted
+
+    def _of_draws(self, ended: Round) -> Mixture | None:
+        """Mixture fitted to the draws of a round, and what is known beside these."""
+        assert self.first is not None
+        fitted = mixture_of_draws(self.first, ended.positions, ended.n_of_shape)
+        self.n_own = 0 if fitted is None else len(fitted.fits)
+        return fitted and with_known(fitted, self.first)
 
     def _refined(self, ladder: Ladder, ended: Round, *, covering: bool = False) -> Mixture:
         assert self.first is not None
         if covering:
             self.first = with_fit_of_uncovered(self.first, ended.positions)
-        # an arrival brings about four independent draws
-        n_effective = min(len(ended.positions), 4 * ended.n_restarts)
-        return refined_mixture(self.first, ladder.coordinates, ended.positions, n_effective)
+        return refined_mixture(self.first, ladder.coordinates, ended.positions, ended.n_effective)
 
     def _maps(self, mixture: Mixture, ended: Round) -> Iterator[Mixture]:
         """One map of all draws, if it covers what is known, or a map for each component."""
@@ -298,7 +260,7 @@ class ReferenceChoice(Stateful):
         if whole is not None:
             centres = np.stack([centre(fit) for fit in self.first.fits])
             if max(uncovered_share([whole], some) for some in (z, centres)) <= MAX_UNCOVERED:
-                yield Mixture((whole,), np.ones(1), mixture.share, mixture.dof)
+                yield replace(mixture, fits=(whole,), weights=np.ones(1))
                 return
         if len(mixture.fits) > 1:
             mapped = mixture_of_maps(mixture, ended.coordinates, z)
@@ -337,7 +299,9 @@ class ReferenceChoice(Stateful):
         assert self.first is not None
         mixture = ladder.mixture
         assert mixture is not None
-        if not mixture.has_map:
+        if (fitted := self._better_of_draws(ladder, ended, rng)) is not None:
+            mixture = fitted
+        elif not mixture.has_map and not self.n_fitted:
             mixture = self._refined(ladder, ended, covering=True)
         elif not self.first.has_map:  # maps of the search are from a run that saw more
             mixture = next(self._maps(mixture, ended), mixture)
@@ -356,6 +320,23 @@ class ReferenceChoice(Stateful):
             self.first = None
         return True
 
+    def _better_of_draws(
+        self, ladder: Ladder, ended: Round, rng: np.random.Generator
+    ) -> Mixture | None:
+        """Mixture fitted to more draws than the one in use, if that has a lower V."""
+        n = ended.n_of_shape
+        if self.orbit is None or self.fixed or n <= self.n_fitted:
+            return None
+        before, fitted = self.n_own, self._of_draws(ended)
+        variance = np.inf
+        if fitted is not None:
+            variance = self._on_trial(ladder.path.starting_from(fitted), ended, rng)
+        if variance >= ended.variance:
+            self.n_own = before
+            return None
+        self.n_fitted = n
+        return fitted
+
     def _pays(
         self, ladder: Ladder, mixture: Mixture, ended: Round, rng: np.random.Generator
     ) -> bool:
@@ -363,8 +344,12 @@ class ReferenceChoice(Stateful):
         if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
             return True
         variance = ended.variance
-        if not mixture.has_map and (
-            variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
+        if (
+            not mixture.has_map
+            and self.orbit is None
+            and (
+                variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
+            )
         ):
             return False
         if np.isnan(self.gaussian_variance) and variance > COARSE:

@@ -29,9 +29,9 @@ from pymc_tempering.steps.reference import (
     LEAST_RESTARTS,
     RESTARTS_PER_MODE,
     ReferenceChoice,
-    Round,
     log_reference,
-)
+)  # fmt: skip
+from pymc_tempering.steps.round import Round
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = [
@@ -237,7 +237,8 @@ class Tuner(Stateful):
         """Whether the reference is settled, enough replicas arrived, and the barrier is stable."""
         enough, n_arrivals = 30, self.n_arrivals
         if self.ladder.mixture is not None:
-            enough, n_arrivals = max(enough, RESTARTS_PER_MODE * self.n_modes), n_restarts
+            n_modes = (self.choice and self.choice.n_in_use) or self.n_modes
+            enough, n_arrivals = max(enough, RESTARTS_PER_MODE * n_modes), n_restarts
         return (
             self.choice is not None
             and self.choice.settled
@@ -256,8 +257,8 @@ class Tuner(Stateful):
         rng: np.random.Generator,
     ) -> None:
         """Refine the Gaussian from the draws at beta = 1, and have the reference chosen."""
-        ladder, choice = self.ladder, self.choice
-        base = self._next_base(positions, n_restarts)
+        ladder, choice, orbit = self.ladder, self.choice, self.choice and self.choice.orbit
+        base = self._next_base(orbit.shuffled(positions, rng) if orbit else positions, n_restarts)
         if choice is None or not isinstance(ladder, Ladder):
             if base is not None:
                 ladder.change_base(base)

@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.state import Stateful
 from pymc_tempering.references.ascent import MOST_GRADIENTS as MOST_OF_ASCENT
@@ -45,11 +46,16 @@ class Visits(Stateful):
 
     _changing = (
         "modes", "visited", "poorly_fitted", "n_missed", "n_draws", "kept", "every", "next_look",
+        "orbit",
     )  # fmt: skip
 
     def __init__(
-        self, modes: Sequence[GaussianBase] = (), poorly_fitted: Sequence[GaussianBase] = ()
+        self,
+        modes: Sequence[GaussianBase] = (),
+        poorly_fitted: Sequence[GaussianBase] = (),
+        orbit: Orbit | None = None,
     ) -> None:
+        self.orbit = orbit
         self.modes, self.visited = list(modes), np.zeros(len(modes), dtype=bool)
         self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
         self.n_draws, self.every, self.next_look = 0, 1, N_LOOKED_AT
@@ -73,6 +79,9 @@ class Visits(Stateful):
         if self.visited.all():
             return
         z = position[None]
+        if self.orbit is not None:
+            means = np.array([mode.mean for mode in self.modes])
+            z, _ = self.orbit.nearest(z, means, self.modes[0])
         around = [i for i, mode in enumerate(self.modes) if owner([mode], z)[0] == 0]
         if around:
             modes = [self.modes[i] for i in around]
@@ -89,7 +98,9 @@ class Visits(Stateful):
         if not self.poorly_fitted or self.n_draws < self.next_look or not enough:
             return 0
         self.next_look = 2 * self.n_draws
-        missed, n_gradients = not_visited(density, np.stack(self.kept), self.poorly_fitted)
+        missed, n_gradients = not_visited(
+            density, np.stack(self.kept), self.poorly_fitted, self.orbit
+        )
         self.poorly_fitted = [
             mode for mode, is_missed in zip(self.poorly_fitted, missed, strict=True) if is_missed
         ]
@@ -98,7 +109,10 @@ class Visits(Stateful):
 
 
 def not_visited(
-    density: Density, positions: FloatArray, modes: Sequence[GaussianBase]
+    density: Density,
+    positions: FloatArray,
+    modes: Sequence[GaussianBase],
+    orbit: Orbit | None = None,
 ) -> tuple[list[bool], int]:
     """For each mode whether no ascent from draws (n, D) leads to it, and the gradients it took.
 
@@ -110,6 +124,8 @@ def not_visited(
     for mode in modes:
         coordinates = Coordinates.of(mode)
         found = ascend(density, positions[rows], coordinates)
+        if orbit is not None:
+            found = found._replace(ends=orbit.nearest(found.ends, mode.mean[None], mode)[0])
         # an ascent may stop on a ridge, or on a saddle, that leads on to where the draws are; from
         # further off than 0.3 standard deviations one leaves a curved mode
         near = GaussianBase(mode.mean, 0.3 * mode.scale)

@@ -4,8 +4,10 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.model.symmetries import MOST_LABELS, MOST_TRIED, Symmetries
+from pymc_tempering.model.symmetries import MOST_IMAGES, MOST_LABELS, MOST_TRIED, Symmetries
 
 
 def tried(model):
@@ -86,3 +88,50 @@ def test_a_model_of_one_positive_value_has_none():
     with pm.Model() as model:
         pm.Gamma("a", 2.0, 1.0)
     assert tried(model) == []
+
+
+def mixture(k, shift=0.0):
+    """Mixture of k Gaussians without an order; a shift of one mean makes its label another."""
+    with pm.Model() as model:
+        w = pm.Dirichlet("w", np.ones(k))
+        mu = pm.Normal("mu", shift * np.eye(k)[0], 3.0)
+        sd = pm.HalfNormal("sd", 2.0, shape=k)
+        pm.NormalMixture("y", w, mu, sigma=sd, observed=[-2.0, -1.5, 0.3, 3.0, 3.5])
+    return model
+
+
+def orbit_of(model, apart=1.0):
+    """Group that is divided out, by a fit whose entries are so far apart."""
+    density = compile_density(model)
+    mean = density.start + apart * np.arange(density.dim)
+    fit = GaussianBase(mean, np.full(density.dim, 0.3))
+    return Symmetries.of(density.points, model).orbit(density, fit), density, mean
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_all_orders_of_the_labels_are_divided_out(k):
+    orbit, density, z = orbit_of(mixture(k))
+    assert orbit.size == {2: 2, 3: 6, 4: 24}[k]
+    values = [density.value_and_grad(image)[0] for image in orbit.images(z)]
+    np.testing.assert_allclose(values, values[0])
+    assert len(np.unique(orbit.images(z).round(6), axis=0)) == orbit.size
+    np.testing.assert_array_equal(orbit.images(z)[0], z)
+
+
+def test_no_more_images_than_are_worth_it():
+    orbit, density, z = orbit_of(mixture(6))
+    assert orbit.size == MOST_IMAGES
+    values = [density.value_and_grad(image)[0] for image in orbit.images(z)]
+    np.testing.assert_allclose(values, values[0])
+
+
+def test_labels_that_differ_are_not_divided_out():
+    assert orbit_of(mixture(2, shift=1.0))[0] is None
+    # the first of three is unlike the others
+    assert orbit_of(mixture(3, shift=1.0))[0].size == 2
+
+
+def test_a_mode_that_is_its_own_image_has_no_copies():
+    with pm.Model() as model:
+        pm.Normal("x", shape=3)
+    assert orbit_of(model, apart=0.0)[0] is None

@@ -29,7 +29,8 @@ from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_SCANS
 from pymc_tempering.steps.common import Found
 from pymc_tempering.steps.ladder_run import components
 from pymc_tempering.steps.parallel import ParallelTempering
-from pymc_tempering.steps.reference import ReferenceChoice, Round, predicted_moves
+from pymc_tempering.steps.reference import ReferenceChoice
+from pymc_tempering.steps.round import Round, predicted_moves
 from pymc_tempering.steps.run import prepare_step
 from pymc_tempering.steps.simulated import SimulatedTempering
 from pymc_tempering.steps.tuning import Tuner, TunerSettings

@@ -188,8 +188,12 @@ class Ladder(Ensemble):
     def _excess(self, draws: FloatArray) -> FloatArray:
         if self.mixture is None:
             return np.empty(0)
-        components, shares = self.path.view.components, self.mixture.shares
-        return np.asarray(component_excess(components, shares, draws))
+        shares, orbit = self.mixture.shares, self.mixture.orbit
+        n = 1 if orbit is None else orbit.size
+        of_images = np.append(shares[0], np.repeat(shares[1:] / n, n))
+        excess = component_excess(self.path.view.components, of_images, draws)
+        # images of one fit are one component
+        return np.append(excess[0], excess[1:].reshape(-1, n).sum(axis=1))
 
     def change_base(self, base: GaussianBase) -> None:
         """Keep the replicas where they are and describe them relative to another Gaussian."""

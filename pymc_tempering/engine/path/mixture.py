@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 from pymc_tempering.engine.path.components import Components, is_diagonal
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.engine.path.transport import NO_TERMS, TransportMap
 from pymc_tempering.errors import BaseError
 from pymc_tempering.numerics import LOG_2PI, log_t_constant
@@ -46,7 +47,7 @@ class Mixture:
 
     The weights (K,) are shares of what the defensive component, of weight `share` and `dof` degrees
     of freedom, leaves; they are positive and add up to 1. Anything else is refused with a
-    BaseError.
+    BaseError. With an `orbit` each fit stands for all of its images, which share its weight.
 
     Examples
     --------
@@ -61,6 +62,7 @@ class Mixture:
     weights: FloatArray
     share: float = DEFENSIVE_SHARE
     dof: float = DEFENSIVE_DOF
+    orbit: Orbit | None = None
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -83,7 +85,7 @@ class Mixture:
 
     # read-only arrays are writeable again after a pickle, so it is rebuilt through the constructor
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.fits, np.array(self.weights), self.share, self.dof)
+        return type(self), (self.fits, np.array(self.weights), self.share, self.dof, self.orbit)
 
     @property
     def dim(self) -> int:
@@ -100,17 +102,23 @@ class Mixture:
         """Identity of fits, weights and defensive component: 16 hex digits."""
         h = hashlib.sha256("".join(fit.digest for fit in self.fits).encode())
         h.update(np.array([*self.weights, self.share, self.dof], dtype="<f8").tobytes())
+        if self.orbit is not None:
+            h.update(self.orbit.order.tobytes())
         return h.hexdigest()[:16]
 
     def in_coordinates(self, coordinates: Coordinates) -> Components:
-        """Return the mixture as compiled code sees it."""
-        roots = np.stack([_root_in(fit, coordinates.matrix) for fit in self.fits])
-        means = coordinates.to_base(np.stack([fit.mean for fit in self.fits]))
+        """Return the mixture as compiled code sees it, images of one fit after another."""
+        fits, weights = self.fits, self.weights
+        if self.orbit is not None:
+            fits = tuple(image for fit in fits for image in self.orbit.of_fit(fit))
+            weights = np.repeat(weights / self.orbit.size, self.orbit.size)
+        roots = np.stack([_root_in(fit, coordinates.matrix) for fit in fits])
+        means = coordinates.to_base(np.stack([fit.mean for fit in fits]))
         normal = -0.5 * self.dim * LOG_2PI
-        constants = [f.log_constant if isinstance(f, TransportMap) else normal for f in self.fits]
-        log_scales = np.log1p(-self.share) + np.log(self.weights) + np.linalg.slogdet(roots)[1]
+        constants = [f.log_constant if isinstance(f, TransportMap) else normal for f in fits]
+        log_scales = np.log1p(-self.share) + np.log(weights) + np.linalg.slogdet(roots)[1]
         defensive = np.log(self.share) + log_t_constant(self.dof, self.dim)
-        terms = [fit.terms if isinstance(fit, TransportMap) else NO_TERMS for fit in self.fits]
+        terms = [fit.terms if isinstance(fit, TransportMap) else NO_TERMS for fit in fits]
         return Components(
             np.concatenate([[defensive], log_scales + constants]),
             np.ascontiguousarray(means),
@@ -132,9 +140,36 @@ class Mixture:
             (u * u).sum(axis=-1) / self.dof
         )
         parts = [np.log(self.share) + log_t - coordinates.base.log_det_scale]
-        for fit, weight in zip(self.fits, self.weights, strict=True):
-            parts.append(np.log1p(-self.share) + np.log(weight) + fit.log_density(z))
-        return np.stack(parts, axis=-1)
+        logs = self._at_images(z)
+        of_fits = np.log1p(-self.share) + logsumexp(logs, axis=0) - np.log(len(logs))
+        return np.stack([*parts, *of_fits], axis=-1)
+
+    def log_fits(self, z: FloatArray) -> FloatArray:
+        """Log density without the defensive component, in nats: (n, D) to (n,)."""
+        logs = self._at_images(z)
+        return np.asarray(logsumexp(logs, axis=(0, 1)) - np.log(len(logs)))
+
+    def _at_images(self, z: FloatArray) -> FloatArray:
+        """Log densities of the weighted fits at the images of ``z``, (n, D) to (G, K, n)."""
+        images = z[None] if self.orbit is None else self.orbit.images(z)
+        flat = images.reshape(-1, self.dim)
+        logs = np.stack([fit.log_density(flat) for fit in self.fits])
+        logs += np.log(self.weights)[:, None]
+        return np.asarray(logs.reshape(len(self.fits), len(images), -1).transpose(1, 0, 2))
+
+    def at_home(self, z: FloatArray) -> FloatArray:
+        """Take the image of each ``z`` (n, D) at which the fits themselves are highest."""
+        if self.orbit is None:
+            return z
+        return self.orbit.moved(z, self._at_images(z).max(axis=1).argmax(axis=0))
+
+    def at_image(self, z: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Take an image of each ``z`` (n, D) at random, as likely as the fits have it."""
+        if self.orbit is None:
+            return z
+        logs = logsumexp(self._at_images(z), axis=1)
+        noise = rng.gumbel(size=logs.shape)
+        return self.orbit.moved(z, (logs + noise).argmax(axis=0))
 
     def log_density(self, z: FloatArray, coordinates: Coordinates) -> FloatArray:
         """Normalised log density in nats: (n, D) to (n,)."""
@@ -164,7 +199,7 @@ class Mixture:
     ) -> tuple[FloatArray, IntArray]:
         """Independent draws ``z``, shape (n, D), and which component each is of, shape (n,).
 
-        The defensive component is 0.
+        The defensive component is 0. With an orbit any image is as likely.
         """
         component = self._up_to.searchsorted(rng.random(n), side="right")
         noise = rng.standard_normal((n, self.dim))
@@ -174,6 +209,9 @@ class Mixture:
             rows = component == k + 1
             if rows.any():
                 z[rows] = fit.from_base(noise[rows])
+        if self.orbit is not None:
+            of_fits = component > 0
+            z[of_fits] = self.orbit.shuffled(z[of_fits], rng)
         return z, component
 
 
