@@ -44,7 +44,7 @@ def test_a_hierarchy_is_as_it_was_written():
     assert found.n_neighbours.tolist() == expected
     bends = [[1, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert found.bends.astype(int).tolist() == bends
-    assert (found.kind, found.width, found.n_directions, found.unread) == ("diagonal", 1, 1, "")
+    assert (found.kind, found.width, found.n_directions, found.unread) == ("banded", 4, 2, "")
 
 
 def test_it_prints_as_a_table():
@@ -52,12 +52,12 @@ def test_it_prints_as_a_table():
     table = found.to_dataframe()
     assert table.loc["effect"].tolist() == [6, 0, "tau, slope, of_district", "tau"]
     lines = repr(found).splitlines()
-    assert lines[0] == "10 values: 4 globals, 6 locals"
+    assert lines[0] == "10 values: 3 globals, 7 locals"
     assert lines[1].split() == ["variable", "values", "globals", "depends", "on", "bends", "with"]
     assert lines[4].split() == ["of_district", "2", "2", "tau,", "effect", "tau"]
-    assert lines[-2] == "Given the globals, the locals are independent."
-    assert lines[-1] == "Directions that show their Hessian: 1"
-    assert max(map(len, lines)) <= 80
+    assert lines[-2].startswith("Given the globals, the locals have an order in which neighbours")
+    assert lines[-1] == "Directions that show their Hessian: 2"
+    assert max(map(len, lines)) <= 88
 
 
 def test_a_curved_mean_bends_and_a_straight_one_does_not():
