@@ -34,6 +34,7 @@ from pymc_tempering.private import (
     compile_keyed,
     graph_key,
     jitted,
+    never_merge,
     resize_observed,
     without_key,
 )
@@ -159,6 +160,7 @@ class OpenDensity:
         self._frozen = frozen
         points = PointMap.from_model(frozen)
         data = self._variables(frozen)
+        never_merge(value for value in data.values() if isinstance(value, Constant))
         inputs = {value: value.type(f"data {name}") for name, value in data.items()}
         given = [inputs[value] for value in data.values()]
         inputs |= _lengths(frozen, data, inputs)

@@ -88,6 +88,27 @@ def test_models_that_call_python_are_compiled_anew(model, monkeypatch, rng):
     assert density.value_and_grad(Z)[0] == pytest.approx(exact(model, density), rel=1e-12)
 
 
+def test_equal_constants_are_not_taken_for_each_other():
+    """Data may begin as what else stands in the model: other data, covariates, a length."""
+
+    def build(first, second):
+        with pm.Model() as model:
+            place = pm.Normal("place", 0.2, 1.5, shape=2)
+            pm.Normal("first", place * np.array([1.0, 2.0]), 0.7, observed=first)
+            pm.Normal("second", place, 1.1, observed=second)
+            pm.Poisson("count", pm.math.exp(place[:1]), observed=np.array([1]))
+        return model
+
+    same, other = np.array([1.0, 2.0]), np.array([0.4, -3.0])
+    filled = OpenDensity(build(same, same)).refillable()
+    for first, second in ((same, same), (same, other), (other, same)):
+        filled.fill({"first": first, "second": second})
+        expected = compile_density(build(first, second)).value_and_grad(Z)
+        found = filled.density.value_and_grad(Z)
+        assert found[0] == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+
+
 def test_data_are_written_over(model, opened, rng):
     filled = OpenDensity(model).refillable()
     for _ in range(3):
