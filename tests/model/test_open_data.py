@@ -67,7 +67,8 @@ def test_another_process_gets_the_same_data(model, opened, rng):
     value, _ = density.value_and_grad(Z)
     copied = cloudpickle.dumps(density)
     change(model, rng)
-    assert cloudpickle.loads(copied).value_and_grad(Z)[0] == pytest.approx(value, rel=1e-12)
+    # to the last digit: the same code, in which data are no constants
+    assert cloudpickle.loads(copied).value_and_grad(Z)[0] == value
 
 
 def test_a_kept_density_is_given_until_the_data_change(model, opened, rng):
