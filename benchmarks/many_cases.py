@@ -39,45 +39,45 @@ class Case:
         return prior - np.logaddexp(0.0, -signs * logits).sum(axis=1)
 
 
-def logistic(rng):
-    """Logistic regression with standard normal coefficients."""
-    covariates = rng.normal(size=(N_ROWS, N_COEFFICIENTS))
+def logistic(rng, rows=N_ROWS, dim=N_COEFFICIENTS, sd=1.0):
+    """Logistic regression with normal coefficients, as standard normal ones."""
+    covariates = sd * rng.normal(size=(rows, dim))
 
     def build(observed):
         with pm.Model() as model:
-            coefficients = pm.Normal("coefficients", 0.0, 1.0, shape=N_COEFFICIENTS)
+            coefficients = pm.Normal("coefficients", 0.0, 1.0, shape=dim)
             pm.Bernoulli("y", logit_p=covariates @ coefficients, observed=observed)
         return model
 
-    title = f"logistic regression, {N_ROWS} rows, {N_COEFFICIENTS} coefficients"
-    return Case("logistic", title, (covariates,), N_COEFFICIENTS, build, lambda _, z, x: z @ x.T)
+    title = f"logistic regression, {rows} rows, {dim} coefficients"
+    return Case("logistic", title, (covariates,), dim, build, lambda _, z, x: z @ x.T)
 
 
-def decoder(rng):
+def decoder(rng, n_latent=N_LATENT, gain=2.0):
     """Bernoulli pixels from a network with random weights, one hidden layer."""
-    first = rng.normal(size=(N_HIDDEN, N_LATENT)) / np.sqrt(N_LATENT)
-    second = rng.normal(size=(N_PIXELS, N_HIDDEN)) * 2.0 / np.sqrt(N_HIDDEN)
+    first = rng.normal(size=(N_HIDDEN, n_latent)) / np.sqrt(n_latent)
+    second = rng.normal(size=(N_PIXELS, N_HIDDEN)) * gain / np.sqrt(N_HIDDEN)
     bias = rng.normal(size=N_PIXELS)
 
     def build(observed):
         with pm.Model() as model:
-            latent = pm.Normal("latent", 0.0, 1.0, shape=N_LATENT)
+            latent = pm.Normal("latent", 0.0, 1.0, shape=n_latent)
             logits = second @ pm.math.tanh(first @ latent) + bias
             pm.Bernoulli("y", logit_p=logits, observed=observed)
         return model
 
     # a Newton step from zero, where the slope of tanh is one: linear in the data
     jacobian, p = second @ first, expit(bias)
-    precision = np.eye(N_LATENT) + (jacobian.T * (p * (1.0 - p))) @ jacobian
+    precision = np.eye(n_latent) + (jacobian.T * (p * (1.0 - p))) @ jacobian
     scale = np.linalg.cholesky(np.linalg.inv(precision))
     gain = np.linalg.solve(precision, jacobian.T)
 
     def encoder(data):
         return gain @ (data["y"] - p), scale
 
-    title = f"decoder of {N_PIXELS} pixels, {N_HIDDEN} hidden units, {N_LATENT} latent dimensions"
+    title = f"decoder of {N_PIXELS} pixels, {N_HIDDEN} hidden units, {n_latent} latent dimensions"
     return Case(
-        "decoder", title, (first, second, bias), N_LATENT, build,
+        "decoder", title, (first, second, bias), n_latent, build,
         lambda xp, z, a, b, c: xp.tanh(z @ a.T) @ b.T + c, encoder,
     )  # fmt: skip
 

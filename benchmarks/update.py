@@ -81,7 +81,8 @@ def evidence(idata):
 
 
 def gradients(idata):
-    return sum(pm_temper.estimate_logz(idata).gradients.values())
+    """Of the search, or what stands for it in an update, of tuning, and of draws."""
+    return np.array([*pm_temper.estimate_logz(idata).gradients.values()])
 
 
 def one_seed(case, seed):
@@ -95,19 +96,22 @@ def one_seed(case, seed):
     ]
     model = case.model(data[0])
     run = pm_temper.sample(model, **options)
-    n, seconds, runs = gradients(run), [], [run]
+    parts, seconds, runs = [gradients(run)], [], [run]
     for new in batches[1:]:
         began = time.process_time()
         runs.append(pm_temper.update(runs[-1], new, model, **options))
         seconds.append(time.process_time() - began)
-        n += gradients(runs[-1])
+        parts.append(gradients(runs[-1]))
     whole = pm_temper.sample(case.model(data[-1]), **options)
+    of_whole = gradients(whole)
     (log_z, se), (one, one_se) = evidence(runs[-1]), evidence(whole)
     found = {
         "against one run": (log_z - one) / np.hypot(se, one_se),
         "se": se,
-        "gradients": n / gradients(whole),
-        "of an update": (n - gradients(run)) / (N_STEPS - 1) / gradients(whole),
+        "gradients": np.sum(parts) / of_whole.sum(),
+        "of an update": np.sum(parts[1:]) / (N_STEPS - 1) / of_whole.sum(),
+        "parts of a run": of_whole,
+        "parts of an update": np.mean(parts[1:], axis=0),
         "first seconds": seconds[0],
         "later seconds": float(np.median(seconds[1:])),
         "warned": sum(bool(r["tempering"]["warning_code"].size) for r in runs),
@@ -146,12 +150,17 @@ def main():
             f"{rms(get['increments against exact']):.2f}" if known else "",
             f"{np.median(get['se']):.4f}", f"{np.median(get['gradients']):.2f}",
             f"{np.median(get['of an update']):.2f}",
+            *(
+                ", ".join(f"{n:.0f}" for n in np.median(get[f"parts of {of}"], axis=0))
+                for of in ("a run", "an update")
+            ),
             f"{get['first seconds'][0]:.0f}, {np.median(get['later seconds']):.1f}",
             int(get["warned"].sum()),
         ])  # fmt: skip
     head = [
         "case", "RMS difference over errors", "largest", "log Z, RMS over se, exact",
         "increments, RMS over se, exact", "se", "gradients over one run", "of one update",
+        "search, tuning, draws of a run", "of an update",
         "CPU seconds, first, later", "runs with warnings",
     ]  # fmt: skip
     table(f"{N_STEPS} steps of {N_ROWS} rows, {args.seeds} seeds", head, rows)

@@ -17,6 +17,7 @@ import pytest
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors
 
 import pymc_tempering
@@ -446,6 +447,21 @@ def test_jitted(cubed):
         return inner(x)
 
     assert np.asarray(call(np.array(2.0))) == pytest.approx(8.25)
+
+
+def test_never_merge():
+    one, other = pt.constant([0.5, 2.0]), pt.constant(np.array([0.5, 2.0]))
+    third = pt.constant([3.0, 4.0])
+    equal = [pt.constant(np.array([0.5, 2.0])) for _ in range(2)]
+    private.never_merge(equal)
+
+    def n_kept(constants):
+        graph = FunctionGraph([], [pt.stack([*constants, third])], clone=False)
+        MergeOptimizer().rewrite(graph)
+        return sum(v in graph.variables for v in constants)
+
+    assert n_kept([one, other]) == 1
+    assert n_kept(equal) == 2
 
 
 def test_graph_key(cubed):

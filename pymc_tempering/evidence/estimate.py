@@ -323,9 +323,9 @@ def sample_and_estimate(  # noqa: PLR0913 - the one path of all that is sampled
         sampler: Sampler = load(row.prepare)(row, model, options, settings | {"store": store} | aim)
         seeds = round_seeds(seed)
         idata = sampler(chains=chains, random_seed=next(seeds))
-        run = read_run(idata)
+        run = at_hand(read_run(idata), model)
         request = Request(draws, chains, budget, target_se, max_chains)
-        if target_se is not None and refusing(at_hand(run, model)):
+        if target_se is not None and refusing(run):
             request = replace(request, target_se=None)
         elif target_se is not None and not interrupted(replace(run, request=request)):
             run, request = reach_target_se(

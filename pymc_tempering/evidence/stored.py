@@ -94,7 +94,9 @@ def read_run(idata: xr.DataTree) -> Run:
 
 
 def at_hand(run: Run, model: pm.Model) -> Run:
-    """Add the model to a run, and its draws in the model's own coordinates."""
+    """Add the model to a run, and its draws in the model's own coordinates, where they are not."""
+    if run.unconstrained is not None:
+        return run
     assert run.idata is not None
     return replace(run, model=model, unconstrained=Unconstrained.of(model, run.idata))
 

@@ -34,6 +34,7 @@ from pymc_tempering.private import (
     compile_keyed,
     graph_key,
     jitted,
+    never_merge,
     resize_observed,
     without_key,
 )
@@ -152,13 +153,16 @@ class OpenDensity:
         lengths: Sequence[str] = (),
         *,
         growing: bool = False,
+        frozen: pm.Model | None = None,
     ) -> None:
         self._names = [rv.name for rv in model.observed_RVs] if names is None else list(names)
         self._growing = growing
-        frozen = _with_open_rows(model, self._names) if growing else freeze(model, but=lengths)
+        if frozen is None:
+            frozen = _with_open_rows(model, self._names) if growing else freeze(model, but=lengths)
         self._frozen = frozen
         points = PointMap.from_model(frozen)
         data = self._variables(frozen)
+        never_merge(value for value in data.values() if isinstance(value, Constant))
         inputs = {value: value.type(f"data {name}") for name, value in data.items()}
         given = [inputs[value] for value in data.values()]
         inputs |= _lengths(frozen, data, inputs)
@@ -201,11 +205,16 @@ class OpenDensity:
 
         The values are copied: the density stays as it is when those of the model change.
         """
-        frozen = freeze(model)
+        return self.at_frozen(freeze(model))
+
+    def at_frozen(self, frozen: pm.Model) -> CompiledDensity:
+        """Give the density of a model that is frozen already, as :meth:`at` does."""
         if self._core is None:
             return compile_frozen(frozen)
         table = self._table(frozen)
-        density = self._reading(frozen, table, (compile_frozen, (frozen, 0)))
+        # with data as constants, code is other code, and rounds otherwise
+        made_by = _elsewhere, (self._frozen, self._names, self._growing, frozen)
+        density = self._reading(frozen, table, made_by)
         try:
             self._verify(density, table)
         except ModelError:
@@ -368,6 +377,12 @@ def _lengths(
         if isinstance(length, SharedVariable):
             lengths[length] = inputs[variable].shape[0]
     return lengths
+
+
+def _elsewhere(
+    opened: pm.Model, names: list[str], growing: bool, frozen: pm.Model, _: str
+) -> CompiledDensity:
+    return OpenDensity(opened, names, growing=growing, frozen=opened).at_frozen(frozen)
 
 
 def _stays_here(*_: Any) -> NoReturn:

@@ -1,10 +1,25 @@
 """Hooks into parts of PyTensor."""
 
 import sys
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 JAX_DISPATCH = "pytensor.link.jax.dispatch"
 """Module that is loaded where anything was registered for JAX."""
+
+
+def never_merge(constants: Iterable[Any]) -> None:
+    """Let no graph take another constant of the same value for one of these, nor these for it.
+
+    PyTensor merges equal constants. What is to be replaced would be lost, or another one with it.
+    """
+    for constant in constants:
+        constant.merge_signature = partial(_signature, id(constant))
+
+
+def _signature(number: int) -> tuple[str, int]:
+    return "kept apart", number
 
 
 class GraphClasses(NamedTuple):

@@ -27,15 +27,15 @@ def test_defensive_draws_know_the_mass_of_another_gaussian(rng):
 
 def test_weights_are_bounded_by_the_wider_gaussian(rng):
     """Of a target as wide as that, where those of the Gaussian alone have no bound."""
-    narrow, wider = GaussianBase(np.zeros(4), np.ones(4)), 1.5
+    narrow, wider = GaussianBase(np.zeros(4), np.ones(4)), 1.75
     target = testing.scaled_normal(dim=4, sd=wider, log_z=0.0)
-    assert defensive_weights(target, narrow, rng, 10_000)[1].max() <= np.log(10.0) + 1e-9
+    assert defensive_weights(target, narrow, rng, 10_000)[1].max() <= np.log(5.0) + 1e-9
 
 
 def test_the_target_is_reached(rng):
-    found = quick(testing.correlated_gaussian(), rng, 3, target_se=0.002)
+    found = quick(testing.correlated_gaussian(), rng, 3, target_se=0.003)
     assert not found.doubt
-    assert found.se <= 0.002
+    assert found.se <= 0.003
     assert abs(found.log_z - testing.correlated_gaussian().log_z) < 4.5 * found.se
 
 

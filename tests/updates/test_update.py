@@ -7,10 +7,11 @@ import xarray as xr
 from scipy import stats
 
 import pymc_tempering as pm_temper
-from pymc_tempering.errors import DataError, ModelError
+from pymc_tempering.errors import DataError, ModelError, TemperingWarning
 from pymc_tempering.model.open_data import OpenDensity
 from pymc_tempering.results.identity import recorded_identity
 from pymc_tempering.updates import rows as module
+from tests.losing import Losing
 
 SHORT = {"draws": 100, "tune": 100, "chains": 2, "cores": 1, "progressbar": False, "quiet": True}
 SHAPE, SCALE, PRECISION = 3.0, 2.0, 0.5
@@ -101,6 +102,29 @@ def test_the_result_is_a_run_of_all_data(runs, parts):
     again = pm_temper.estimate_logz(runs[-1])
     assert again.log_z == float(runs[-1]["tempering"]["log_marginal_likelihood"])
     assert "search" in again.gradients
+
+
+def assert_same(run, expected):
+    for group in ("posterior", "updates"):
+        xr.testing.assert_equal(run[group].dataset, expected[group].dataset)
+
+
+def test_an_executor_and_a_folder_change_nothing(runs, parts, seed, tmp_path):
+    """A chain whose worker is lost twice is left out, and sampled by the same call."""
+    given = runs[0], {"y": parts[1]}, normal_model(parts[0])
+    options = {name: value for name, value in SHORT.items() if name != "cores"}
+    options["random_seed"] = seed
+    assert_same(pm_temper.update(*given, executor=2, **options), runs[1])
+    options["resume"] = tmp_path / "run"
+    with pytest.warns(TemperingWarning, match="1 of 2 chains"):
+        pm_temper.update(*given, executor=Losing({1, 2}), **options)
+    assert_same(pm_temper.update(*given, executor=Losing(set()), **options), runs[1])
+    with pytest.raises(DataError, match="another one: the data of 'y' changed"):
+        pm_temper.update(given[0], {"y": parts[2]}, given[2], **options)
+    # the same data after other draws: another reference
+    with pytest.raises(DataError, match="base is"):
+        pm_temper.update(exact_run(parts[0], np.random.default_rng([seed, 1])), *given[1:],
+                         **options)  # fmt: skip
 
 
 def test_it_is_compiled_once(parts, rng, seed, monkeypatch):
