@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import tau
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
@@ -12,11 +12,27 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
-from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.private import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["Angles", "PointMap"]
+__all__ = ["Angles", "CoordinateMap", "PointMap"]
+
+
+class CoordinateMap(Protocol):
+    """From other coordinates u of a flat vector to its own z, and back; ``digest`` tells which."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the map: 16 hex digits."""
+
+    def from_base(self, u: FloatArray) -> FloatArray:
+        """Map ``u`` of shape (..., D) to ``z``."""
+
+    def to_base(self, z: FloatArray) -> FloatArray:
+        """Map ``z`` of shape (..., D) to ``u``."""
+
+    def forward(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Map ``u`` (n, D) to ``z``, with the log determinant of the map, shape (n,)."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +116,7 @@ class PointMap:
     dtypes: tuple[str, ...]  # float64, or what a discrete variable has
     initial: dict[str, np.ndarray]  # the model's initial point, in these types
     angles: Angles  # entries of which the flat vector holds another coordinate than PyMC's
-    map: ConditionalMap | None = None  # from the coordinates of the flat vector, if not its own
+    map: CoordinateMap | None = None  # from the coordinates of the flat vector, if not its own
 
     @classmethod
     def from_model(cls, model: pm.Model) -> "PointMap":

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import OptionError
 from pymc_tempering.model.compile import CompiledDensity, compile_density, prior_points
+from pymc_tempering.model.point import CoordinateMap
 from pymc_tempering.model.symmetries import Symmetries
 from pymc_tempering.numerics import one_blas_thread
 from pymc_tempering.options import check_choice, check_random_seed, resolve_model
@@ -108,7 +108,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     return replace(found, search=seen)
 
 
-def _through(images: Images, made: ConditionalMap) -> Images:
+def _through(images: Images, made: CoordinateMap) -> Images:
     """Images of places in the coordinates of a map."""
     return lambda u: made.to_base(images(made.from_base(u)))
 

@@ -44,6 +44,7 @@ from pymc_tempering.references.sources import (
     SOURCES,
     Images,
     StartSource,
+    along_lines,
     around_known_modes,
     deflated_residual,
     images_of_modes,
@@ -125,6 +126,8 @@ def _look_around(
         ("scales", around_known_modes()),
         ("residual", residual),
     ]
+    if prior_points is not None and len(prior_points):
+        later.append(("lines", along_lines(prior_points)))
     if images is not None:
         later.append(("images", images_of_modes(images)))
     n_done, total, most = 1, survey.effort.n_starts, survey.end

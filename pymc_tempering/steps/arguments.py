@@ -39,6 +39,7 @@ from pymc_tempering.references.own import (
     is_reference,
 )
 from pymc_tempering.references.search import SEARCHES
+from pymc_tempering.references.windings import find_windings, unwound
 
 __all__ = [
     "GivenBase", "Requested", "Source", "all_value_vars", "check_memory", "check_passed_on",
@@ -280,7 +281,8 @@ class Source:
     ) -> "Source":
         """Compile a model for a step, and find what its path starts from.
 
-        A hierarchy is looked for if the step ``looks``, and nothing was given to start from.
+        A hierarchy, or else angles that wind, are looked for if the step ``looks``, and nothing was
+        given to start from.
         """
         density, name = compile_density(model, backend=backend), type(step).__name__
         explorer = suited_explorer(name, asked.explorer, density, requested=asked.is_fixed)
@@ -288,7 +290,12 @@ class Source:
         hierarchy, n_looked = None, 0
         if given == (None, None) and looks:
             hierarchy, n_looked = Hierarchy.of(density)
-            density = density if hierarchy is None else hierarchy.density
+            if hierarchy is not None:
+                density = hierarchy.density
+            else:
+                windings, n = find_windings(density)
+                n_looked += n
+                density = density if windings is None else unwound(density, windings)
         return cls(model, Identity.of(model), density, explorer, *given, hierarchy, n_looked)
 
 

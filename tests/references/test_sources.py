@@ -1,6 +1,7 @@
 """Modes on ascent paths, in which none ends, and images of modes, to which no start led."""
 
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,13 @@ from pymc_tempering.references.basins import Basin, Basins
 from pymc_tempering.references.local import LocalFit
 from pymc_tempering.references.prepared import unwatched
 from pymc_tempering.references.search import Effort, find_modes
-from pymc_tempering.references.sources import N_PATHS, images_of_modes, on_ascent_paths
+from pymc_tempering.references.sources import (
+    N_PATHS,
+    along_lines,
+    images_of_modes,
+    on_ascent_paths,
+)
+from pymc_tempering.references.starts import evaluated
 from pymc_tempering.references.survey import Survey
 from pymc_tempering.testing import trimodal_1d
 from tests.references.conftest import LOG_2PI, two_gaussians
@@ -310,3 +317,24 @@ def test_images_of_all_modes_together_keep_to_their_share():
     )
     assert len(found.fits) == 2
     assert found.search.n_gradients - without.search.n_gradients == 300
+
+
+def test_on_a_line_through_a_mode_another_stands_out():
+    """A needle on the line along the first coordinate; the mode itself is not proposed again."""
+    needle = two_gaussians(
+        np.log([0.7, 0.3]), np.array([[0.0, 0.0], [3.0, 0.2]]), np.array([[1.0, 0.5], [0.02, 0.5]])
+    )
+    height = float(evaluated(needle, np.zeros((1, 2))).values[0])
+    mode = Basin(np.zeros(2), np.zeros(2), height, converged=True)
+    survey = SimpleNamespace(
+        density=needle, basins=SimpleNamespace(known=[mode]), spent=Counter(), n_modes=2, n_looked=0
+    )
+    starts = along_lines(np.tile(np.linspace(-5.0, 5.0, 512)[:, None], 2))
+    # not before five times as much is spent on other starts
+    assert not list(starts(survey, 1))
+    survey.n_looked = 5 * 1024
+    (proposal,) = starts(survey, 1)
+    np.testing.assert_allclose(proposal.centres, [[3.0, 0.0]], atol=0.01)
+    assert not proposal.counted
+    assert survey.spent["ascents"] == 1024
+    assert not list(starts(survey, 1))
