@@ -47,12 +47,14 @@ class ModelStructure:
         Whether the law of the first, all others given, is other than a Gaussian whose mean alone
         moves with the second, in proportion; on the diagonal, other than a Gaussian.
     kind : {"diagonal", "grouped", "banded", "sparse", "dense"}
-        How locals depend on each other, the globals given.
+        How locals depend on each other, the globals given, and hubs.
     width : int
         Values in the largest group; how far neighbours in a band are apart at most; most neighbours
         of a value of the sparse; number of the dense.
     n_directions : int
         Directions that show the Hessian of the locals.
+    n_hubs : int
+        Locals that so many others depend on that each has a direction of its own.
     unread : str
         Why the structure could not be read, and counts as dense; else empty.
     """
@@ -65,6 +67,7 @@ class ModelStructure:
     kind: str
     width: int
     n_directions: int
+    n_hubs: int = 0
     unread: str = ""
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -83,7 +86,8 @@ class ModelStructure:
         table = self.to_dataframe().reset_index()
         for title in ("depends on", "bends with"):
             table[title] = [textwrap.shorten(t, 24, placeholder=" ...") for t in table[title]]
-        of_all = "Given the globals, the locals" if n_globals else "Values"
+        hubs = f" and {self.n_hubs} hub{'s'[: self.n_hubs > 1]}" if self.n_hubs else ""
+        of_all = f"Given the globals{hubs}, the locals" if n_globals else "Values"
         head = f"{total} values: {n_globals} globals, {total - n_globals} locals"
         said = f"{of_all} {_SAID[self.kind].format(self.width)}."
         shown = f"Directions that show their Hessian: {self.n_directions}"
@@ -147,7 +151,7 @@ def structure(model: "pm.Model | None" = None) -> ModelStructure:
     found, unread = _read(density)
     if found is None:
         others = np.tile(sizes, (len(names), 1)) - np.eye(len(names), dtype=int)
-        n_globals, bends, kind = 0 * sizes, others >= 0, ("dense", owner.size, owner.size)
+        n_globals, bends, kind = 0 * sizes, others >= 0, ("dense", owner.size, owner.size, 0)
     else:
         others, bends = _by_variable(found.neighbours, owner), _bends(density, owner)
         n_globals, kind = np.bincount(owner[found.globals], minlength=len(names)), _kind(found)
@@ -176,23 +180,25 @@ def _by_variable(neighbours: sparse.csr_array, owner: IntArray) -> IntArray:
     return np.array([counts[owner == i].max(axis=0) for i in range(owner.max() + 1)])
 
 
-def _kind(found: Structure) -> tuple[str, int, int]:
-    """How locals depend on each other, how far, and the directions that show their Hessian."""
-    local = sparse.csr_matrix(found.neighbours[found.locals][:, found.locals])
-    counts, n = np.diff(local.indptr), len(found.locals)
+def _kind(found: Structure) -> tuple[str, int, int, int]:
+    """How locals depend on each other, how far, directions that show their Hessian, and hubs."""
+    others = np.delete(found.locals, found.hubs)
+    n, n_hubs = len(others), len(found.hubs)
+    local = sparse.csr_matrix(found.neighbours[others][:, others])
+    counts = np.diff(local.indptr)
     widest = int(counts.max())
     # all neighbours of a value have colours of their own
     if widest > 1 and (widest > min(n - 1, MOST_DIRECTIONS) or found.n_colours == n):
-        return "dense", n, n
+        return "dense", n, n, 0
     label = csgraph.connected_components(local)[1]
     if (counts == np.bincount(label)[label]).all():
-        return "diagonal" if widest == 1 else "grouped", widest, found.n_colours
+        return "diagonal" if widest == 1 else "grouped", widest, found.n_colours, n_hubs
     row, column = local.nonzero()
     place = np.argsort(csgraph.reverse_cuthill_mckee(local, symmetric_mode=True))
     apart = min(int(np.abs(at[row] - at[column]).max()) for at in (np.arange(n), place))
     if apart < widest:
-        return "banded", apart, found.n_colours
-    return "sparse", widest - 1, found.n_colours
+        return "banded", apart, found.n_colours, n_hubs
+    return "sparse", widest - 1, found.n_colours, n_hubs
 
 
 # what is not finite counts as bending

@@ -188,8 +188,8 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
                 continue
             rest = np.setdiff1d(order, hubs)
             n_colours = _hubs(neighbours[np.ix_(rest, rest)])[1]
-            # what most others do not depend on says nothing of them
-            apart = not neighbours[np.ix_(rest, hubs)].any(axis=1).mean() > 0.5
+            # what no others depend on says nothing of them
+            apart = not neighbours[np.ix_(rest, hubs)].any()
             if n_colours > MOST_DIRECTIONS or apart:
                 continue
             costs[tuple(hubs)] = (1 + len(hubs)) ** 2 * (1 + n_colours)

@@ -44,7 +44,8 @@ def test_a_hierarchy_is_as_it_was_written():
     assert found.n_neighbours.tolist() == expected
     bends = [[1, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]
     assert found.bends.astype(int).tolist() == bends
-    assert (found.kind, found.width, found.n_directions, found.unread) == ("banded", 4, 2, "")
+    assert (found.kind, found.width, found.n_directions, found.n_hubs) == ("diagonal", 1, 2, 1)
+    assert found.unread == ""
 
 
 def test_it_prints_as_a_table():
@@ -55,7 +56,7 @@ def test_it_prints_as_a_table():
     assert lines[0] == "10 values: 3 globals, 7 locals"
     assert lines[1].split() == ["variable", "values", "globals", "depends", "on", "bends", "with"]
     assert lines[4].split() == ["of_district", "2", "2", "tau,", "effect", "tau"]
-    assert lines[-2].startswith("Given the globals, the locals have an order in which neighbours")
+    assert lines[-2] == "Given the globals and 1 hub, the locals are independent."
     assert lines[-1] == "Directions that show their Hessian: 2"
     assert max(map(len, lines)) <= 88
 

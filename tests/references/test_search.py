@@ -202,7 +202,7 @@ def test_a_narrow_mode_beside_one_that_is_not_the_first(seed):
     log_constants = np.log(weights) - DIM * np.log(sds) - 0.5 * DIM * math.log(2.0 * math.pi)
     precisions = tuple(tuple(map(tuple, np.eye(DIM) / sd**2)) for sd in sds)
     density = compiled.mixture(tuple(log_constants.tolist()), places, precisions)
-    target = density
+    target = SimpleNamespace(address=density.address, dim=DIM)
     n_found = 0
     for rng in np.random.default_rng(seed).spawn(10):
         found = find_modes(target, np.zeros(DIM), rng)
