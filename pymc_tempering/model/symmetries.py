@@ -16,13 +16,13 @@ from itertools import combinations
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.transforms import SimplexTransform
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.orbit import Orbit, extended
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.point import PointMap
+from pymc_tempering.private import is_simplex
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Symmetries"]
@@ -158,7 +158,7 @@ class _Parts:
         self._rvs = {value.name: rv for rv, value in model.rvs_to_values.items()}
         sums: list[FloatArray] = []
         for name, rv in self._rvs.items():
-            if isinstance(model.rvs_to_transforms.get(rv), SimplexTransform):
+            if is_simplex(model.rvs_to_transforms.get(rv)):
                 entries = self._entries[name]
                 rows = entries.reshape(-1, entries.shape[-1])
                 last = points.dim + len(sums) + np.arange(len(rows)).reshape(*entries.shape[:-1], 1)

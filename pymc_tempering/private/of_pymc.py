@@ -60,6 +60,13 @@ def is_ordered(transform: Any) -> bool:
     return isinstance(transform, Ordered)
 
 
+def is_simplex(transform: Any) -> bool:
+    """Whether a transform leaves out the last share of values that sum to one."""
+    from pymc.distributions.transforms import SimplexTransform
+
+    return isinstance(transform, SimplexTransform)
+
+
 def is_simulator(rv: Any) -> bool:
     """Whether a variable is a ``pm.Simulator``, whose density is a distance to simulated data."""
     from pymc.distributions.simulator import SimulatorRV
