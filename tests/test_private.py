@@ -268,6 +268,13 @@ def test_is_ordered():
     assert [private.is_ordered(t) for t in transforms] == [True, False, False]
 
 
+def test_is_simplex():
+    with pm.Model() as model:
+        variables = [pm.HalfNormal("a"), pm.Dirichlet("b", [1.0, 2.0]), pm.Normal("c")]
+    transforms = [model.rvs_to_transforms[rv] for rv in variables]
+    assert [private.is_simplex(t) for t in transforms] == [False, True, False]
+
+
 def test_is_simulator():
     with pm.Model():
         location = pm.Normal("a")

@@ -60,6 +60,6 @@ __all__ = ["ProgressHooks", "address_of_compiled", "assigned_steps", "bounded_in
            "has_total_size", "is_circular", "is_for_jax", "is_improper", "is_log_transform",
            "is_ordered", "is_simplex", "is_simulator", "is_step", "jax_dispatch", "jitted",
            "keep_apart", "keep_inside", "locator_file", "name_by_key", "never_merge",
-           "no_reference_counts", "parameter_error", "reseed", "resize_observed", "rewrite_before_gradient",
-           "rewrite_parameter_checks", "runs_compiled_code", "set_cache_locators", "start_method",
-           "stock_locators", "without_key"]  # fmt: skip
+           "no_reference_counts", "parameter_error", "reseed", "resize_observed",
+           "rewrite_before_gradient", "rewrite_parameter_checks", "runs_compiled_code",
+           "set_cache_locators", "start_method", "stock_locators", "without_key"]  # fmt: skip
