@@ -6,6 +6,7 @@ are. Names, draws and start go with it: whoever reads points of the density thro
 """
 
 import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,16 +18,17 @@ from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, density_through
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
+from pymc_tempering.model.point import CoordinateMap
 
-__all__ = ["through_map"]
+__all__ = ["in_coordinates", "through_map"]
 
 _WHOLE = ("order", "begins", "parents")
 _DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _CORE = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _INT)
 
 _AT_ADDRESSES = """
-def density_through_map(u_pointer, grad_pointer):
-    return core(u_pointer, grad_pointer, {target}, {log_det}, {floats}, {ints})
+def density_in_coordinates(u_pointer, grad_pointer):
+    return core(u_pointer, grad_pointer, {arguments})
 """
 
 
@@ -105,22 +107,35 @@ def through_map(
         arrays.constants.size, arrays.parents.size, floats.size,
     )  # fmt: skip
     ints = np.concatenate([np.array(sizes, dtype=np.int64), *whole])
-    vector, address = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t
-    core = ctypes.CFUNCTYPE(
-        ctypes.c_double, vector, vector, address, ctypes.c_double, address, address
-    )(_core().address)
+    arguments = (density.address, made.log_det_root, floats.ctypes.data, ints.ctypes.data)
+    return in_coordinates(density, made, _core().address, arguments, (floats, ints), through_map)
+
+
+def in_coordinates(
+    density: CompiledDensity,
+    made: CoordinateMap,
+    core_address: int,
+    arguments: Sequence[float],
+    kept: tuple[Any, ...],
+    maker: Callable[..., CompiledDensity],
+) -> CompiledDensity:
+    """Give a density by the coordinates of a map, as machine code at an address computes it.
+
+    That takes pointers to the coordinates and to the gradient, and the ``arguments``, addresses and
+    real numbers; what these point to is ``kept``. ``maker`` makes the same of density and map.
+    """
+    vector = ctypes.POINTER(ctypes.c_double)
+    kinds = [ctypes.c_double if isinstance(a, float) else ctypes.c_size_t for a in arguments]
+    core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *kinds)(core_address)
     names: dict[str, Any] = {"__name__": __name__, "core": core}
-    exec(_AT_ADDRESSES.format(
-        target=density.address, log_det=repr(made.log_det_root),
-        floats=floats.ctypes.data, ints=ints.ctypes.data,
-    ), names)  # fmt: skip
-    wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_through_map"])
+    exec(_AT_ADDRESSES.format(arguments=", ".join(map(repr, arguments))), names)
+    wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_in_coordinates"])
     return replace(
         density,
         address=wrapper.address,
         start=made.to_base(density.start),
         points=replace(density.points, map=made),
         _function=wrapper.ctypes,
-        _keep_alive=(density, wrapper, core, floats, ints),
-        _made_by=(through_map, (density, made)),
+        _keep_alive=(density, wrapper, core, *kept),
+        _made_by=(maker, (density, made)),
     )

@@ -193,9 +193,8 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
             if n_colours > MOST_DIRECTIONS or apart:
                 continue
             costs[tuple(hubs)] = (1 + len(hubs)) ** 2 * (1 + n_colours)
-    return [
-        np.array(hubs) for hubs in sorted(costs, key=lambda hubs: (len(hubs) > 25, costs[hubs]))
-    ]
+    ranked = sorted(costs, key=lambda hubs: (len(hubs) > MOST_BENT, costs[hubs]))
+    return [np.array(hubs) for hubs in ranked]
 
 
 # an overflow at a point far away says nothing of the pattern

@@ -26,8 +26,8 @@ __all__ = [
 N_DRAWS = 400
 """Draws that tell V and the tail of the weights; as many are the least that log Z comes from."""
 
-MOST_DRAWS = 30_000
-"""What a target may ask for: less than half of what a full run takes where fits want so many."""
+MOST_DRAWS = 60_000
+"""What a target may ask for: beyond it a full run is no dearer."""
 
 MOST_VARIANCE, MOST_K = 0.5, 0.6
 """V of a fit, and Pareto k of its weights, up to which log Z comes from them. With both, intervals

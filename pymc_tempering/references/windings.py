@@ -11,7 +11,6 @@ A pair winds where a circle of it around 0 stays in the mass, if the angle turns
 the mass if the angle does not.
 """
 
-import ctypes
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -27,7 +26,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.path import call_density, call_density_at
 from pymc_tempering.jit import compiled
 from pymc_tempering.model.compile import CompiledDensity, prior_points
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
+from pymc_tempering.model.mapped import in_coordinates
 from pymc_tempering.model.point import Angles
 from pymc_tempering.references.ascent import ascend
 from pymc_tempering.references.survey import NEGLIGIBLE
@@ -134,11 +133,6 @@ _CORE = numba.types.float64(
     _DOUBLE, _DOUBLE, numba.types.int64, numba.types.int64, numba.types.int64, _INT, _DOUBLE
 )
 
-_AT_ADDRESSES = """
-def density_without_windings(u_pointer, grad_pointer):
-    return core(u_pointer, grad_pointer, {target}, {dim}, {n}, {index}, {centres})
-"""
-
 
 def _by_pointers(
     u_pointer: Any, grad_pointer: Any, target: Any, dim: Any, n: Any, index: Any, centres: Any
@@ -162,23 +156,8 @@ def unwound(
     """Give a density by coordinates in which its bands are straight; log Z is the same."""
     index = np.ascontiguousarray(made.index, dtype=np.int64)
     centres = np.stack([made.straight.centre, made.model.centre], axis=1)
-    vector, address = ctypes.POINTER(ctypes.c_double), ctypes.c_size_t
-    core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *[address] * 5)(_core().address)
-    names: dict[str, Any] = {"__name__": __name__, "core": core}
-    exec(_AT_ADDRESSES.format(
-        target=density.address, dim=density.dim, n=len(index),
-        index=index.ctypes.data, centres=centres.ctypes.data,
-    ), names)  # fmt: skip
-    wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_without_windings"])
-    return replace(
-        density,
-        address=wrapper.address,
-        start=made.to_base(density.start),
-        points=replace(density.points, map=made),
-        _function=wrapper.ctypes,
-        _keep_alive=(density, wrapper, core, index, centres),
-        _made_by=(unwound, (density, made)),
-    )
+    arguments = (density.address, density.dim, len(index), index.ctypes.data, centres.ctypes.data)
+    return in_coordinates(density, made, _core().address, arguments, (index, centres), unwound)
 
 
 def find_windings(density: CompiledDensity) -> tuple[Windings | None, int]:

@@ -33,9 +33,9 @@ def test_weights_are_bounded_by_the_wider_gaussian(rng):
 
 
 def test_the_target_is_reached(rng):
-    found = quick(testing.correlated_gaussian(), rng, 3, target_se=0.003)
+    found = quick(testing.correlated_gaussian(), rng, 3, target_se=0.002)
     assert not found.doubt
-    assert found.se <= 0.003
+    assert found.se <= 0.002
     assert abs(found.log_z - testing.correlated_gaussian().log_z) < 4.5 * found.se
 
 

@@ -103,7 +103,7 @@ class Mixture:
         h = hashlib.sha256("".join(fit.digest for fit in self.fits).encode())
         h.update(np.array([*self.weights, self.share, self.dof], dtype="<f8").tobytes())
         if self.orbit is not None:
-            h.update(self.orbit.order.tobytes())
+            h.update(self.orbit.order.tobytes() + self.orbit.sums.tobytes())
         return h.hexdigest()[:16]
 
     def in_coordinates(self, coordinates: Coordinates) -> Components:
