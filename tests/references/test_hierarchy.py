@@ -15,11 +15,18 @@ import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
 from pymc_tempering.errors import BaseError, DataError
+from pymc_tempering.model import structure as structure_module
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
 from pymc_tempering.references import prepare as prepare_module
-from pymc_tempering.references.conditional import MOST_LOST, _lost, _profile, conditional_fit
+from pymc_tempering.references.conditional import (
+    MOST_LOST,
+    _lost,
+    _Profile,
+    _profile,
+    conditional_fit,
+)
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import EXACT, GOOD
@@ -212,8 +219,8 @@ def test_conditionally_normal_locals_leave_nothing_to_explain():
     assert found.lost < MOST_LOST
 
 
-def test_the_factor_is_that_of_the_precision():
-    """Of two levels: some entries are filled in, and a slope and a mean see all others."""
+def two_levels() -> pm.Model:
+    """Locals of a slope and a mean that see all others."""
     rng = np.random.default_rng(40)
     member, upper, x = np.resize(np.arange(9), 30), np.resize(np.arange(4), 9), rng.normal(size=30)
     with pm.Model() as model:
@@ -222,10 +229,26 @@ def test_the_factor_is_that_of_the_precision():
         district = pm.Normal("district", mean, tau[0], shape=4)
         school = pm.Normal("school", district[upper], tau[1], shape=9)
         pm.Normal("y", school[member] + slope * x, 0.7, observed=rng.normal(size=30))
-    density = compile_density(model)
+    return model
+
+
+def ring() -> pm.Model:
+    """Locals in a ring: what elimination fills in has other neighbours of the same colour."""
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1.0, shape=2)
+        x = pm.Normal("x", 0.5, tau[0], shape=9)
+        gaps = x - pm.math.concatenate([x[1:], x[:1]])
+        pm.Potential("gaps", pm.logp(pm.Normal.dist(0.0, tau[1]), gaps).sum())
+    return model
+
+
+@pytest.mark.parametrize(("build", "n_hubs"), [(two_levels, 1), (ring, 0)])
+def test_the_factor_is_that_of_the_precision(build, n_hubs):
+    density = compile_density(build())
     (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
     assert structure.factor.filled.any()
-    assert 0 < len(structure.hubs) < structure.n_colours < len(structure.locals)
+    assert len(structure.hubs) == n_hubs
+    assert structure.n_colours < len(structure.locals)
     nested = NestedLaplace(density, structure, density.start)
     found = nested.at(np.array([[-0.3, 0.2]]), np.ones(2))
     factor, at = structure.factor, structure.locals[structure.factor.order]
@@ -237,6 +260,37 @@ def test_the_factor_is_that_of_the_precision():
         row[:] = density.value_and_grad(ends[1])[1][at] - density.value_and_grad(ends[0])[1][at]
     np.testing.assert_allclose(lower @ lower.T, precision, rtol=0, atol=1e-5 * precision.max())
     assert np.abs(density.value_and_grad(found.z[0])[1][at]).max() < 1e-4
+
+
+def test_globals_that_may_bend_each_other_are_tried_first(monkeypatch):
+    density = compile_density(two_levels())
+    assert [len(one.globals) for one in structures_of(density)[0]] == [8, 2, 7]
+    monkeypatch.setattr(structure_module, "MOST_BENT", 7)
+    assert [len(one.globals) for one in structures_of(density)[0]] == [7, 2, 8]
+
+
+def test_a_funnel_is_covered_to_its_narrow_end():
+    """Groups that are all alike: their scale goes to zero, and errors of modes with it."""
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 0.0, 5.0), pm.HalfCauchy("tau", 5.0)
+        theta = pm.Normal("theta", mu, tau, shape=20)
+        pm.Normal("y", theta, 1.0, observed=np.linspace(-0.6, 0.6, 20))
+    density = compile_density(model)
+    structure = structures_of(density)[0][0]
+    assert len(structure.globals) == 2
+    found = conditional_fit(density, structure, density.start, np.random.default_rng(0))
+    assert found.variance < 0.05
+    assert found.lost < 0.5 * MOST_LOST
+
+
+def test_only_what_lacks_a_nat_is_lost():
+    """Of a normal profile the share at -3, of which the map has a twentieth, and both ends."""
+    log_mass = -0.5 * np.arange(-5.0, 6.0) ** 2
+    share = np.exp(log_mass) / np.exp(log_mass).sum()
+    missing = np.zeros(11)
+    missing[[2, 6]] = np.log(20.0), 0.9
+    found = _lost(_Profile(log_mass, log_mass - missing))
+    assert found == pytest.approx(0.95 * share[2] + 2.0 * share[0], rel=1e-9)
 
 
 def most_lost(nested: NestedLaplace, made: ConditionalMap) -> float:

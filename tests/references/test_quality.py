@@ -7,6 +7,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.references.quality import UNKNOWN, evaluate_elbo, importance_evidence
 from tests.references.conftest import two_gaussians
 
@@ -96,6 +97,16 @@ def test_is_the_share_of_the_modes_that_are_known(rng):
     for i, share in enumerate((0.3, 0.7)):
         found = importance_evidence(target, [GaussianBase(means[i], sds[i])], rng)
         assert found.value == pytest.approx(np.log(share) - 2.0, abs=1e-9)
+
+
+def test_a_fit_stands_for_its_images(rng):
+    """Two modes that exchange their coordinates, of which one is fitted: the mass is of both."""
+    places, log_z = np.array([[3.0, -1.0], [-1.0, 3.0]]), 0.7
+    sds = np.array([[0.5, 0.2], [0.2, 0.5]])
+    target = two_gaussians(np.log([0.5, 0.5]) + log_z, places, sds)
+    exchange = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
+    found = importance_evidence(target, [GaussianBase(places[0], sds[0])], rng, orbit=exchange)
+    assert found.value == pytest.approx(log_z, abs=1e-9)
 
 
 def test_nothing_is_known_without_modes_or_beyond_the_support(rng):
