@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 
 from pymc_tempering.engine.path.path import call_density_at
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.types import BoolArray, IntArray
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["MOST_BENT", "MOST_DIRECTIONS", "MOST_GLOBALS", "Factor", "Structure", "neighbours_of",
            "structures_of"]  # fmt: skip
@@ -38,6 +38,10 @@ LEAST_LOCALS = 2
 
 MOST_DIM = 4000
 """Coordinates beyond which a model is not looked at: a Hessian takes 128 MB."""
+
+_FAR = np.array([1.5, 0.75, 0.3])
+"""Distances from the start, along every coordinate, at which neighbours are looked for: the largest
+with a density. Scales and lengths are five times, twice and a third more or less there."""
 
 _LEAST = 1e-8
 """Share of the largest entry of a row of the Hessian below which an entry is rounding."""
@@ -204,24 +208,28 @@ def neighbours_of(
 ) -> tuple[BoolArray | None, int]:
     """Which values are neighbours, shape (D, D), and the gradients that it took.
 
-    At two points around the start, two gradients for each coordinate. None with more than 4000
-    coordinates, or where no point has a density.
+    At two points, on opposite sides of the start, two gradients for each coordinate. What kernels
+    with a length have in common with distance may be rounding near the start, and is not where
+    lengths are a few times as long. None with more than 4000 coordinates, or where no point has a
+    density.
     """
     dim, start = density.dim, density.start
     if dim > MOST_DIM:
         return None, 0
     neighbours, n_gradients = np.eye(dim, dtype=bool), 0
     seen = False
-    for _ in range(2):
-        point = start + 0.3 * rng.standard_normal(dim)
+    aside = rng.choice([-1.0, 1.0], dim)
+    for sign in (1.0, -1.0):
+        point, n = _with_density(density, sign * aside)
+        n_gradients += n
         steps = 1e-3 * np.maximum(1.0, np.abs(point))
         rows = np.empty((dim, dim))
         for first in range(0, dim, 256):
             some = np.arange(first, min(first + 256, dim))
             ends = []
-            for sign in (1.0, -1.0):
+            for way in (1.0, -1.0):
                 z = np.repeat(point[None], len(some), axis=0)
-                z[np.arange(len(some)), some] += sign * steps[some]
+                z[np.arange(len(some)), some] += way * steps[some]
                 values, grads = np.empty(len(z)), np.empty_like(z)
                 call_density_at(density.address, z, values, grads)
                 ends.append(grads)
@@ -233,6 +241,15 @@ def neighbours_of(
         largest = rows.max(axis=1)
         neighbours |= (rows > _LEAST * largest[:, None]) & (_LEAST * largest[:, None] < rows.T).T
     return (neighbours | neighbours.T if seen else None), n_gradients
+
+
+def _with_density(density: CompiledDensity, aside: FloatArray) -> tuple[FloatArray, int]:
+    """Point aside of the start, as far as there is a density, and the gradients that it took."""
+    points = density.start + _FAR[:, None] * aside
+    values, grads = np.empty(len(points)), np.empty_like(points)
+    call_density_at(density.address, points, values, grads)
+    fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
+    return points[int(fine.argmax())] if fine.any() else points[-1], len(points)
 
 
 @np.errstate(over="ignore", invalid="ignore")
