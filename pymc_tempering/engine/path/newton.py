@@ -83,6 +83,14 @@ def _solve(s: System, factor: FloatArray, b: FloatArray) -> float:
 
 
 @compiled(borrows=True, inside=True)
+def _n_colours(s: System) -> int:
+    n_colours = 0
+    for j in range(s.at.size):
+        n_colours = max(n_colours, s.colours[j] + 1)
+    return n_colours
+
+
+@compiled(borrows=True, inside=True)
 def _precision(
     address: int, s: System, z: FloatArray, grad: FloatArray, scale: FloatArray,
     entries: FloatArray, up: FloatArray, there: FloatArray,
@@ -91,10 +99,7 @@ def _precision(
 
     From one-sided differences with the gradient ``grad`` at ``z``.
     """
-    n, dim = s.at.size, z.size
-    n_colours = 0
-    for j in range(n):
-        n_colours = max(n_colours, s.colours[j] + 1)
+    n, dim, n_colours = s.at.size, z.size, _n_colours(s)
     for e in range(entries.size):
         entries[e] = 0.0
     for c in range(n_colours):
@@ -131,16 +136,56 @@ def _half_log_det(s: System, factor: FloatArray) -> float:
     return total
 
 
+@compiled(borrows=True, inside=True)
+def _chords(
+    address: int, s: System, z: FloatArray, tolerance: float, factor: FloatArray, value: float,
+    grad: FloatArray, up: FloatArray, there: FloatArray, step: FloatArray,
+) -> tuple[float, int]:  # fmt: skip
+    """Move the locals of ``z`` by steps with the factor of another place, while these shrink.
+
+    Each takes a gradient, where a factor of its own takes one for each colour: as many at most.
+    """
+    n, dim, last, n_gradients = s.at.size, z.size, np.inf, 0
+    for _ in range(_n_colours(s)):
+        for j in range(n):
+            step[j] = grad[s.at[j]]
+        square = _solve(s, factor, step)
+        # nan fails as well
+        if square < tolerance or not square < 0.5 * last:
+            break
+        for i in range(dim):
+            there[i] = z[i]
+        for j in range(n):
+            there[s.at[j]] += step[j]
+        better = call_density(address, there, up)
+        n_gradients += 1
+        if not better >= value - 1e-9 * (1.0 + abs(value)):
+            break
+        for i in range(dim):
+            z[i], grad[i] = there[i], up[i]
+        last, value = square, better
+    return value, n_gradients
+
+
 @compiled
 def _climb(
-    address: int, s: System, z: FloatArray, scale: FloatArray, tolerance: float,
+    address: int, s: System, z: FloatArray, scale: FloatArray, tolerance: float, near: bool,
     entries: FloatArray, factor: FloatArray, grad: FloatArray,
 ) -> tuple[bool, float, int]:  # fmt: skip
-    """Move the locals of ``z`` to their mode; whether there is one, log density, gradients."""
+    """Move the locals of ``z`` to their mode; whether there is one, log density, gradients.
+
+    Where ``factor`` is that of a place ``near``, the first steps are with this.
+    """
     n, dim = s.at.size, z.size
     up, there, step = np.empty(dim), np.empty(dim), np.empty(n)
     value = call_density(address, z, grad)
     n_gradients = 1
+    if near and n > 0 and np.isfinite(value):
+        # so small that a step with a factor of its own is within the tolerance
+        value, used = _chords(
+            address, s, z, 0.25 * tolerance, factor, value, grad, up, there, step
+        )  # fmt: skip
+        n_gradients += used
     for _ in range(_MOST_STEPS):
         if not np.isfinite(value):
             return False, value, n_gradients
@@ -203,7 +248,9 @@ def marginal_density(
     n, k, dim, n_entries = s.at.size, s.globals.size, z.size, s.rows.size
     entries, factor, grad = np.empty(n_entries), np.empty(n_entries), np.empty(dim)
     up, down, there, moved = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
-    done, value, n_gradients = _climb(address, s, z, scale, _LOOSE, entries, factor, grad)
+    done, value, n_gradients = _climb(
+        address, s, z, scale, _LOOSE, False, entries, factor, grad
+    )  # fmt: skip
     if not done:
         return False, -np.inf, n_gradients
     value -= _half_log_det(s, factor)
@@ -256,10 +303,12 @@ def solve_at_nodes(
                     g = s.globals[i]
                     moved += by_global[i, j] * (z[row, g] - z[nearest, g])
                 z[row, s.at[j]] = moved
+            for e in range(s.rows.size):
+                factors[row, e] = factors[nearest, e]
         for j in range(n):
             own[j] = scale[j]
         done, value, used = _climb(
-            address, s, z[row], own, _TIGHT, entries, factors[row], grad
+            address, s, z[row], own, _TIGHT, row > 0, entries, factors[row], grad
         )  # fmt: skip
         if not done and row > 0:
             # as the first row has them, where the way there led astray
@@ -267,7 +316,7 @@ def solve_at_nodes(
             for j in range(n):
                 z[row, s.at[j]] = z[0, s.at[j]]
             done, value, used = _climb(
-                address, s, z[row], own, _TIGHT, entries, factors[row], grad
+                address, s, z[row], own, _TIGHT, False, entries, factors[row], grad
             )  # fmt: skip
         n_gradients += used
         values[row] = value - _half_log_det(s, factors[row]) if done else -np.inf
