@@ -213,7 +213,7 @@ def neighbours_of(
     lengths are a few times as long. None with more than 4000 coordinates, or where no point has a
     density.
     """
-    dim, start = density.dim, density.start
+    dim = density.dim
     if dim > MOST_DIM:
         return None, 0
     neighbours, n_gradients = np.eye(dim, dtype=bool), 0

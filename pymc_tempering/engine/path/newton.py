@@ -137,7 +137,7 @@ def _half_log_det(s: System, factor: FloatArray) -> float:
 
 
 @compiled(borrows=True, inside=True)
-def _chords(
+def _chords(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, tolerance: float, factor: FloatArray, value: float,
     grad: FloatArray, up: FloatArray, there: FloatArray, step: FloatArray,
 ) -> tuple[float, int]:  # fmt: skip
@@ -168,7 +168,7 @@ def _chords(
 
 
 @compiled
-def _climb(
+def _climb(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, scale: FloatArray, tolerance: float, near: bool,
     entries: FloatArray, factor: FloatArray, grad: FloatArray,
 ) -> tuple[bool, float, int]:  # fmt: skip
