@@ -39,9 +39,10 @@ LEAST_LOCALS = 2
 MOST_DIM = 4000
 """Coordinates beyond which a model is not looked at: a Hessian takes 128 MB."""
 
-_FAR = np.array([1.5, 0.75, 0.3])
-"""Distances from the start, along every coordinate, at which neighbours are looked for: the largest
-with a density. Scales and lengths are five times, twice and a third more or less there."""
+_FAR = np.array([2.0, 1.0, 0.4])
+"""Distances from the start, or half of them, along every coordinate, at which neighbours are looked
+for: the largest with a density. Scales and lengths are up to seven times as large there.
+"""
 
 _LEAST = 1e-8
 """Share of the largest entry of a row of the Hessian below which an entry is rounding."""
@@ -218,18 +219,19 @@ def neighbours_of(
         return None, 0
     neighbours, n_gradients = np.eye(dim, dtype=bool), 0
     seen = False
-    aside = rng.choice([-1.0, 1.0], dim)
-    for sign in (1.0, -1.0):
-        point, n = _with_density(density, sign * aside)
+    # no two at one distance, where a difference of theirs would be none
+    signs = rng.choice(np.array([-1.0, 1.0]), dim) * rng.uniform(0.5, 1.0, dim)
+    for aside in (signs, -signs):
+        point, n = _with_density(density, aside)
         n_gradients += n
         steps = 1e-3 * np.maximum(1.0, np.abs(point))
         rows = np.empty((dim, dim))
         for first in range(0, dim, 256):
             some = np.arange(first, min(first + 256, dim))
             ends = []
-            for way in (1.0, -1.0):
+            for sign in (1.0, -1.0):
                 z = np.repeat(point[None], len(some), axis=0)
-                z[np.arange(len(some)), some] += way * steps[some]
+                z[np.arange(len(some)), some] += sign * steps[some]
                 values, grads = np.empty(len(z)), np.empty_like(z)
                 call_density_at(density.address, z, values, grads)
                 ends.append(grads)

@@ -61,6 +61,17 @@ def test_it_prints_as_a_table():
     assert max(map(len, lines)) <= 88
 
 
+def test_what_only_long_lengths_have_in_common_is_seen():
+    """With a length of one, the start, values ten apart share less than rounding."""
+    squares = np.subtract.outer(10.0 * np.arange(3), 10.0 * np.arange(3)) ** 2
+    with pm.Model():
+        length, z = pm.LogNormal("length"), pm.Normal("z", shape=3)
+        root = pt.linalg.cholesky(pt.exp(-0.5 * squares / length**2) + 1e-4 * np.eye(3))
+        pm.Poisson("y", pt.exp(pt.dot(root, z)), observed=[3, 0, 7])
+        found = pm_temper.structure()
+    assert found.n_neighbours[1, 1] == 2
+
+
 def test_a_curved_mean_bends_and_a_straight_one_does_not():
     with pm.Model() as model:
         x = pm.Normal("x", 0.4, 1.0)
