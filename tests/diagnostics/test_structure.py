@@ -62,8 +62,8 @@ def test_it_prints_as_a_table():
 
 
 def test_what_only_long_lengths_have_in_common_is_seen():
-    """With a length of one, the start, values ten apart share less than rounding."""
-    squares = np.subtract.outer(10.0 * np.arange(3), 10.0 * np.arange(3)) ** 2
+    """With a length as at the start values share less than rounding."""
+    squares = np.subtract.outer(16.0 * np.arange(3), 16.0 * np.arange(3)) ** 2
     with pm.Model():
         length, z = pm.LogNormal("length"), pm.Normal("z", shape=3)
         root = pt.linalg.cholesky(pt.exp(-0.5 * squares / length**2) + 1e-4 * np.eye(3))
