@@ -26,7 +26,7 @@ from pymc_tempering.references.prepared import (
     Report,
     Search,
 )
-from pymc_tempering.references.quality import LADDER, N_MANY, importance_evidence
+from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, importance_evidence
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
 
@@ -66,6 +66,7 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         structures, n_gradients = structures_of(density)
+        best = None
         for structure in structures[:MOST_TRIED]:
             if n_gradients > SEARCHES["default"].n_gradients:
                 break
@@ -78,10 +79,14 @@ class Hierarchy(NamedTuple):
                 # regressions and curvatures of what is no hierarchy may be singular
                 continue
             n_gradients += found.n_gradients
-            if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:
+            least = LADDER if best is None else best.variance
+            if found.map is not None and found.variance <= least and found.lost <= MOST_LOST:
                 mapped = through_map(density, found.map)
-                return cls(mapped, density, structure, found.map, found.variance), n_gradients
-        return None, n_gradients
+                best = cls(mapped, density, structure, found.map, found.variance)
+                # others may take more gradients than they save a path of few levels
+                if best.variance <= COARSE:
+                    break
+        return best, n_gradients
 
     def one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report
@@ -125,7 +130,7 @@ class Hierarchy(NamedTuple):
             log_mass=evidence.value,
             log_mass_se=evidence.se,
         )
-        return Prepared(fit.base, (fit.base,), search, well_fitted=well), spent
+        return Prepared(fit.base, (fit.base,), search, well_fitted=well, is_of_map=True), spent
 
 
 class _Ascent(NamedTuple):

@@ -71,6 +71,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
     sources: Sequence[str] = SOURCES,
+    negligible: float = NEGLIGIBLE,
 ) -> Prepared:
     """Find modes by ascents from many starts, fit each, and combine the fits into one Gaussian.
 
@@ -78,8 +79,9 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
     have its like. ``orbit_of`` leads from the fit of the first mode to a group of maps that leave
     the target as it is: of the modes that these make of one another one is searched for, and stands
-    for all. ``sources`` are those of :data:`.sources.SOURCES` that are used. Raises BaseError if no
-    start has a finite density, or no fit succeeded.
+    for all. ``sources`` are those of :data:`.sources.SOURCES` that are used. Fits with a mass that
+    many nats below the best are left out. Raises BaseError if no start has a finite density, or no
+    fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
@@ -106,7 +108,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
         diffuse, n = find_diffuse(density, found, NEGLIGIBLE, survey.rng, left, starts)
         survey.spent["fits"] += n
         fits = sorted([*found, *diffuse], key=lambda fit: fit.elbo, reverse=True)
-    return _summary(survey, found, fits)
+    return _summary(survey, found, fits, negligible)
 
 
 def _look_around(
@@ -181,10 +183,12 @@ def _searches(
     return searches
 
 
-def _summary(survey: Survey, seen: list[LocalFit], fits: list[LocalFit]) -> Prepared:
+def _summary(
+    survey: Survey, seen: list[LocalFit], fits: list[LocalFit], negligible: float
+) -> Prepared:
     """Combine the fits, and say what the search did; ``seen`` are those that starts led to."""
     density, basins = survey.density, survey.basins
-    least = max(fit.elbo for fit in fits) - NEGLIGIBLE
+    least = max(fit.elbo for fit in fits) - negligible
     kept = [fit for fit in fits if fit.most >= least]
     without_fit = [b for b in basins.known if b.fit is None and not b.is_saddle]
     left_out = [fit for fit in fits if fit.most < least]

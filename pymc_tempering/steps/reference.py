@@ -96,7 +96,7 @@ class ReferenceChoice(Stateful):
     _changing = (
         "first", "fixed", "wants_map", "settled", "gaussian_variance", "second_opinion", "earlier",
         "poorly_fitted", "n_missed", "n_returns", "n_evaluations", "orbit",
-        "n_fitted", "n_own",
+        "n_fitted", "n_own", "is_of_map",
     )  # fmt: skip
     at_start: Mixture | None = None
     _fitted: Mixture | None = None
@@ -111,9 +111,10 @@ class ReferenceChoice(Stateful):
         fixed: bool = False,
         drawn_from: bool = False,
         orbit: Orbit | None = None,
+        is_of_map: bool = False,
     ) -> None:
         self.first = first_mixture(shapes, orbit) if shapes else None
-        self.orbit = orbit
+        self.orbit, self.is_of_map = orbit, is_of_map
         self.fixed, self.settled = fixed, fixed or self.first is None
         self.poorly_fitted, self.n_missed = list(poorly_fitted), 0
         self.n_returns = self.n_evaluations = self.n_fitted = self.n_own = 0
@@ -346,6 +347,7 @@ class ReferenceChoice(Stateful):
         variance = ended.variance
         if (
             not mixture.has_map
+            and not self.is_of_map
             and self.orbit is None
             and (
                 variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
