@@ -29,7 +29,7 @@ import pytensor.tensor as pt
 from figures import QUIET, SHORT_FOLDER, console, plain_log, pyplot, rmse, save, table
 
 import pymc_tempering as pm_temper
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.plots.common import BLUE, GREEN, VERMILLION
@@ -98,10 +98,9 @@ def seconds_of_gradient(model):
     """CPU seconds of one gradient of the density as it is compiled, the least of five times 200."""
     density, took = compile_density(model), []
     z = np.repeat(density.start[None], 200, axis=0)
-    values, grads = np.empty(len(z)), np.empty_like(z)
     for _ in range(6):
         started = time.process_time()
-        call_density_at(density.address, z, values, grads)
+        density_at(density.address, z)
         took.append((time.process_time() - started) / len(z))
     # the first call may compile
     return min(took[1:])

@@ -22,7 +22,7 @@ from figures import QUIET, console, table
 from many_cases import CASES, long_run
 
 import pymc_tempering as pm_temper
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.open_data import OpenDensity
 
@@ -33,11 +33,10 @@ SMC = ((64, 1), (256, 2), (1024, 4))
 def seconds_of_gradient(density, rng, n=5_000):
     """CPU seconds of one gradient in a compiled loop, the median of nine times."""
     z = 0.5 * rng.normal(size=(n, density.dim))
-    values, grads = np.empty(n), np.empty_like(z)
     times = []
     for _ in range(9):
         began = time.process_time()
-        call_density_at(density.address, z, values, grads)
+        density_at(density.address, z)
         times.append((time.process_time() - began) / n)
     return float(np.median(times))
 

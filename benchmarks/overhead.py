@@ -67,8 +67,8 @@ def profile(case, draws, chains):
     compiled = [
         (ladder, "ladder_scans_of_tuples", "seconds"),
         (ascent, "_climb_each", "fits"),
-        (quality, "call_density_at", "fits"),
-        (full_rank, "call_density_at", "fits"),
+        (quality, "density_at", "fits"),
+        (full_rank, "density_at", "fits"),
     ]
     originals = [getattr(module, name) for module, name, _ in compiled]
 

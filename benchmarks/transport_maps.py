@@ -1,11 +1,12 @@
 """How well a fit to few draws overlaps with curved targets: a Gaussian, and a bent one.
 
     python benchmarks/transport_maps.py
-    python benchmarks/transport_maps.py --runs
-    python benchmarks/transport_maps.py --tails
+    python benchmarks/transport_maps.py --uses
+    python benchmarks/transport_maps.py --without --names banana,cauchy_10 --seeds 3
 
-The second prints what the short runs before the chains make of fits, and their gradients; the third
-default runs on targets with heavy tails, with fits that may have such tails and without.
+The second says which shapes the searches of targets use, of those with a known log Z, of the corpus
+and of real sizes. The third makes default runs with one of the shapes turned off at a time, of
+those that were seen in use, and says what is used in its place. The rest is of the first.
 
 Draws are exact. Each fit stands beside a multivariate t of weight 0.15, as in the mixture that
 parallel tempering starts from; a rejection rate near 0.15 is all that this leaves. ``log Z`` is
@@ -13,26 +14,40 @@ from 1000 weighted draws of that mixture; exact is 0.
 """
 
 import argparse
+import logging
+import warnings
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
-from figures import QUIET, rmse, table
+import pytensor
+from bench import load_cases, model_and_log_z
+from corpus_models import CORPUS
+from corpus_models.entries import IMPROPER, QUADRATURE, REFUSED
+from corpus_second import quadrature
+from figures import QUIET, console, rmse, table
 from hard_targets import HARD
+from real_models import REAL
 from scipy.special import logsumexp
 from scipy.stats import norm
 from scipy.stats import t as student_t
+from tailed import TAILED
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.model.compile import compile_density
+from pymc_tempering.engine.path.transport import NOTHING, SCALE, SKEW, TAIL, TransportMap
+from pymc_tempering.errors import TemperingError
+from pymc_tempering.references import local_runs, mixture, transport_maps
 from pymc_tempering.references import map_of_draws as of_draws
+from pymc_tempering.references.hierarchy import Hierarchy
+from pymc_tempering.references.local import Shape
 from pymc_tempering.references.map_of_draws import map_of_draws
 from pymc_tempering.references.mixture import swap_rejection
-from pymc_tempering.references.prepare import prepare
-from pymc_tempering.references.transport_maps import fit_maps
-from pymc_tempering.testing import banana, heavy_tail
+from pymc_tempering.references.quality import FAIR, N_MANY, evaluate_elbo
+from pymc_tempering.steps.reference import ReferenceChoice
+from pymc_tempering.testing import TARGETS as EXACT_TARGETS
 
 N_SEEDS = 5
 N_DRAWS = (300, 3000)
@@ -126,61 +141,229 @@ def study(target, n):
     return np.median(found, axis=0)
 
 
-def print_runs():
-    """Print what becomes of the fits of some targets before any chain."""
-    rows = []
-    for name in ("banana", "funnel_30", "eight_schools_centred", "bananas_and_gaussian"):
-        model = banana().model() if name == "banana" else HARD[name]().model
-        density = compile_density(model)
-        for seed in range(N_SEEDS):
-            rng = np.random.default_rng(seed)
-            found = prepare(density, density.start, rng)
-            mapped = fit_maps(density, found, rng)
-            n = mapped.search.n_gradients - found.search.n_gradients
-            outcome = "levels" if mapped.needs_levels else "none"
-            rows.append([name, seed, len(found.fits), outcome, f"{n:,}"])
-    table("Runs before the chains",
-                        ["target", "seed", "fits", "needs", "gradients"], rows)  # fmt: skip
+def no_run(density, fit, rng, left, *, is_heavy):
+    """No short run; what needs a map begins with levels, and has one of a chain's own draws."""
+    variance = evaluate_elbo(density, fit, rng, N_MANY).variance
+    return Shape(None, variance, N_MANY, needs_levels=is_heavy or variance > FAIR)
 
 
-def print_tails():
-    """Print errors and gradients of default runs, as fits may have tails or not."""
-    rows = []
-    for name, n_seeds in (("heavy_tail", 20), ("cauchy_10", 10), ("horseshoe_prior", 4)):
-        if name == "heavy_tail":
-            model, exact = heavy_tail().model(), heavy_tail().log_z
-        else:
-            model, exact = HARD[name]().model, HARD[name]().log_z
-        for which in ("normal", "t"):
-            found, gradients = [], []
-            tails = dict_of_none if which == "normal" else of_draws._tails
-            with patch.object(of_draws, "_tails", tails):
-                for seed in range(n_seeds):
+def no_scales(*args):
+    """A coordinate's fit whose scale depends on no other."""
+    t, x, *_ = args
+    found = FIT_COORDINATE(*args)
+    bends = np.array([(a, b) for a, b, _ in found.mean]).T
+    residual = t - x @ found.linear
+    residual -= of_draws.products(x, *bends) @ np.array([c for *_, c in found.mean])
+    return found._replace(scale=[], log_scale=float(np.log(residual.std())))
+
+
+FIT_COORDINATE = of_draws._fit_coordinate
+NO_HIERARCHY = ((Hierarchy, "of", lambda _: (None, 0)),)
+NO_LOCAL_STEPS = ((local_runs, "depth_of_funnels", lambda *_: 0.0),)
+OFF = {
+    "none": (),
+    "third order": ((transport_maps, "MOST_DIM_OF_THIRD_ORDER", 0),),
+    "short runs": ((transport_maps, "map_by_run", no_run),),
+    "tails": ((of_draws, "_tails", lambda *_: {}),),
+    "scales": ((of_draws, "_fit_coordinate", no_scales),),
+    "local steps": NO_LOCAL_STEPS,
+    "maps while tuning": ((ReferenceChoice, "_maps", lambda *_: iter(())),),
+    "maps of pieces": ((mixture, "map_of_draws", lambda *_: None),),
+    "hierarchies": NO_HIERARCHY,
+    "hierarchies and local steps": NO_HIERARCHY + NO_LOCAL_STEPS,
+}
+"""What is patched, and what with, for runs without a shape, or without maps of hierarchies."""
+
+OFF_WHERE = {
+    "third order": ("third order",), "short runs": ("run: ",), "tails": ("tails",),
+    "scales": ("run: scales", "run: bends+scales", "draws: scales", "draws: bends+scales",
+               "pieces: scales", "pieces: bends+scales"),
+    "local steps": ("deep",), "maps while tuning": ("draws: ", "pieces: "),
+    "maps of pieces": ("pieces: ",), "hierarchies": ("hierarchy",),
+    "hierarchies and local steps": ("hierarchy",),
+}  # fmt: skip
+"""Parts of the names of what a run was seen to use, where turning a shape off changes it."""
+
+
+def kinds(shape):
+    """What is in a map beyond a Gaussian."""
+    if not isinstance(shape, TransportMap):
+        return "Gaussian"
+    _, kind, a, b = shape.terms.what.T
+    has = {
+        "bends": (b != NOTHING).any(), "scales": ((kind == SCALE) & (a != NOTHING)).any(),
+        "tails": (kind == TAIL).any(), "skews": (kind == SKEW).any(),
+    }  # fmt: skip
+    return "+".join(name for name, there in has.items() if there)
+
+
+class Watched:
+    """Shapes that searches and chains come to use, counted in ``seen``, as far as patched in."""
+
+    def __init__(self, seen):
+        self.seen, self.n_runs = seen, 0
+        self.shape_of, self.by_run = transport_maps._shape_of, transport_maps.map_by_run
+        self.end_of_round, self.hierarchy_of = ReferenceChoice.end_of_round, Hierarchy.of
+
+    def count(self, name):
+        """Take note of a use."""
+        self.seen[name] = self.seen.get(name, 0) + 1
+
+    def run(self, *args, **kwargs):
+        """Make a short run."""
+        found = self.by_run(*args, **kwargs)
+        self.n_runs += 1
+        if found.funnel_depth >= local_runs.DEEP:
+            self.count("deep")
+        return found
+
+    def shape(self, *args, **kwargs):
+        """Look for the shape of a fit, and say where it comes from."""
+        n = self.n_runs
+        found = self.shape_of(*args, **kwargs)
+        if self.n_runs > n:
+            self.count("run: " + ("no map" if found.shape is None else kinds(found.shape)))
+        elif found.shape is not None:
+            self.count("third order: " + kinds(found.shape))
+        return found
+
+    def hierarchy(self, density):
+        """Look for a hierarchy."""
+        found, n = self.hierarchy_of(density)
+        if found is not None:
+            self.count("hierarchy")
+        return found, n
+
+    def round(self, choice, ladder, ended, rng):
+        """End a round of a chain, and say which map is new in its reference."""
+        result = self.end_of_round(choice, ladder, ended, rng)
+        fits = () if ladder.mixture is None else ladder.mixture.fits
+        known = () if choice.first is None else [id(fit) for fit in choice.first.fits]
+        new = [fit for fit in fits if isinstance(fit, TransportMap) and id(fit) not in known]
+        if new:
+            self.count(("pieces: " if len(fits) > 1 else "draws: ") + kinds(new[0]))
+        return result
+
+    def patches(self):
+        """What has to be patched in for all of this."""
+        end = self.round
+        return (
+            patch.object(transport_maps, "map_by_run", self.run),
+            patch.object(transport_maps, "_shape_of", self.shape),
+            patch.object(Hierarchy, "of", self.hierarchy),
+            patch.object(ReferenceChoice, "end_of_round", lambda *args: end(*args)),
+        )
+
+
+@contextmanager
+def turned_off(name, which, seen):
+    """Without a shape, and with all uses of the others in ``seen``."""
+    with ExitStack() as stack:
+        stack.enter_context(flags_of(name))
+        for where, what, instead in OFF[which]:
+            stack.enter_context(patch.object(where, what, instead))
+        for each in Watched(seen).patches():
+            stack.enter_context(each)
+        yield
+
+
+def names_known():
+    """Targets whose log Z is known, then the rest of the corpus and of the real sizes."""
+    cases = load_cases() or {}
+    first = dict.fromkeys([*HARD, *EXACT_TARGETS, *TAILED, *cases])
+    return [*first, *(name for name in [*CORPUS, *REAL] if name not in first)]
+
+
+def problem(name):
+    """Model, its log Z (nan where it is not known), and flags of PyTensor."""
+    if name in HARD:
+        return HARD[name]().model, HARD[name]().log_z
+    if name in EXACT_TARGETS or name in TAILED or name not in {*CORPUS, *REAL}:
+        return model_and_log_z(name, load_cases())
+    if name in REAL:
+        return REAL[name].build(), np.nan
+    model, second = CORPUS[name].build()
+    if second == QUADRATURE:
+        return model, quadrature(model)[0]
+    return model, np.nan if isinstance(second, str) else float(np.ravel(second)[0])
+
+
+def flags_of(name):
+    """Flags of PyTensor with which a model is run."""
+    return pytensor.config.change_flags(**(CORPUS[name].flags if name in CORPUS else {}))
+
+
+def print_uses(names, n_seeds):
+    """Print which shapes the searches of targets use."""
+    for name in names:
+        if name in CORPUS and CORPUS[name].build()[1] in {IMPROPER, REFUSED}:
+            continue
+        for seed in range(n_seeds):
+            seen = {}
+            try:
+                with turned_off(name, "none", seen):
+                    step = pm_temper.ParallelTempering(model=problem_model(name))
+                    step.prepare(seed)
+                found = step._found.fits
+                said = f"{len(found.fits)} fits, {found.search.n_gradients:,} gradients"
+            except TemperingError as error:
+                said = type(error).__name__
+            console.print(f"{name} {seed}: {said}; {seen}", soft_wrap=True)
+
+
+def problem_model(name):
+    """Model alone, without a second log Z."""
+    exact = name in HARD or name in EXACT_TARGETS or name in TAILED or name not in CORPUS
+    return problem(name)[0] if exact else CORPUS[name].build()[0]
+
+
+def print_without(names, seeds, off):
+    """Print errors and gradients of default runs, one shape turned off at a time."""
+    for name in names:
+        model, exact = problem(name)
+        used = {}
+        for which in ["none", *(each for each in off if each != "none")]:
+            parts = OFF_WHERE.get(which, ("",))
+            if used and not any(part in use for part in parts for use in used):
+                continue
+            found, seen = [], {}
+            for seed in seeds:
+                with turned_off(name, which, seen):
                     estimate = pm_temper.estimate_logz(model, random_seed=seed, **QUIET)
-                    found.append([estimate.log_z - exact, estimate.se])
-                    gradients.append(sum(estimate.gradients.values()))
-            error, se = np.array(found).T
-            rows.append([name, which, n_seeds, f"{rmse(error):.3f}", f"{np.median(se):.3f}",
-                         f"{rmse(error / se):.2f}", int(np.sum(np.abs(error) > 4.0 * se)),
-                         f"{np.median(gradients):,.0f}"])  # fmt: skip
-    columns = ["target", "fits", "runs", "RMSE", "median se", "RMS of error / se", "beyond 4 se",
-               "gradients"]  # fmt: skip
-    table("Default runs", columns, rows)
-
-
-def dict_of_none(*_):
-    """No tail of any coordinate."""
-    return {}
+                took = sum(estimate.gradients.values())
+                found.append([estimate.log_z - exact, estimate.se, took, bool(estimate.warnings)])
+            # what is used decides what else is turned off
+            used = (seen or {"nothing": 0}) if which == "none" else used
+            error, se, gradients, warned = np.array(found).T
+            cells = [
+                name, which, f"{rmse(error):.4f}", f"{np.sqrt(np.mean(se**2)):.4f}",
+                f"{np.abs(error / se).max():.1f}", f"{np.mean(gradients):,.0f}",
+                f"{np.mean(gradients * se**2):.3g}", int(warned.sum()),
+                ", ".join(f"{key} {n}" for key, n in seen.items()),
+            ]  # fmt: skip
+            console.print(*cells, sep=" | ", soft_wrap=True)
 
 
 def main():
     """Print a row for each target and number of draws."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", action="store_true")
-    parser.add_argument("--tails", action="store_true")
+    parser.add_argument("--uses", action="store_true")
+    parser.add_argument("--without", action="store_true")
+    parser.add_argument("--names", type=lambda text: text.split(","))
+    parser.add_argument("--off", type=lambda text: text.split(","), default=list(OFF))
+    parser.add_argument("--seeds", type=int, default=2)
     arguments = parser.parse_args()
-    if arguments.runs or arguments.tails:
-        (print_runs if arguments.runs else print_tails)()
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    names = arguments.names or names_known()
+    if arguments.uses:
+        print_uses(names, 1)
+        return
+    if arguments.without:
+        console.print(
+            "target | off | RMSE | se | most error / se | gradients | times se^2 | warned | used"
+        )
+        print_without(names, range(1, arguments.seeds + 1), arguments.off)
         return
     rows = []
     for name, target in TARGETS.items():

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.structure import MOST_DIRECTIONS, Structure, neighbours_of, structures_of
 from pymc_tempering.options import resolve_model
@@ -211,8 +211,7 @@ def _bends(density: CompiledDensity, owner: IntArray) -> BoolArray:
     once, again = (np.where(of, 0.1 * rng.standard_normal(density.dim), 0.0) for _ in range(2))
 
     def changes(moves: FloatArray) -> FloatArray:
-        values, grads = np.empty(len(moves) + 1), np.empty((len(moves) + 1, density.dim))
-        call_density_at(density.address, np.vstack([z, z + moves]), values, grads)
+        grads = density_at(density.address, np.vstack([z, z + moves]))[1]
         return grads[1:] - grads[0]
 
     def largest(rows: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
@@ -232,9 +232,7 @@ def neighbours_of(
             for sign in (1.0, -1.0):
                 z = np.repeat(point[None], len(some), axis=0)
                 z[np.arange(len(some)), some] += sign * steps[some]
-                values, grads = np.empty(len(z)), np.empty_like(z)
-                call_density_at(density.address, z, values, grads)
-                ends.append(grads)
+                ends.append(density_at(density.address, z)[1])
             rows[some] = np.abs(ends[0] - ends[1]) / steps[some, None]
         n_gradients += 2 * dim
         if not np.isfinite(rows).all():
@@ -292,8 +290,7 @@ def _without_linear(
         moves[:, others] = 0.1 * rng.standard_normal((2, len(others)))
         point = density.start + 0.3 * rng.standard_normal(density.dim)
         z = point + np.stack([0.0 * moves[0], moves[0], moves[1], moves.sum(axis=0)])
-        values, grads = np.empty(4), np.empty_like(z)
-        call_density_at(density.address, z, values, grads)
+        grads = density_at(density.address, z)[1]
         n_gradients += 4
         change = (grads[3] - grads[2] - grads[1] + grads[0])[others]
         if np.abs(change).max() <= 1e-6 * np.abs((grads[1] - grads[0])[others]).max():

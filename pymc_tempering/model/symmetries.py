@@ -19,7 +19,7 @@ import pymc as pm
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.orbit import Orbit, extended
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.private import is_simplex
@@ -110,10 +110,8 @@ class Symmetries:
 
 def _leaves(density: Density, fit: GaussianBase, exchange: Orbit) -> bool:
     """Whether the density of draws of a fit, and of their images, is the same but for rounding."""
-    z = np.ascontiguousarray(fit.draw(np.random.default_rng(0), 4))
-    here, there = np.empty(len(z)), np.empty(len(z))
-    for values, places in ((here, z), (there, exchange.images(z)[0])):
-        call_density_at(density.address, np.array(places, order="C"), values, np.empty_like(z))
+    z = fit.draw(np.random.default_rng(0), 4)
+    here, there = (density_at(density.address, at)[0] for at in (z, exchange.images(z)[0]))
     return bool(np.isfinite(here).all() and np.allclose(here, there, rtol=1e-9, atol=1e-8))
 
 

@@ -12,7 +12,7 @@ from scipy.linalg import solve
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.quality import TRIMMED, has_gradient
@@ -59,9 +59,8 @@ def fit_gaussian(
             break
         eps = rng.standard_normal((n_pairs, dim))
         u = np.concatenate([eps, -eps])
-        z = np.ascontiguousarray(mean + (u @ scale.T if full else u * scale))
-        values, grad = np.empty(len(z)), np.empty_like(z)
-        call_density_at(density.address, z, values, grad)
+        z = mean + (u @ scale.T if full else u * scale)
+        values, grad = density_at(density.address, z)
         n_gradients += len(z)
         inside = has_gradient(values, grad)
         if inside.sum() < dim + 2 if full else not inside.any():

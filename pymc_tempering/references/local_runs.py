@@ -20,7 +20,7 @@ from pymc_tempering.engine.explorers.gist import DISPLACEMENT, FLAT, Gist
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import Mixture
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
 from pymc_tempering.references.fit import n_independent
 from pymc_tempering.references.local import Shape
@@ -120,7 +120,9 @@ def map_by_run(
                 break
         earlier.append(record.target_positions)
         positions = _later_half(earlier)
-        if gaussian > COARSE and funnel_depth < DEEP and len(positions) >= wanted:
+        # scales of heavy tails differ as those of a funnel do, and short steps do not get there
+        narrows = gaussian > COARSE and not is_heavy
+        if narrows and funnel_depth < DEEP and len(positions) >= wanted:
             wanted = 2 * len(positions)
             n_gradients += N_EVALUATIONS
             funnel_depth = _with_local_steps(ladder, density, positions, rng)
@@ -182,15 +184,11 @@ def depth_of_funnels(density: Density, z: FloatArray, rng: np.random.Generator) 
     """
     moments = GaussianBase.from_draws(z, full=True, n_effective=len(z))
     root = moments.matrix
-    places = np.ascontiguousarray(z[rng.permutation(len(z))[:N_PLACES]])
+    places = z[rng.permutation(len(z))[:N_PLACES]]
     directions = rng.standard_normal(places.shape)
-    beside = np.ascontiguousarray(places + DISPLACEMENT * directions @ root.T)
-    gradients = []
-    for points in (places, beside):
-        values, grads = np.empty(len(points)), np.empty(points.shape)
-        call_density_at(density.address, points, values, grads)
-        gradients.append(grads @ root)
-    change = np.linalg.norm(gradients[1] - gradients[0], axis=1) / DISPLACEMENT
+    beside = places + DISPLACEMENT * directions @ root.T
+    here, there = (density_at(density.address, points)[1] @ root for points in (places, beside))
+    change = np.linalg.norm(there - here, axis=1) / DISPLACEMENT
     curvature = FLAT + change / np.linalg.norm(directions, axis=1)
     log_scales = -0.5 * np.log(curvature[np.isfinite(curvature)])
     if log_scales.size < len(places) // 2:

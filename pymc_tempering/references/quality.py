@@ -22,7 +22,7 @@ from scipy.special import erfinv, logsumexp
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.mixture import LocalDensity
 from pymc_tempering.engine.path.orbit import Orbit
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import BoolArray, FloatArray
@@ -93,9 +93,7 @@ def has_gradient(values: FloatArray, grads: FloatArray) -> BoolArray:
 
 def delta_at(density: Density, z: FloatArray, log_base: FloatArray) -> FloatArray:
     """Return ``log_target - log_base`` at the rows of ``z``."""
-    z, log_target = np.ascontiguousarray(z), np.empty(len(z))
-    call_density_at(density.address, z, log_target, np.empty_like(z))
-    return log_target - log_base
+    return density_at(density.address, z)[0] - log_base
 
 
 def evaluate_elbo(

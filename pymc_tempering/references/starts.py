@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -35,10 +35,8 @@ class Starts(NamedTuple):
 
 
 def _at(density: Density, points: FloatArray) -> tuple[Starts, BoolArray]:
-    # writeable, as all other callers': compiled once
     points = np.array(points, order="C")
-    values, grads = np.empty(len(points)), np.empty(points.shape)
-    call_density_at(density.address, points, values, grads)
+    values, grads = density_at(density.address, points)
     fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
     return Starts(points, values, grads), fine
 

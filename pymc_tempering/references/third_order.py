@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.residuals import LEAST_SKEW, MOST_SKEW
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.engine.path.transport import MEAN, NOTHING, SCALE, SKEW, Terms, TransportMap
@@ -167,9 +167,8 @@ class _Rounds:
             return None
         shape = present.shape()
         half = self._rng.standard_normal((self._n_pairs, shape.dim))
-        z = np.ascontiguousarray(shape.from_base(np.concatenate([half, -half])))
-        values, gradient = np.empty(len(z)), np.empty_like(z)
-        call_density_at(self._density.address, z, values, gradient)
+        z = shape.from_base(np.concatenate([half, -half]))
+        values, gradient = density_at(self._density.address, z)
         self.n_gradients += len(z)
         delta = values - shape.log_density(z)
         inside = has_gradient(delta, gradient)

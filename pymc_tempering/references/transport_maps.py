@@ -143,21 +143,19 @@ def _shape_of(
     variance = evaluate_elbo(density, fit, rng, N_MANY).variance
     n_gradients = N_MANY + 4 * fit.dim
     if variance > EXACT and not is_heavy and density.dim <= MOST_DIM_OF_THIRD_ORDER:
-        checks = _N_TAIL + N_MANY
-        mended = third_order_fit(density, fit, rng, left - n_gradients - checks)
+        mended = third_order_fit(density, fit, rng, left - n_gradients - _N_TAIL - N_MANY)
         n_gradients += mended.n_gradients
-        kept = mended.shape is not None and mended.variance <= min(GOOD, GAIN * variance)
-        if kept and mended.shape is not None:
+        shape, k = mended.shape, 0.0
+        if shape is not None and mended.variance <= min(GOOD, GAIN * variance):
             if mended.variance > EXACT:
                 n_gradients += _N_TAIL
-                kept = pareto_k(log_weights(density, mended.shape, rng, _N_TAIL)) <= MAX_TAIL_INDEX
-            if kept and isinstance(mended.shape, GaussianBase):
-                n_gradients += N_MANY
-                elbo = evaluate_elbo(density, mended.shape, rng, N_MANY).value
-                shape = GaussianBase(mended.shape.mean, mended.shape.scale, elbo)
-                mended = mended._replace(shape=shape)
-            if kept:
-                return mended._replace(n_gradients=n_gradients)
+                k = pareto_k(log_weights(density, shape, rng, _N_TAIL))
+            if k <= MAX_TAIL_INDEX:
+                if isinstance(shape, GaussianBase):
+                    n_gradients += N_MANY
+                    elbo = evaluate_elbo(density, shape, rng, N_MANY).value
+                    shape = GaussianBase(shape.mean, shape.scale, elbo)
+                return mended._replace(shape=shape, n_gradients=n_gradients)
     good = variance <= GOOD and not is_heavy
     if good or density.dim == 1 or not may_run:
         return Shape(None, variance, n_gradients)

@@ -23,7 +23,7 @@ import numpy as np
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import call_density, call_density_at
+from pymc_tempering.engine.path.path import call_density, density_at
 from pymc_tempering.jit import compiled
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import in_coordinates
@@ -215,9 +215,7 @@ def _circle(
 
 
 def _values(density: CompiledDensity, z: FloatArray) -> FloatArray:
-    values, grads = np.empty(len(z)), np.empty_like(z)
-    call_density_at(density.address, np.ascontiguousarray(z), values, grads)
-    return np.nan_to_num(values, nan=-np.inf)
+    return np.nan_to_num(density_at(density.address, z)[0], nan=-np.inf)
 
 
 def _alike(

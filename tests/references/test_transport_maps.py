@@ -85,6 +85,19 @@ def test_a_run_that_finds_funnels_goes_on_with_steps_of_local_sizes(rng, monkeyp
     assert explorers[-1] == Gist()
 
 
+@pytest.mark.statistical
+def test_scales_of_heavy_tails_are_no_funnel(rng):
+    """As a run in a funnel shows that is told of heavy tails: its explorer and depth stay."""
+    target = SimpleNamespace(address=FUNNELS[0].address, dim=6)
+    fit = GaussianBase(np.zeros(6), np.array([1.0] * 5 + [3.0]))
+    narrow, heavy = (
+        local_runs.map_by_run(target, fit, np.random.default_rng(1), np.inf, is_heavy=is_heavy)
+        for is_heavy in (False, True)
+    )
+    assert narrow.funnel_depth >= DEEP
+    assert heavy.funnel_depth == 0.0
+
+
 def test_the_gaussian_of_a_map_has_its_moments(mapped, rng):
     """Of a thousand draws, to a tenth of the scale and a fifth of the variances."""
     (fit,) = mapped.fits

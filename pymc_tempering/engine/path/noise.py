@@ -8,7 +8,7 @@ moves climb such noise without end.
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.types import FloatArray
 
@@ -49,9 +49,8 @@ def jitter(density: Density, z: FloatArray, only: int | None = None) -> float:
 def _off(density: Density, z: FloatArray, steps: FloatArray) -> float:
     """How far means of mirrored copies are from the value, as the deviation of one value."""
     points = np.concatenate([z[None], z + steps, z - steps])
-    values = np.empty(len(points))
     with density_guard(), np.errstate(invalid="ignore"):
-        call_density_at(density.address, points, values, np.empty_like(points))
+        values = density_at(density.address, points)[0]
         off = 0.5 * (values[1 : _N_PAIRS + 1] + values[_N_PAIRS + 1 :]) - values[0]
     off = off[np.isfinite(off)]
     if not off.size:

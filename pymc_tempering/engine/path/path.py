@@ -23,7 +23,7 @@ from pymc_tempering.jit import compiled
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Path", "call_density", "call_density_at",
+__all__ = ["GAUSSIAN", "HALF_LOG_2PI", "MIXTURE", "Path", "call_density", "density_at",
            "evaluate_reference", "evaluate_target", "log_normal", "n_residual", "pull_back",
            "to_z"]  # fmt: skip
 
@@ -62,9 +62,17 @@ def call_density(typingctx: Any, address: Any, z: Any, grad: Any) -> Any:
     return signature, codegen
 
 
+def density_at(address: int, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Values (n,) and gradients (n, D) at the rows of ``z``, of shape (n, D)."""
+    # a copy is writeable and contiguous, whatever z is: compiled once
+    z = np.array(z, dtype=np.float64, order="C")
+    values, grads = np.empty(len(z)), np.empty_like(z)
+    _call_each(address, z, values, grads)
+    return values, grads
+
+
 @compiled(borrows=True)
-def call_density_at(address: int, z: FloatArray, values: FloatArray, grads: FloatArray) -> None:
-    """Fill ``values`` and the rows of ``grads`` at the rows of ``z``, of shape (n, D)."""
+def _call_each(address: int, z: FloatArray, values: FloatArray, grads: FloatArray) -> None:
     for n in range(z.shape[0]):
         values[n] = call_density(address, z[n], grads[n])
 

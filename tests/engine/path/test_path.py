@@ -11,7 +11,7 @@ from laws import ExactReference
 from pymc_tempering import testing
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
-from pymc_tempering.engine.path.path import call_density, log_normal
+from pymc_tempering.engine.path.path import call_density, density_at, log_normal
 from pymc_tempering.engine.path.replicas import evaluate, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 
@@ -35,6 +35,17 @@ def test_call_reaches_the_function():
     expected_value, expected_grad = target.value_and_grad(z)
     assert value == expected_value
     np.testing.assert_array_equal(grad, expected_grad)
+
+
+def test_many_places_in_any_order_of_memory():
+    target = testing.correlated_gaussian()
+    z = np.asfortranarray([[0.3, -1.0, 2.0], [0.0, 1.0, -2.0]])
+    z.setflags(write=False)
+    values, grads = density_at(target.address, z)
+    for row, value, grad in zip(z, values, grads, strict=True):
+        expected_value, expected_grad = target.value_and_grad(np.array(row))
+        assert value == expected_value
+        np.testing.assert_array_equal(grad, expected_grad)
 
 
 SCALE = np.array([[1.5, 0.0, 0.0], [-0.7, 0.4, 0.0], [0.2, 2.0, 3.0]])
