@@ -70,7 +70,6 @@ def at_once(case, model, data, options, rng):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     many, seconds, wall = timed(pm_temper.estimate_many, model, {"y": data}, **options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    _, _, wall_2 = timed(pm_temper.estimate_many, model, {"y": data}, threads=2, **options)
     found, n = many.dataset, len(data)
     constant, read = (seconds_of_gradient(d, rng) for d in densities(case, data[0]))
     gradients = int(found["gradients"].sum())
@@ -81,10 +80,10 @@ def at_once(case, model, data, options, rng):
         ["", "value"],
         [
             ["the quick way", f"{quick.sum()} of {n}"],
-            ["posteriors a CPU second", f"{n / seconds:.0f}"],
-            ["posteriors a second, one thread", f"{n / wall:.0f}"],
-            ["posteriors a second, two threads", f"{n / wall_2:.0f}"],
+            ["posteriors a CPU second", f"{n / seconds:.1f}"],
+            ["posteriors a second", f"{n / wall:.1f}"],
             ["gradients each, of the quick way", f"{own.mean():.0f}" if len(own) else "-"],
+            ["share of gradients, of the quick way", f"{own.sum() / gradients:.2f}"],
             ["microseconds of a gradient, data constant", f"{constant * 1e6:.1f}"],
             ["microseconds of a gradient, data read", f"{read * 1e6:.1f}"],
             ["CPU over gradients, data constant", f"{seconds / gradients / constant:.2f}"],
@@ -98,6 +97,24 @@ def at_once(case, model, data, options, rng):
     )
     console.print(many)
     return many, seconds
+
+
+def on_threads(case, model, data, options, repeats):
+    """Table of one and two threads, in turn, so that other work of the machine is shared."""
+    times = {1: [], 2: []}
+    for _ in range(repeats):
+        for n, of in times.items():
+            found = timed(pm_temper.estimate_many, model, {"y": data}, threads=n, **options)
+            of.append([*found[1:], float(found[0].dataset["log_marginal_likelihood"].sum())])
+    rows = [[n, *(f"{len(data) / t:.1f}" for t in np.median(of, axis=0)[:2])]
+            for n, of in times.items()]  # fmt: skip
+    same = len({total for of in times.values() for *_, total in of}) == 1
+    table(
+        f"{case.title}: {len(data)} posteriors, medians of {repeats}"
+        f" (load {os.getloadavg()[0]:.1f}); {'the same' if same else 'OTHER'} log Z",
+        ["threads", "a CPU second", "a second"],
+        rows,
+    )  # fmt: skip
 
 
 def errors_row(name, difference, se, each):
@@ -116,6 +133,7 @@ def main():
     parser.add_argument("--sample", type=int, default=10, help="of them, by estimate_logz too")
     parser.add_argument("--exact", type=int, default=200, help="of them, by long runs too")
     parser.add_argument("--batch", type=int, default=64, help="of them, by BlackJAX too")
+    parser.add_argument("--threads", type=int, default=0, help="of them, by one thread and two")
     parser.add_argument("--starts", type=int, default=16, help="ascents for each data set")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -136,6 +154,8 @@ def study(name, args):
     # kernels of the package are compiled and kept at the first use on a machine
     pm_temper.estimate_many(model, {"y": data[:2]}, **options)
     many, seconds = at_once(case, model, data, options, rng)
+    if args.threads:
+        on_threads(case, model, data[: args.threads], options, 5)
     log_z = many.dataset["log_marginal_likelihood"].to_numpy()
     se, rows = many.dataset["se"].to_numpy(), []
     each = f"{1e3 * seconds / args.n:.1f}"

@@ -1,6 +1,18 @@
-"""Tempered SMC by BlackJAX for a batch of data sets at once, under ``jax.vmap``."""
+"""JAX for many data sets at once, under ``jax.vmap``: BlackJAX's tempered SMC, and densities alone.
 
+    python benchmarks/many_jax.py
+
+prints densities and gradients a CPU second, of all threads, of 400 draws for each of many data
+sets: by numba, one after another, as `estimate_many` has them, and by JAX, with batches of data
+sets in ``lax.map``. Beside them the share of the CPU seconds of `estimate_many` that is spent on
+densities of many draws at a time, which is what JAX could take over, and so how many times as fast
+the whole would be at most.
+"""
+
+import time
+import warnings
 from functools import partial
+from unittest.mock import patch
 
 import blackjax
 import jax
@@ -8,8 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 from blackjax.smc import adaptive_tempered, resampling
 from blackjax.smc.tuning.from_particles import particles_covariance_matrix
+from figures import console, table
+from many import densities, seconds_of_gradient
+from many_cases import CASES
+
+import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.path import call_density_at
+from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.jax_density import jax_density
+from pymc_tempering.references import full_rank, quality
 
 TARGET_ESS, ACCEPTANCE, N_LEAPFROG = 0.5, 0.65, 10
+
+N_DRAWS, N_DATA_SETS, BATCHES = 400, 64, (1, 4, 16, 64)
+"""Of the comparison of densities; data sets that JAX evaluates at once."""
 
 
 def annealing(case, n_particles, moves):
@@ -56,3 +80,81 @@ def annealing(case, n_particles, moves):
         return np.asarray(batch(keys, jnp.asarray(data, dtype=float)))
 
     return run
+
+
+def seconds_of_density(for_jax, z, observed, batch, gradient):
+    """CPU seconds of one density by JAX, the median of five, and those of compiling.
+
+    ``z`` (sets, draws, D) and ``observed`` (sets, n_obs).
+    """
+    others = {name: jnp.asarray(v) for name, v in for_jax.data.items()}
+    of = jax.value_and_grad(for_jax.log_density) if gradient else for_jax.log_density
+
+    def of_all(z, observed, others):
+        def of_set(both):
+            data = (others | {"y": both[1]}).values()
+            return jax.vmap(lambda z: of(z, *data))(both[0])
+
+        return jax.lax.map(of_set, (z, observed), batch_size=batch)
+
+    began = time.process_time()
+    run = jax.jit(of_all).lower(z, observed, others).compile()
+    compiling, times = time.process_time() - began, []
+    for _ in range(5):
+        began = time.process_time()
+        jax.block_until_ready(run(z, observed, others))
+        times.append((time.process_time() - began) / (z.shape[0] * z.shape[1]))
+    return float(np.median(times)), compiling
+
+
+def share_of_draws(case, observed):
+    """Of the CPU seconds of `estimate_many`, on densities of many draws at once."""
+    spent = [0.0]
+
+    def timed(*arguments):
+        began = time.process_time()
+        call_density_at(*arguments)
+        spent[0] += time.process_time() - began
+
+    options = {"random_seed": 1, "progressbar": False}
+    options |= {} if case.reference is None else {"reference": case.reference}
+    model = case.build(observed[0])
+    pm_temper.estimate_many(model, {"y": observed[:2]}, **options)
+    with patch.object(quality, "call_density_at", timed), patch.object(
+        full_rank, "call_density_at", timed
+    ):  # fmt: skip
+        began = time.process_time()
+        pm_temper.estimate_many(model, {"y": observed}, **options)
+        return spent[0] / (time.process_time() - began)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    for build in CASES.values():
+        rng = np.random.default_rng(1)
+        case = build(rng)
+        observed = case.simulate(N_DATA_SETS, rng)
+        z = 0.5 * rng.normal(size=(N_DATA_SETS, N_DRAWS, case.dim))
+        alone = seconds_of_gradient(densities(case, observed[0])[1], rng)
+        rows = [["numba, gradients", "", f"{1.0 / alone:,.0f}", "1.00", ""]]
+        with jax.enable_x64(True):
+            for_jax = jax_density(compile_density(case.build(observed[0])))
+            arrays = jnp.asarray(z), jnp.asarray(observed)
+            for gradient in (False, True):
+                for batch in BATCHES:
+                    of_one, compiling = seconds_of_density(for_jax, *arrays, batch, gradient)
+                    rows.append([
+                        f"JAX, {'gradients' if gradient else 'densities'}", batch,
+                        f"{1.0 / of_one:,.0f}", f"{alone / of_one:.2f}", f"{compiling:.1f}",
+                    ])  # fmt: skip
+        share, best = share_of_draws(case, observed), max(float(row[3]) for row in rows)
+        head = ["", "data sets at once", "a CPU second", "over numba", "compiling, CPU s"]
+        table(f"{case.title}: {N_DRAWS} draws for each of {N_DATA_SETS} data sets", head, rows)
+        console.print(
+            f"Densities of draws are {share:.2f} of the CPU seconds: with these by JAX the whole is"
+            f" {1.0 / (1.0 - share + share / best):.2f} times as fast at most."
+        )
+
+
+if __name__ == "__main__":
+    main()

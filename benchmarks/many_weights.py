@@ -1,6 +1,6 @@
 """Up to which V and which Pareto k log Z of a data set may come from importance sampling.
 
-    python benchmarks/many_weights.py --n 12 --repeats 4
+    python benchmarks/many_weights.py --seeds 2 3 4 5 --n 20 --repeats 3 --runs 1
 
 Posteriors of seventeen shapes (`many_shapes.py`), some hundred in all. From the Laplace
 approximation and from the variational fit of each, log Z is estimated again and again, as
@@ -51,10 +51,10 @@ class Weighed(NamedTuple):
     off_se: float
 
 
-def long_runs(shape, args):
+def long_runs(shape, seed, args):
     """Log Z by runs and its errors, of the first data sets; nan where a run has warned."""
     many = pm_temper.estimate_many(
-        shape.model, {"y": shape.data[: args.runs]}, quick=False, random_seed=args.seed,
+        shape.model, {"y": shape.data[: args.runs]}, quick=False, random_seed=seed,
         progressbar=False,
     )  # fmt: skip
     found = many.dataset
@@ -68,13 +68,13 @@ def long_weights(density, base, rng):
     return importance.log_mean_weight(np.concatenate(parts))
 
 
-def weighed(shape, number, args):
+def weighed(shape, number, seed, args):
     """Estimates of all data sets of a shape, and what runs say of log Z that is not exact."""
     density_of = OpenDensity(shape.model).refillable()
     density, rows, checked = density_of.density, [], []
-    points = prior_points(density, np.random.default_rng(args.seed), 128)
+    points = prior_points(density, np.random.default_rng(seed), 128)
     if shape.log_z is None and args.runs:
-        checked = list(zip(*long_runs(shape, args), strict=True))
+        checked = list(zip(*long_runs(shape, seed, args), strict=True))
     for i, y in enumerate(shape.data):
         density_of.fill({"y": y})
         mode = one_mode(density, density.start, points, np.random.default_rng(i), 16, np.inf)
@@ -83,7 +83,7 @@ def weighed(shape, number, args):
             continue
         exact, exact_se = (np.nan, 0.0) if shape.log_z is None else (shape.log_z[i], 0.0)
         for repeat in range(args.repeats):
-            rng = np.random.default_rng([args.seed, number, i, repeat])
+            rng = np.random.default_rng([seed, number, i, repeat])
             fit, n_fit = fit_gaussian(density, mode.base, rng)
             if np.isnan(exact):
                 exact, exact_se = long_weights(density, fit, rng)
@@ -92,7 +92,7 @@ def weighed(shape, number, args):
                     density, base, rng, target_se=TARGET, most_draws=MOST_DRAWS
                 )
                 rows.append(Weighed(
-                    of, 1000 * number + i, shape.name, density.dim, found.variance,
+                    of, (100 * seed + number) * 1000 + i, shape.name, density.dim, found.variance,
                     found.pareto_k, found.n_gradients, n, found.log_z - exact, found.se, exact_se,
                 ))  # fmt: skip
         if i < len(checked):
@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--runs", type=int, default=0, help="of them, by a run too")
     parser.add_argument("--only", default="", help="shapes anew whose names begin so")
     parser.add_argument("--table", action="store_true", help="of the last run, without another")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of shapes and data sets")
     parser.add_argument("--share", type=float, default=importance.WIDE_SHARE)
     parser.add_argument("--wider", type=float, default=importance.WIDER)
     parser.add_argument("--more", type=float, default=importance.MORE_DRAWS)
@@ -136,10 +136,13 @@ def main():
     if args.table or (args.only and kept.exists()):
         rows = [Weighed(*row) for row in json.loads(kept.read_text())]
         rows = [r for r in rows if args.table or not r.shape.startswith(args.only)]
-    for number, shape in enumerate([] if args.table else shapes(args.seed, args.n)):
+    chosen = [] if args.table else [
+        (seed, *of) for seed in args.seeds for of in enumerate(shapes(seed, args.n))
+    ]  # fmt: skip
+    for seed, number, shape in chosen:
         if not shape.name.startswith(args.only):
             continue
-        found, by_runs = weighed(shape, number, args)
+        found, by_runs = weighed(shape, number, seed, args)
         rows += found
         checked += by_runs
         of = {k: [r for r in found if r.of == k] for k in (LAPLACE, FIT)}

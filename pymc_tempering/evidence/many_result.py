@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_tempering.evidence.many_data import DIM
 from pymc_tempering.evidence.many_worker import Outcome
 
-__all__ = ["ManyEvidences", "Total", "gathered", "posterior_of"]
+__all__ = ["ManyEvidences", "Total", "gathered", "labelled_draws", "posterior_of"]
 
 
 class Total(NamedTuple):
@@ -121,12 +121,20 @@ def posterior_of(
                 arrays[name] = empty(len(arrays), (n, 1, *rows.shape[1:]), dtype)
                 arrays[name][:] = np.nan
             arrays[name][first : first + len(rows), 0] = rows
+    posterior = labelled_draws(model, arrays, (DIM, "chain", "draw"))
+    posterior = posterior.assign_coords({DIM: coordinate})
+    return posterior.transpose("chain", "draw", DIM, ...) if arrays else posterior
+
+
+def labelled_draws(
+    model: pm.Model, arrays: Mapping[str, np.ndarray], leading: tuple[str, ...]
+) -> xr.Dataset:
+    """Arrays of a model's variables, with its dims and coords after the leading ones."""
     variables = {}
     for name, array in arrays.items():
-        given = model.named_vars_to_dims.get(name) or (None,) * (array.ndim - 3)
+        given = model.named_vars_to_dims.get(name) or (None,) * (array.ndim - len(leading))
         dims = [d or f"{name}_dim_{i}" for i, d in enumerate(given)]
-        variables[name] = ((DIM, "chain", "draw", *dims), array)
+        variables[name] = ((*leading, *dims), array)
     used = {dim for dims, _ in variables.values() for dim in dims}
     coords = {d: list(v) for d, v in model.coords.items() if v is not None and d in used}
-    posterior = xr.Dataset(variables, coords=coords | {DIM: coordinate})
-    return posterior.transpose("chain", "draw", DIM, ...) if variables else posterior
+    return xr.Dataset(variables, coords=coords)

@@ -15,13 +15,15 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.estimate import sample_and_estimate
 from pymc_tempering.evidence.reading import check_tree, stored_estimate
 from pymc_tempering.evidence.stored import has_statistics
+from pymc_tempering.methods import resolve_method
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, compile_density
 from pymc_tempering.model.freeze import discrete_names
-from pymc_tempering.options import check_whole, resolve_model, unwrapped
+from pymc_tempering.options import check_flag, resolve_model, unwrapped
 from pymc_tempering.references.posterior import PosteriorDraws
-from pymc_tempering.steps.run import DEFAULT_CHAINS
+from pymc_tempering.steps.run import DEFAULT_CHAINS, check_budget, check_run
 from pymc_tempering.updates.rows import check_all_data, with_new_rows
+from pymc_tempering.updates.weighted import by_weights, run_of_weights
 
 __all__ = ["GROUP", "update"]
 
@@ -40,6 +42,7 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
     cores: int | None = None,
     random_seed: Any = None,
     max_gradients: int | None = None,
+    quick: bool = False,
     resume: str | os.PathLike[str] | None = None,
     executor: Any = None,
     progressbar: bool = True,
@@ -68,6 +71,11 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
         all updates.
     draws, tune, chains, cores, random_seed, max_gradients, resume, executor, progressbar
         As of :func:`pymc_tempering.sample`.
+    quick : bool
+        Whether to try importance sampling first, as :func:`pymc_tempering.estimate_many` does:
+        where old draws and ascents know the same one mode, and a Gaussian fits there, log Z and
+        draws are those of weights, without chains. Then the run has no ``sample_stats``, and log Z
+        is read from its group ``tempering``. Default False.
     **kwargs
         Options of :class:`pymc_tempering.ParallelTempering`, or of ``pm.sample``.
 
@@ -109,7 +117,9 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
     [-0.5]
     """
     tree, new_data = check_tree(idata), unwrapped(new_data)
-    check_whole("draws", draws, 1)
+    check_flag("quick", quick)
+    check_run(draws=draws, tune=tune, chains=chains, cores=cores, random_seed=random_seed)
+    check_budget(resolve_method("pt"), max_gradients)
     if "tempering" not in tree.children and not has_statistics(tree):
         raise DataError(
             "The run has no log Z, which the increment is relative to. Estimate it first, as in "
@@ -127,22 +137,38 @@ def update(  # noqa: PLR0913 - every option by its name, as of sample
         whole, density = given, compile_density(given)
     else:
         whole, density = with_new_rows(given, tree, new_data)
-    estimate = sample_and_estimate(
-        whole, "pt", draws, kwargs | {"base": _known_draws(tree, density)}, tune=tune,
-        chains=chains, cores=cores, random_seed=random_seed, max_gradients=max_gradients,
-        resume=resume, executor=executor, progressbar=progressbar,
-        # a mode that the old draws lack is lacking in the reference
-        inherited=[d for d in before.warnings if d.mass_missing],
-    )  # fmt: skip
+    known = _known_draws(tree, density)
+    # a mode that the old draws lack is lacking in the reference
+    inherited = [d for d in before.warnings if d.mass_missing]
+    found, spent = None, 0
+    if quick:
+        rng = np.random.default_rng(random_seed)
+        most = np.inf if max_gradients is None else max_gradients
+        found, n_search, spent = by_weights(density, known, rng, draws * chains, most)
+    if found is not None:
+        estimate = run_of_weights(
+            whole, found, rng, draws=draws, chains=chains, n_search=n_search, warnings=inherited
+        )
+        spent = 0
+    else:
+        if max_gradients is not None:
+            max_gradients = max(max_gradients - spent, 1)
+        estimate = sample_and_estimate(
+            whole, "pt", draws, kwargs | {"base": known}, tune=tune, chains=chains, cores=cores,
+            random_seed=random_seed, max_gradients=max_gradients, resume=resume,
+            executor=executor, progressbar=progressbar, inherited=inherited,
+        )  # fmt: skip
     warn_of(estimate.warnings)
     run = estimate.idata
     assert run is not None
-    run[GROUP] = xr.DataTree(_updates(tree, before, estimate))
+    run[GROUP] = xr.DataTree(_updates(tree, before, estimate, spent))
     return run
 
 
-def _updates(tree: xr.DataTree, before: LogZEstimate, after: LogZEstimate) -> xr.Dataset:
-    """What the run had of earlier updates, and one entry more."""
+def _updates(
+    tree: xr.DataTree, before: LogZEstimate, after: LogZEstimate, spent: int
+) -> xr.Dataset:
+    """What the run had of earlier updates, and one entry more; ``spent`` are gradients before."""
     codes = dict.fromkeys(d.code for d in (*before.warnings, *after.warnings))
     nats = {
         "log_increment": after.log_z - before.log_z,
@@ -150,7 +176,7 @@ def _updates(tree: xr.DataTree, before: LogZEstimate, after: LogZEstimate) -> xr
         "log_marginal_likelihood": after.log_z,
         "log_marginal_likelihood_se": after.se,
     }
-    others = {"gradients": sum(after.gradients.values()), "warnings": " ".join(codes)}
+    others = {"gradients": spent + sum(after.gradients.values()), "warnings": " ".join(codes)}
     row = xr.Dataset(
         {name: ("update", [value], {"units": "nats"}) for name, value in nats.items()}
         | {name: ("update", [value]) for name, value in others.items()}

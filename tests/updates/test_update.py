@@ -84,6 +84,45 @@ def test_draws_are_of_all_data(runs, parts, rng):
         assert abs(float(draws.mean() - exact[name].mean())) < 4.0 * error
 
 
+@pytest.fixture(scope="module")
+def weighted(runs, parts, seed):
+    """The last of the same updates, each by weights."""
+    run, model = runs[0], normal_model(parts[0])
+    for k, new in enumerate(parts[1:]):
+        options = SHORT | {"draws": 400, "random_seed": seed + k, "quick": True}
+        run = pm_temper.update(run, {"y": new}, model, **options)
+        assert "sample_stats" not in run.children
+    return run
+
+
+@pytest.mark.statistical
+def test_weights_give_the_same(weighted, runs, parts, rng):
+    """False alarms: 2e-4 of log Z, and of draws."""
+    exact = [log_z(np.concatenate(parts[: k + 1])) for k in range(len(parts))]
+    found = weighted["updates"].dataset
+    z = (found["log_marginal_likelihood"] - exact[1:]) / found["log_marginal_likelihood_se"]
+    assert np.abs(z).max() < 4.5
+    assert (found["log_marginal_likelihood_se"] < 0.021).all()
+    assert (found["gradients"] < runs[-1]["updates"]["gradients"]).all()
+    draws, of_all = weighted.posterior, exact_run(np.concatenate(parts), rng, n=20_000).posterior
+    assert dict(draws.sizes) == {"chain": 2, "draw": 400}
+    for name in ("mean", "variance"):
+        # of independent draws, few of which come twice
+        error = float(of_all[name].std()) * np.sqrt(2.0 / draws[name].size)
+        assert abs(float(of_all[name].mean() - draws[name].mean())) < 4.0 * error
+        assert 0.8 < float(draws[name].std() / of_all[name].std()) < 1.25
+    assert recorded_identity(weighted) == recorded_identity(runs[-1])
+    np.testing.assert_array_equal(weighted.observed_data["y"], np.concatenate(parts))
+    table = pm_temper.compare({"tempered": runs[-1], "weighted": weighted})
+    assert table.loc["weighted", "se"] == float(found["log_marginal_likelihood_se"][-1])
+
+
+def test_a_budget_is_kept_by_weights(runs, parts, seed):
+    given = runs[0], {"y": parts[1]}, normal_model(parts[0])
+    options = SHORT | {"random_seed": seed, "quick": True, "max_gradients": 3000, "draws": 10}
+    assert float(pm_temper.update(*given, **options)["updates"]["gradients"][-1]) <= 3000
+
+
 def test_increments_telescope(runs):
     first = float(runs[0]["tempering"]["log_marginal_likelihood"])
     last = float(runs[-1]["tempering"]["log_marginal_likelihood"])
@@ -180,6 +219,14 @@ def test_covariates_grow_with_observations(observed, rng, seed):
     exact = stats.multivariate_normal(cov=x @ x.T + 0.25 * np.eye(30)).logpdf(y)
     found = pm_temper.estimate_logz(run)
     assert abs(found.log_z - exact) < 4.5 * found.se
+    more = {"x": x[:3], name: y[:3]}
+    later, quick = (
+        pm_temper.update(run, more, model, random_seed=seed, quick=quick, **SHORT | {"draws": 20})
+        for quick in (False, True)
+    )
+    for group in ("observed_data", "constant_data"):
+        xr.testing.assert_equal(later[group].dataset, quick[group].dataset)
+    assert quick["posterior"]["slopes"].dims == later["posterior"]["slopes"].dims
     np.testing.assert_array_equal(run.constant_data["x"], x)
     assert run.observed_data["y"].sizes == {"row": 30}
     assert model["x"].get_value().shape == (12, 2)
@@ -232,13 +279,20 @@ def test_wrong_weights_of_modes_are_corrected(rng, seed):
         found["log_marginal_likelihood_se"][0]
     )
     assert not found["warnings"].item()
+    # weights are of one mode alone, and what it took to see that is counted
+    quick = pm_temper.update(
+        run, {"y": y[20:]}, two_modes(y[:20]), random_seed=seed, quick=True, **SHORT
+    )
+    xr.testing.assert_equal(quick["posterior"].dataset, new["posterior"].dataset)
+    assert quick["updates"]["gradients"].item() > found["gradients"].item()
 
 
 def test_a_mode_that_ascents_find_and_draws_lack_is_named(rng, seed):
     y = rng.normal(2.0, 0.5, 50)
     run = of_shares(y[:20], 0.0, rng)
+    options = SHORT | {"quick": True}
     with pytest.warns(match="a mode may be missing"):
-        new = pm_temper.update(run, {"y": y[20:]}, two_modes(y[:20]), random_seed=seed, **SHORT)
+        new = pm_temper.update(run, {"y": y[20:]}, two_modes(y[:20]), random_seed=seed, **options)
     assert new["updates"]["warnings"].item() == "mode_missing"
     # and it is in the reference
     assert (new.posterior["position"] < 0).mean() > 0.2
