@@ -246,8 +246,7 @@ def neighbours_of(
 def _with_density(density: CompiledDensity, aside: FloatArray) -> tuple[FloatArray, int]:
     """Point aside of the start, as far as there is a density, and the gradients that it took."""
     points = density.start + _FAR[:, None] * aside
-    values, grads = np.empty(len(points)), np.empty_like(points)
-    call_density_at(density.address, points, values, grads)
+    values, grads = density_at(density.address, points)
     fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
     return points[int(fine.argmax())] if fine.any() else points[-1], len(points)
 
