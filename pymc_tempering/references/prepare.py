@@ -93,6 +93,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 report=report, sources=SOURCES,
                 # what a map may lose far along a global, it may miss in a mode there
                 negligible=NEGLIGIBLE if alone is None else -np.log(MOST_LOST),
+                known=None if alone is None else alone.fits[0],
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients

@@ -18,7 +18,7 @@ from pymc_tempering.references.known import MOST_KNOWN, KnownModes
 from pymc_tempering.references.local import LocalFit, assess, laplace_at, refine
 from pymc_tempering.references.planted import Looked
 from pymc_tempering.references.prepared import MOST_ONCE, Effort, Report, mass_once
-from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS
+from pymc_tempering.references.quality import FAIR, GOOD, N_DRAWS, N_MANY
 from pymc_tempering.references.same_mode import n_places
 from pymc_tempering.references.starts import Starts, evaluated, inside, pulled_inside
 from pymc_tempering.types import FloatArray, IntArray
@@ -97,13 +97,23 @@ class Survey:
             if basin.fit is not None
         ]
 
-    def begin(self, start: FloatArray) -> None:
+    def begin(self, start: FloatArray, known: GaussianBase | None = None) -> None:
         """Ascend to a first mode, and learn the scales of the target there.
 
         The first ascent knows no scales. It goes on from the curvature at its end, up to four
-        times, until a Newton step promises a tenth of a nat there.
+        times, until a Newton step promises a tenth of a nat there. Of a mode of which a fit is
+        ``known`` neither curvature nor another fit are taken.
         """
         most = int(min(1000, self.effort.most / 8))
+        fit = None if known is None else assess(self.density, known, self.rng, N_MANY)
+        if fit is not None:
+            self.spent["fits"] += N_MANY
+            self.coordinates = Coordinates.of(fit.base)
+            self.climb(start[None], most=most)
+            first = self.basins.known[0]
+            first.fit, first.curvature, first.measured = fit, fit, True
+            self.units = np.maximum(1.0, fit.base.standard_deviation)
+            return
         self.coordinates = Coordinates.of(GaussianBase(start, self.units))
         self.climb(start[None], most=most)
         for _ in range(4):
