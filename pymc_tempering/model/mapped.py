@@ -22,7 +22,7 @@ from pymc_tempering.model.point import CoordinateMap
 
 __all__ = ["in_coordinates", "through_map"]
 
-_WHOLE = ("order", "begins", "parents")
+_WHOLE = ("order", "begins", "parents", "summed")
 _DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _CORE = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _INT)
 
@@ -36,12 +36,13 @@ def _density_of_map(
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
     floats_pointer: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (7,))
-    k, n, n_nodes, n_functions, n_out, n_parents, n_floats = (
-        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]
+    sizes = numba.carray(ints_pointer, (8,))
+    k, n, n_nodes, n_functions, n_out, n_parents, n_summed, n_floats = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7]
     )  # fmt: skip
     dim = k + n
-    ints = numba.carray(ints_pointer, (7 + dim + n + 1 + n_parents,))
+    last = 9 + dim + n + n_parents
+    ints = numba.carray(ints_pointer, (last + n_summed,))
     f = numba.carray(floats_pointer, (n_floats,))
     a = 0
     mean = f[a : a + k]
@@ -76,7 +77,7 @@ def _density_of_map(
     a += k * k * k
     scale = f[a : a + k * k].reshape((k, k))
     m = Arrays(
-        ints[7 : 7 + dim], ints[7 + dim : 8 + dim + n], ints[8 + dim + n :],
+        ints[8 : 8 + dim], ints[8 + dim : 9 + dim + n], ints[9 + dim + n : last], ints[last:],
         mean, root, nodes, lengths, trend, weights, affine, constants, loadings,
         shift, log_scale, skew, tail, linear, bend, scale,
     )  # fmt: skip
@@ -104,7 +105,7 @@ def through_map(
     floats = np.concatenate(real)
     sizes = (
         made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
-        arrays.constants.size, arrays.parents.size, floats.size,
+        arrays.constants.size, arrays.parents.size, arrays.summed.size, floats.size,
     )  # fmt: skip
     ints = np.concatenate([np.array(sizes, dtype=np.int64), *whole])
     arguments = (density.address, made.log_det_root, floats.ctypes.data, ints.ctypes.data)

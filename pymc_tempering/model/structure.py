@@ -5,10 +5,13 @@ one gradient for each column, exactly zero where the graph has no path. Globals 
 they are given, the Hessian of the others, the locals, has so few neighbours that a few directions,
 of values without common neighbours, show all of it (Curtis, Powell & Reid 1974, "On the estimation
 of sparse Jacobian matrices").
+
+A soft constraint on the sum of many values, as of an intrinsic autoregression, makes all of them
+neighbours, by one number that all pairs have in common. Neighbours are what is left without it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +23,8 @@ from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_BENT", "MOST_DIRECTIONS", "MOST_GLOBALS", "Factor", "Structure", "neighbours_of",
-           "structures_of"]  # fmt: skip
+__all__ = ["MOST_BENT", "MOST_DIRECTIONS", "MOST_GLOBALS", "Factor", "Structure", "common_value",
+           "neighbours_of", "structures_of"]  # fmt: skip
 
 MOST_GLOBALS = 60
 """Hubs beyond which a model has no globals: their own map is dense."""
@@ -46,6 +49,12 @@ for: the largest with a density. Scales and lengths are up to seven times as lar
 
 _LEAST = 1e-8
 """Share of the largest entry of a row of the Hessian below which an entry is rounding."""
+
+_LEAST_SUMMED = 8
+"""Entries of a variable below which a sum of all is not looked for: each has a direction."""
+
+_ALIKE = 1e-5
+"""Share of a common value within which an entry of the Hessian has it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +109,14 @@ class Structure:
         Whether the gradient by one value depends on another.
     globals : ndarray of int, shape (k,)
         Positions of the globals in the flat vector.
+    summed : ndarray of int, shape (m,)
+        Positions of locals whose sum the density depends on, beyond what neighbours have in common;
+        mostly none.
     """
 
     neighbours: sparse.csr_array
     globals: IntArray
+    summed: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def dim(self) -> int:
@@ -139,14 +152,26 @@ class Structure:
         colours[others] = len(self.hubs) + _colours(own[np.ix_(others, others)])
         return colours
 
+    @cached_property
+    def summed_as_eliminated(self) -> tuple[IntArray, IntArray]:
+        """Those with a sum, as places in the order of elimination, and some of them.
+
+        The first has the fewest neighbours; the others are those that are none of these.
+        """
+        near = self._of_locals[np.ix_(self.factor.order, self.factor.order)]
+        summed = np.flatnonzero(np.isin(self.locals[self.factor.order], self.summed))
+        among = near[np.ix_(summed, summed)]
+        summed = summed[np.argsort(among.sum(axis=1), kind="stable")]
+        return summed, summed[~near[summed[:1]][:, summed].any(axis=0)]
+
     @property
     def _of_locals(self) -> BoolArray:
         return self.neighbours[self.locals][:, self.locals].toarray()
 
     @property
     def n_colours(self) -> int:
-        """Directions that show the Hessian of the locals."""
-        return int(self.colours.max(initial=-1)) + 1
+        """Directions that show the Hessian of the locals, one for what a sum has in common."""
+        return int(self.colours.max(initial=-1)) + 1 + (self.summed.size > 0)
 
 
 def _hubs(neighbours: BoolArray) -> tuple[IntArray, int]:
@@ -173,7 +198,7 @@ def _colours(neighbours: BoolArray) -> IntArray:
     return colours
 
 
-def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
+def _globals(density: CompiledDensity, neighbours: BoolArray, summed: IntArray) -> list[IntArray]:
     """Sets of entries that may be globals, the cheapest first; none where no values stand out.
 
     Candidates are the entries with most neighbours, and the smallest variables. A marginal gradient
@@ -189,7 +214,10 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
             if n_first > MOST_GLOBALS:
                 break
             hubs = _with_ancestors(density, order[:n_first])
-            if not len(hubs) <= min(MOST_GLOBALS, dim - LEAST_LOCALS):
+            if (
+                not len(hubs) <= min(MOST_GLOBALS, dim - LEAST_LOCALS)
+                or np.isin(summed, hubs).any()
+            ):
                 continue
             rest = np.setdiff1d(order, hubs)
             n_colours = _hubs(neighbours[np.ix_(rest, rest)])[1]
@@ -202,45 +230,89 @@ def _globals(density: CompiledDensity, neighbours: BoolArray) -> list[IntArray]:
     return [np.array(hubs) for hubs in ranked]
 
 
+def common_value(block: FloatArray) -> float:
+    """Give what more than half of the entries aside of a block's diagonal (m, m) are, or 0.
+
+    Examples
+    --------
+    >>> block = np.full((4, 4), 3.0)
+    >>> block[0, 1] = block[1, 0] = 5.0
+    >>> common_value(block), common_value(block * np.arange(4.0))
+    (3.0, 0.0)
+    """
+    aside = block[~np.eye(len(block), dtype=bool)]
+    value = float(np.median(aside))
+    alike = np.abs(aside - value) <= _ALIKE * abs(value)
+    return value if alike.mean() > 0.5 else 0.0
+
+
 # an overflow at a point far away says nothing of the pattern
 @np.errstate(over="ignore", invalid="ignore")
 def neighbours_of(
     density: CompiledDensity, rng: np.random.Generator
-) -> tuple[BoolArray | None, int]:
-    """Which values are neighbours, shape (D, D), and the gradients that it took.
+) -> tuple[BoolArray | None, IntArray, int]:
+    """Which values are neighbours, shape (D, D), which have a sum, and the gradients that it took.
 
     At two points, on opposite sides of the start, two gradients for each coordinate. What kernels
     with a length have in common with distance may be rounding near the start, and is not where
     lengths are a few times as long. None with more than 4000 coordinates, or where no point has a
     density.
     """
-    dim = density.dim
+    dim, nothing = density.dim, np.empty(0, np.int64)
     if dim > MOST_DIM:
-        return None, 0
-    neighbours, n_gradients = np.eye(dim, dtype=bool), 0
-    seen = False
+        return None, nothing, 0
+    n_gradients, seen = 0, list[FloatArray]()
     # no two at one distance, where a difference of theirs would be none
     signs = rng.choice(np.array([-1.0, 1.0]), dim) * rng.uniform(0.5, 1.0, dim)
     for aside in (signs, -signs):
         point, n = _with_density(density, aside)
-        n_gradients += n
-        steps = 1e-3 * np.maximum(1.0, np.abs(point))
-        rows = np.empty((dim, dim))
-        for first in range(0, dim, 256):
-            some = np.arange(first, min(first + 256, dim))
-            ends = []
-            for sign in (1.0, -1.0):
-                z = np.repeat(point[None], len(some), axis=0)
-                z[np.arange(len(some)), some] += sign * steps[some]
-                ends.append(density_at(density.address, z)[1])
-            rows[some] = np.abs(ends[0] - ends[1]) / steps[some, None]
-        n_gradients += 2 * dim
-        if not np.isfinite(rows).all():
-            continue
-        seen = True
-        largest = rows.max(axis=1)
-        neighbours |= (rows > _LEAST * largest[:, None]) & (_LEAST * largest[:, None] < rows.T).T
-    return (neighbours | neighbours.T if seen else None), n_gradients
+        hessian = _hessian(density, point)
+        n_gradients += n + 2 * dim
+        if np.isfinite(hessian).all():
+            seen.append(hessian)
+    if not seen:
+        return None, nothing, n_gradients
+    summed = _summed(density.points.sizes, seen)
+    block, neighbours = np.ix_(summed, summed), np.eye(dim, dtype=bool)
+    for hessian in seen:
+        # of all entries, what they have in common included, rounding is a share
+        least = _LEAST * np.maximum(hessian.max(axis=1), -hessian.min(axis=1))
+        if summed.size:
+            hessian[block] -= common_value(hessian[block])
+        rows = np.abs(hessian, out=hessian)
+        neighbours |= (rows > least[:, None]) & (least[:, None] < rows.T).T
+    if neighbours[block].all():
+        summed = nothing
+    return neighbours | neighbours.T, summed, n_gradients
+
+
+def _hessian(density: CompiledDensity, point: FloatArray) -> FloatArray:
+    """Minus the Hessian (D, D), by differences of gradients."""
+    dim = density.dim
+    steps = 1e-3 * np.maximum(1.0, np.abs(point))
+    rows = np.empty((dim, dim))
+    for first in range(0, dim, 256):
+        some = np.arange(first, min(first + 256, dim))
+        ends = []
+        for way in (1.0, -1.0):
+            z = np.repeat(point[None], len(some), axis=0)
+            z[np.arange(len(some)), some] += way * steps[some]
+            ends.append(density_at(density.address, z)[1])
+        rows[some] = (ends[1] - ends[0]) / steps[some, None]
+    return rows
+
+
+def _summed(sizes: Iterable[int], hessians: list[FloatArray]) -> IntArray:
+    """Entries of the largest variable of whose pairs most have a value in common, at all points."""
+    largest, first = np.empty(0, np.int64), 0
+    for size in sizes:
+        own = np.arange(first, first + size)
+        first += size
+        if size >= max(_LEAST_SUMMED, largest.size + 1) and all(
+            common_value(hessian[np.ix_(own, own)]) for hessian in hessians
+        ):
+            largest = own
+    return largest
 
 
 def _with_density(density: CompiledDensity, aside: FloatArray) -> tuple[FloatArray, int]:
@@ -260,17 +332,17 @@ def structures_of(density: CompiledDensity) -> tuple[list[Structure], int]:
     rng = np.random.default_rng(0)
     if density.dim <= LEAST_LOCALS:
         return [], 0
-    neighbours, n_gradients = neighbours_of(density, rng)
+    neighbours, summed, n_gradients = neighbours_of(density, rng)
     if neighbours is None:
         return [], n_gradients
-    chosen = _globals(density, neighbours)
+    chosen = _globals(density, neighbours, summed)
     if chosen:
         fewer, n = _without_linear(density, chosen[0], rng)
         n_gradients += n
         if 0 < len(fewer) < len(chosen[0]):
             chosen.insert(1, fewer)
     kept = sparse.csr_array(neighbours)
-    return [Structure(kept, hubs) for hubs in chosen], n_gradients
+    return [Structure(kept, hubs, summed) for hubs in chosen], n_gradients
 
 
 def _without_linear(

@@ -220,7 +220,8 @@ def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     """The map of the globals without locals."""
     k = mean.size
     return ConditionalMap(Arrays(
-        np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), mean, root,
+        np.arange(k), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64),
+        mean, root,
         np.zeros((1, k)), np.ones(k),
         np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty((0, 1 + k)), np.empty(0),
         np.empty((0, 1)),

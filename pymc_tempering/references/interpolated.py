@@ -41,13 +41,22 @@ def interpolated(
     off = np.ones(factor.rows.size, dtype=bool)
     off[first] = False
     pivots = solved.factors[:, first]
-    slopes = solved.factors[:, off] / pivots[:, column[off]]
+    # what follows is of a sum
+    factors, of_sum = np.split(solved.factors, [factor.rows.size], axis=1)
+    slopes = factors[:, off] / pivots[:, column[off]]
     log_precision = np.log(pivots)
     sd = np.exp(-log_precision)
     affine = _affine(t, solved.z[:, at], sd)
     offsets = (solved.z[:, at] - affine[:, 0] - t @ affine[:, 1:].T) / sd
     slopes *= sd[:, factor.rows[off]] / sd[:, column[off]]
-    values = np.column_stack([offsets, log_precision, slopes])
+    summed, _ = structure.summed_as_eliminated
+    units = np.ones(2 * n + slopes.shape[1] + of_sum.shape[1])
+    if summed.size:
+        # in standard deviations too, but the same at all nodes, so that their sum is 1 between them
+        total = of_sum[:, summed].sum(axis=1, keepdims=True)
+        of_sum = np.column_stack([of_sum[:, :n] / total, of_sum[:, n]])
+        units[-n - 1 : -1] = np.exp((0.5 * np.log(total) + log_precision).mean(axis=0))
+    values = np.column_stack([offsets, log_precision, slopes, of_sum]) * units
     constants = values.mean(axis=0)
     left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
@@ -58,8 +67,9 @@ def interpolated(
     nodes = BOUND * np.tanh(t / BOUND) / lengths
     begins = factor.begins - np.arange(n + 1)
     arrays = Arrays(
-        np.concatenate([structure.globals, at]), begins, factor.rows[off], mean, root,
-        nodes, lengths, trend, weights, affine, constants, np.ascontiguousarray(right[:n_kept].T),
+        np.concatenate([structure.globals, at]), begins, factor.rows[off], summed, mean, root,
+        nodes, lengths, trend, weights, affine, constants / units,
+        np.ascontiguousarray((right[:n_kept] / units).T),
         *Laws.normal(structure.dim, k),
     )  # fmt: skip
     if not all(np.isfinite(array).all() for array in arrays):

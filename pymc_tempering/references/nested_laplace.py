@@ -27,8 +27,9 @@ class Conditionals(NamedTuple):
     """Conditional modes and precisions of the locals, by node.
 
     ``z`` (N, D) has the globals of the nodes and the locals' modes, ``factors`` (N, nnz) entries of
-    Cholesky factors, ``log_marginal`` (N,) Laplace's approximation in nats without a constant, -inf
-    where there is no mode: nothing else of such a node means anything.
+    Cholesky factors, and what the sum of locals adds to them (:mod:`.newton`), ``log_marginal``
+    (N,) Laplace's approximation in nats without a constant, -inf where there is no mode: nothing
+    else of such a node means anything.
     """
 
     z: FloatArray
@@ -52,10 +53,11 @@ class NestedLaplace:
         self.density, self.structure, self.n_gradients = density, structure, 0
         self.most = most
         factor = structure.factor
+        at = structure.locals[factor.order]
+        summed, apart = structure.summed_as_eliminated
         self.system = System(
-            structure.locals[factor.order], structure.globals,
-            structure.colours[factor.order], len(structure.hubs), factor.begins, factor.rows,
-            factor.filled,
+            at, structure.globals, structure.colours[factor.order], len(structure.hubs),
+            factor.begins, factor.rows, factor.filled, summed, apart,
         )  # fmt: skip
         # of the latest place where there was a mode
         self.z = np.array(start)
@@ -86,7 +88,9 @@ class NestedLaplace:
         """
         z = np.repeat(self.z[None], len(g), axis=0)
         z[:, self.structure.globals] = g
-        factors, values = np.empty((len(g), self.system.rows.size)), np.empty(len(g))
+        n_more = self.system.at.size + 1 if self.system.summed.size else 0
+        factors = np.empty((len(g), self.system.rows.size + n_more))
+        values = np.empty(len(g))
         self.n_gradients += solve_at_nodes(
             self.density.address, self.system, z, units, self.scale, factors, values
         )

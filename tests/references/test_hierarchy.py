@@ -50,7 +50,7 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
         scale=0.25 * lower,
     )
     arrays = Arrays(
-        np.array([3, 0, 1, 5, 2, 4]), begins, parents,
+        np.array([3, 0, 1, 5, 2, 4]), begins, parents, np.empty(0),
         rng.normal(size=K), np.array([[1.5, 0.0], [0.4, 0.6]]),
         rng.normal(size=(5, K)), np.array([2.0, 3.0]),
         0.3 * rng.normal(size=(1 + K, 3)), 0.3 * rng.normal(size=(5, 3)),
@@ -60,14 +60,34 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
     return ConditionalMap(arrays._replace(**changes))
 
 
-def test_a_map_has_an_inverse():
-    made, u = some_map(), 2.0 * np.random.default_rng(1).normal(size=(50, K + N))
+def summed_map() -> ConditionalMap:
+    """The same, with a sum of two locals that others move with."""
+    rng, summed = np.random.default_rng(21), np.array([0, 2])
+    arrays = some_map().arrays
+    constants, loadings = rng.normal(size=N + 1), 0.2 * rng.normal(size=(N + 1, 3))
+    # at any globals, what the two move by is the sum
+    constants[0] = 1.0 - constants[2]
+    loadings[0] = -loadings[2]
+    return some_map(
+        summed=summed,
+        constants=np.concatenate([arrays.constants, constants]),
+        loadings=np.concatenate([arrays.loadings, loadings]),
+    )
+
+
+BOTH = pytest.mark.parametrize("made", [some_map(), summed_map()], ids=["plain", "summed"])
+
+
+@BOTH
+def test_a_map_has_an_inverse(made):
+    u = 2.0 * np.random.default_rng(1).normal(size=(50, K + N))
     np.testing.assert_allclose(made.to_base(made.from_base(u)), u, rtol=0, atol=1e-8)
     assert made.from_base(u[0]).shape == (K + N,)
 
 
-def test_the_log_determinant_is_that_of_differences():
-    made, step = some_map(), 1e-6
+@BOTH
+def test_the_log_determinant_is_that_of_differences(made):
+    step = 1e-6
     for u in np.random.default_rng(2).normal(size=(10, K + N)):
         moved = step * np.eye(K + N)
         jacobian = (made.from_base(u + moved) - made.from_base(u - moved)) / (2.0 * step)
@@ -86,8 +106,9 @@ def chain():
     return compile_density(model)
 
 
-def test_the_gradient_is_that_of_differences(chain):
-    made, step = some_map(), 1e-5
+@BOTH
+def test_the_gradient_is_that_of_differences(chain, made):
+    step = 1e-5
     mapped = through_map(chain, made)
     for u in np.random.default_rng(4).normal(size=(10, K + N)):
         value, gradient = mapped.value_and_grad(u)
@@ -108,6 +129,31 @@ def test_far_away_there_is_no_density_and_no_error(chain, far):
         assert np.isfinite(gradient).all() or np.isfinite(value)
 
 
+def test_a_sum_has_the_standard_deviation_that_is_left(chain):
+    """With and without what comes of the sum: others move with it, and nothing else changes."""
+    made, plain = summed_map(), some_map()
+    u = np.random.default_rng(22).normal(size=(20, K + N))
+    moved, before = made.from_base(u), plain.from_base(u)
+    at, globals_ = made.arrays.order[K:], made.arrays.order[:K]
+    np.testing.assert_array_equal(moved[:, globals_], before[:, globals_])
+    # the middle of locals, which is not the map of zero: residuals have shifts
+    log_det = made.forward(u)[1] - plain.forward(u)[1]
+    sums = (moved - before)[:, at[made.arrays.summed]].sum(axis=1)
+    gaps = (moved - before)[:, at]
+    share = gaps / sums[:, None]
+    assert np.ptp(log_det) > 0.1
+    np.testing.assert_allclose(share[:, made.arrays.summed].sum(axis=1), 1.0, atol=1e-9)
+    # the same globals, other locals: the sum of the residuals is a share of what it was
+    other = u.copy()
+    other[:, K:] = np.random.default_rng(23).normal(size=(20, N))
+    also = made.from_base(other)[:, at] - made.from_base(u)[:, at]
+    had = plain.from_base(other)[:, at] - plain.from_base(u)[:, at]
+    of = made.arrays.summed
+    np.testing.assert_allclose(
+        also[:, of].sum(axis=1), np.exp(log_det) * had[:, of].sum(axis=1), atol=1e-9
+    )
+
+
 def test_names_and_values_do_not_see_the_map(chain):
     made = some_map()
     mapped = through_map(chain, made)
@@ -119,8 +165,9 @@ def test_names_and_values_do_not_see_the_map(chain):
     assert mapped.points.log_jacobian(u) == pytest.approx(expected)
 
 
-def test_a_density_in_a_map_can_be_sent(chain):
-    mapped = through_map(chain, some_map())
+@BOTH
+def test_a_density_in_a_map_can_be_sent(chain, made):
+    mapped = through_map(chain, made)
     there, u = cloudpickle.loads(cloudpickle.dumps(mapped)), np.full(K + N, 0.3)
     assert there.value_and_grad(u)[0] == mapped.value_and_grad(u)[0]
 

@@ -20,6 +20,14 @@ whatever u is, scales are finite. Residuals are skewed, and those of globals hav
 each side (after Jones & Pewsey 2009, "Sinh-arcsinh distributions", Biometrika 96), which has an
 inverse everywhere. The log determinant is exact; an evaluation takes what the structure takes, and
 nothing of the order of D squared.
+
+Where the precision is S + c a a' (:mod:`.newton`), all this is of S, and the sum of the y = x - m
+at which a is 1 gets its smaller variance at the end, others moving with it,
+
+.. math:: x = m + y - (1 - e^{-r}) \, \hat w \, a^T y, \qquad
+          \hat w = S^{-1} a / a^T S^{-1} a, \quad r = \log(1 + c \, a^T S^{-1} a) / 2,
+
+with r and w^ as smooth as the rest. As a'w^ = 1 between nodes too, the log determinant is -r.
 """
 
 import hashlib
@@ -53,7 +61,7 @@ class ConditionalMap:
     A funnel: log precisions, the second half of what locals depend on, have a slope of -1.
 
     >>> arrays = Arrays(
-    ...     order=np.arange(3), begins=np.zeros(3), parents=np.empty(0),
+    ...     order=np.arange(3), begins=np.zeros(3), parents=np.empty(0), summed=np.empty(0),
     ...     mean=np.zeros(1), root=np.eye(1), nodes=np.zeros((1, 1)), lengths=np.ones(1),
     ...     trend=np.array([[0.0], [-1.0]]), weights=np.zeros((1, 1)),
     ...     affine=np.zeros((2, 2)), constants=np.zeros(4),
@@ -68,7 +76,7 @@ class ConditionalMap:
     def __post_init__(self) -> None:
         made: list[Any] = []
         for name, array in zip(Arrays._fields, self.arrays, strict=True):
-            whole = name in ("order", "begins", "parents")
+            whole = name in ("order", "begins", "parents", "summed")
             made.append(np.array(array, dtype=np.int64 if whole else np.float64, order="C"))
         finite = all(np.isfinite(array).all() for array in made)
         if not finite or np.linalg.slogdet(made[Arrays._fields.index("root")])[0] == 0.0:

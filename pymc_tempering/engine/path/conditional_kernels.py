@@ -43,6 +43,7 @@ class Arrays(NamedTuple):
     order: IntArray  # (D,), entry of z of each coordinate of u
     begins: IntArray  # (n + 1,), where the parents of each local begin and end
     parents: IntArray  # of all locals, each after its child
+    summed: IntArray  # (m,), locals with a sum whose variance is smaller; mostly none
     mean: FloatArray  # (k,)
     root: FloatArray  # (k, k)
     nodes: FloatArray  # (N, k), in units of the lengths
@@ -50,7 +51,9 @@ class Arrays(NamedTuple):
     trend: FloatArray  # (1 + k, R)
     weights: FloatArray  # (N, R)
     affine: FloatArray  # (n, 1 + k), of the globals without their root: where locals lie, roughly
-    constants: FloatArray  # (M,), M = 2 n + number of parents: means, log precisions, slopes
+    # (M,), M = 2 n + number of parents: means, log precisions, slopes; with a sum n + 1 more, how
+    # much others move with it, and minus the log of what is left of its standard deviation
+    constants: FloatArray
     loadings: FloatArray  # (M, R)
     shift: FloatArray
     log_scale: FloatArray
@@ -160,7 +163,8 @@ def map_forward(  # noqa: PLR0913 - scratch space, too
 ) -> float:
     """Map ``u`` (D,) to ``z``; return the log determinant without that of the root.
 
-    The rest is scratch space: k, k, N, R, M and n entries.
+    The rest is scratch space: k, k, N, R, M and n entries; log precisions become sizes, which are
+    dear to compute twice.
     """
     k, n = t.size, gap.size
     log_det = 0.0
@@ -182,9 +186,51 @@ def map_forward(  # noqa: PLR0913 - scratch space, too
         for e in range(m.begins[j], m.begins[j + 1]):
             total -= out[2 * n + e] * gap[m.parents[e]]
         gap[j] = total
-        z[m.order[c]] = _about(m, t, j) + np.exp(-out[n + j]) * (out[j] + total)
+        size = np.exp(-out[n + j])
+        z[m.order[c]] = _about(m, t, j) + size * (out[j] + total)
         log_det += m.log_scale[c] + np.log(slope) - out[n + j]
+        out[n + j] = size
+    if m.summed.size:
+        first = out.size - n - 1
+        moved = np.expm1(-out[first + n]) * _sum(m, out, gap)
+        for j in range(n):
+            z[m.order[k + j]] += out[first + j] * moved
+        log_det -= out[first + n]
     return log_det
+
+
+@compiled(borrows=True, inside=True)
+def _sum(m: Arrays, out: FloatArray, gap: FloatArray) -> float:
+    """Sum of the locals that have one, as if they had none, about their mean."""
+    total, n = 0.0, gap.size
+    for j in m.summed:
+        total += out[n + j] * gap[j]
+    return total
+
+
+@compiled(fastmath={"reassoc", "contract"}, inside=True)
+def _pull_back_of_sum(
+    m: Arrays, grad_z: FloatArray, out: FloatArray, gap: FloatArray, pull: FloatArray,
+    by_lat: FloatArray,
+) -> None:  # fmt: skip
+    """Add what the sum adds to the derivatives by residuals and by shared functions."""
+    k, n, n_functions = m.mean.size, gap.size, by_lat.size
+    first = out.size - n - 1
+    left = np.exp(-out[first + n])
+    total = _sum(m, out, gap)
+    force = 0.0
+    for j in range(n):
+        force += grad_z[m.order[k + j]] * out[first + j]
+        of_share = (left - 1.0) * total * grad_z[m.order[k + j]]
+        for r in range(n_functions):
+            by_lat[r] += m.loadings[first + j, r] * of_share
+    for r in range(n_functions):
+        by_lat[r] -= m.loadings[first + n, r] * (left * total * force + 1.0)
+    for j in m.summed:
+        more = (left - 1.0) * force * out[n + j]
+        pull[j] += more
+        for r in range(n_functions):
+            by_lat[r] -= m.loadings[n + j, r] * more * gap[j]
 
 
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
@@ -208,11 +254,13 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
     by_lat = np.zeros(n_functions)
     pull = np.empty(n)
     for j in range(n):
-        pull[j] = grad_z[m.order[k + j]] * np.exp(-out[n + j])
+        pull[j] = grad_z[m.order[k + j]] * out[n + j]
+    if m.summed.size:
+        _pull_back_of_sum(m, grad_z, out, gap, pull, by_lat)
     for j in range(n):
         c = k + j
         value, slope, curve = _warp(u[c], m.skew[c])
-        by_mean = grad_z[m.order[c]] * np.exp(-out[n + j])
+        by_mean = grad_z[m.order[c]] * out[n + j]
         of_scale = -by_mean * (out[j] + gap[j]) - 1.0
         for r in range(n_functions):
             by_lat[r] += m.loadings[j, r] * by_mean + m.loadings[n + j, r] * of_scale
@@ -289,6 +337,14 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
         _features(m, t, v, near, lat, out)
         for j in range(n):
             gap[j] = (z[row, m.order[k + j]] - _about(m, t, j)) * np.exp(out[n + j]) - out[j]
+        if m.summed.size:
+            first = out.size - n - 1
+            total = 0.0
+            for j in m.summed:
+                total += np.exp(-out[n + j]) * gap[j]
+            more = np.expm1(out[first + n]) * total
+            for j in range(n):
+                gap[j] += out[first + j] * more * np.exp(out[n + j])
         for j in range(n):
             c = k + j
             residual = gap[j] - m.shift[c]

@@ -2,6 +2,11 @@
 
 The Hessian of the locals comes from differences of gradients along coloured directions, its
 Cholesky factor by columns in an order of elimination that is given.
+
+Where the density depends on a sum of locals too, with a = 1 at these and else 0, the precision is
+S + c a a', and S is what is sparse. Entries of S are followed by c; those of its factor by
+w = S^-1 a, (n,), and by half the log of 1 + c a'w, what c adds to that of the determinant (Sherman
+& Morrison 1950).
 """
 
 from typing import NamedTuple
@@ -34,13 +39,15 @@ class System(NamedTuple):
     begins: IntArray  # (n + 1,)
     rows: IntArray
     filled: BoolArray  # entries of the factor where the precision is zero
+    summed: IntArray  # (m,), locals that the density depends on the sum of
+    apart: IntArray  # those of them that are no neighbours of the first
 
 
 @compiled(borrows=True, inside=True)
 def _factorise(s: System, entries: FloatArray, factor: FloatArray, ridge: float) -> bool:
     """Cholesky factor of the entries plus a share of their diagonal; false where there is none."""
-    n = s.at.size
-    for e in range(entries.size):
+    n, n_entries = s.at.size, s.rows.size
+    for e in range(n_entries):
         factor[e] = entries[e]
     for j in range(n):
         first, last = s.begins[j], s.begins[j + 1]
@@ -60,12 +67,46 @@ def _factorise(s: System, entries: FloatArray, factor: FloatArray, ridge: float)
                 while s.rows[to] < row:
                     to += 1
                 factor[to] -= factor[e] * factor[d]
+    if s.summed.size:
+        w = factor[n_entries : n_entries + n]
+        for j in range(n):
+            w[j] = 0.0
+        for j in s.summed:
+            w[j] = 1.0
+        _solve_sparse(s, factor, w)
+        more = entries[n_entries] * _sum(s, w)
+        if not more > -1.0:
+            return False
+        factor[n_entries + n] = 0.5 * np.log1p(more)
     return True
+
+
+@compiled(borrows=True, inside=True)
+def _sum(s: System, x: FloatArray) -> float:
+    total = 0.0
+    for j in s.summed:
+        total += x[j]
+    return total
 
 
 @compiled(borrows=True, inside=True)
 def _solve(s: System, factor: FloatArray, b: FloatArray) -> float:
     """Overwrite ``b`` by the solution; return its squared length in standard deviations."""
+    square = _solve_sparse(s, factor, b)
+    if s.summed.size:
+        n, n_entries = s.at.size, s.rows.size
+        w = factor[n_entries : n_entries + n]
+        total = _sum(s, b)
+        share = -np.expm1(-2.0 * factor[n_entries + n]) * total / _sum(s, w)
+        square -= share * total
+        for j in range(n):
+            b[j] -= share * w[j]
+    return square
+
+
+@compiled(borrows=True, inside=True)
+def _solve_sparse(s: System, factor: FloatArray, b: FloatArray) -> float:
+    """Solve without what the sum adds to the precision."""
     n = s.at.size
     square = 0.0
     for j in range(n):
@@ -91,6 +132,22 @@ def _n_colours(s: System) -> int:
 
 
 @compiled(borrows=True, inside=True)
+def _in_common(
+    address: int, s: System, z: FloatArray, grad: FloatArray, scale: FloatArray,
+    up: FloatArray, there: FloatArray,
+) -> float:  # fmt: skip
+    """Find c, by those of the sum to which the first of them is nothing else."""
+    first, total = s.summed[0], 0.0
+    for i in range(z.size):
+        there[i] = z[i]
+    there[s.at[first]] += _STEP * scale[first]
+    call_density(address, there, up)
+    for j in s.apart:
+        total += grad[s.at[j]] - up[s.at[j]]
+    return total / (s.apart.size * _STEP * scale[first])
+
+
+@compiled(borrows=True, inside=True)
 def _precision(
     address: int, s: System, z: FloatArray, grad: FloatArray, scale: FloatArray,
     entries: FloatArray, up: FloatArray, there: FloatArray,
@@ -102,6 +159,10 @@ def _precision(
     n, dim, n_colours = s.at.size, z.size, _n_colours(s)
     for e in range(entries.size):
         entries[e] = 0.0
+    in_common = 0.0
+    if s.summed.size:
+        in_common = _in_common(address, s, z, grad, scale, up, there)
+        entries[s.rows.size] = in_common
     for c in range(n_colours):
         for i in range(dim):
             there[i] = z[i]
@@ -109,6 +170,13 @@ def _precision(
             if s.colours[j] == c:
                 there[s.at[j]] += _STEP * scale[j]
         call_density(address, there, up)
+        if s.summed.size:
+            moved = 0.0
+            for j in s.summed:
+                if s.colours[j] == c:
+                    moved += _STEP * scale[j]
+            for j in s.summed:
+                up[s.at[j]] += in_common * moved
         for j in range(n):
             for e in range(s.begins[j], s.begins[j + 1]):
                 # there, differences are of other neighbours with the same colour
@@ -125,7 +193,7 @@ def _precision(
                 if i != j and by_i and s.colours[i] == c:
                     d = s.at[j]
                     entries[e] += share * (grad[d] - up[d]) / (_STEP * scale[i])
-    return n_colours
+    return n_colours + (1 if s.summed.size else 0)
 
 
 @compiled(borrows=True, inside=True)
@@ -133,6 +201,8 @@ def _half_log_det(s: System, factor: FloatArray) -> float:
     total = 0.0
     for j in range(s.at.size):
         total += np.log(factor[s.begins[j]])
+    if s.summed.size:
+        total += factor[s.rows.size + s.at.size]
     return total
 
 
@@ -245,8 +315,8 @@ def marginal_density(
     address: int, s: System, z: FloatArray, scale: FloatArray, steps: FloatArray, slope: FloatArray
 ) -> tuple[bool, float, int]:
     """Climb, and fill the gradient of the marginal density; whether all is finite, its log."""
-    n, k, dim, n_entries = s.at.size, s.globals.size, z.size, s.rows.size
-    entries, factor, grad = np.empty(n_entries), np.empty(n_entries), np.empty(dim)
+    n, k, dim, n_entries = s.at.size, s.globals.size, z.size, s.rows.size + s.at.size + 1
+    entries, factor, grad = np.empty(s.rows.size + 1), np.empty(n_entries), np.empty(dim)
     up, down, there, moved = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     done, value, n_gradients = _climb(
         address, s, z, scale, _LOOSE, False, entries, factor, grad
@@ -285,7 +355,7 @@ def solve_at_nodes(
     the globals, moved as that of the first row would.
     """
     n, k, dim = s.at.size, s.globals.size, z.shape[1]
-    entries, grad, own = np.empty(s.rows.size), np.empty(dim), np.empty(n)
+    entries, grad, own = np.empty(s.rows.size + 1), np.empty(dim), np.empty(n)
     by_global, up, there = np.empty((k, n)), np.empty(dim), np.empty(dim)
     n_gradients = 0
     for row in range(z.shape[0]):
@@ -303,7 +373,7 @@ def solve_at_nodes(
                     g = s.globals[i]
                     moved += by_global[i, j] * (z[row, g] - z[nearest, g])
                 z[row, s.at[j]] = moved
-            for e in range(s.rows.size):
+            for e in range(factors.shape[1]):
                 factors[row, e] = factors[nearest, e]
         for j in range(n):
             own[j] = scale[j]
