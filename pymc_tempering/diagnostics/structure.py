@@ -42,7 +42,7 @@ class ModelStructure:
         Free variables, unconstrained values of each, and how many of these are globals.
     n_neighbours : ndarray of int, shape (n_variables, n_variables)
         Most values of the second variable, others than itself, on which a value of the first
-        depends, all others given.
+        depends, all others given; what is common to a sum is left out.
     bends : ndarray of bool, shape (n_variables, n_variables)
         Whether the law of the first, all others given, is other than a Gaussian whose mean alone
         moves with the second, in proportion; on the diagonal, other than a Gaussian.
@@ -57,6 +57,9 @@ class ModelStructure:
         Locals that so many others depend on that each has a direction of its own.
     unread : str
         Why the structure could not be read, and counts as dense; else empty.
+    summed : str
+        The variable on whose sum each of its values depends by as much, as that of an intrinsic
+        autoregression under a soft constraint; else empty.
     """
 
     names: tuple[str, ...]
@@ -69,6 +72,7 @@ class ModelStructure:
     n_directions: int
     n_hubs: int = 0
     unread: str = ""
+    summed: str = ""
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for each variable, the last two columns with names of others."""
@@ -90,8 +94,9 @@ class ModelStructure:
         of_all = f"Given the globals{hubs}, the locals" if n_globals else "Values"
         head = f"{total} values: {n_globals} globals, {total - n_globals} locals"
         said = f"{of_all} {_SAID[self.kind].format(self.width)}."
+        in_common = [f"All values of {self.summed} depend on their sum, too."] * (self.summed != "")
         shown = f"Directions that show their Hessian: {self.n_directions}"
-        return "\n".join([head, table.to_string(index=False), said, shown])
+        return "\n".join([head, table.to_string(index=False), said, *in_common, shown])
 
 
 def structure(model: "pm.Model | None" = None) -> ModelStructure:
@@ -148,16 +153,18 @@ def structure(model: "pm.Model | None" = None) -> ModelStructure:
     order = [names.index(frozen.values_to_rvs[value].name) for value in frozen.value_vars]
     owner = np.repeat(order, density.points.sizes)
     sizes = np.bincount(owner)
-    found, unread = _read(density)
+    (found, unread), summed = _read(density), ""
     if found is None:
         others = np.tile(sizes, (len(names), 1)) - np.eye(len(names), dtype=int)
         n_globals, bends, kind = 0 * sizes, others >= 0, ("dense", owner.size, owner.size, 0)
     else:
         others, bends = _by_variable(found.neighbours, owner), _bends(density, owner)
         n_globals, kind = np.bincount(owner[found.globals], minlength=len(names)), _kind(found)
+        summed = names[owner[found.summed[0]]] if found.summed.size else ""
     return ModelStructure(
-        names, tuple(sizes.tolist()), tuple(n_globals.tolist()), others, bends, *kind, unread=unread
-    )
+        names, tuple(sizes.tolist()), tuple(n_globals.tolist()), others, bends, *kind,
+        unread=unread, summed=summed,
+    )  # fmt: skip
 
 
 def _read(density: CompiledDensity) -> tuple[Structure | None, str]:
@@ -167,10 +174,10 @@ def _read(density: CompiledDensity) -> tuple[Structure | None, str]:
     structures, _ = structures_of(density)
     if structures:
         return structures[0], ""
-    pattern, _ = neighbours_of(density, np.random.default_rng(0))
+    pattern, summed, _ = neighbours_of(density, np.random.default_rng(0))
     if pattern is None:
         return None, f"{density.dim} values are too many, or no gradient near the start is finite."
-    return Structure(sparse.csr_array(pattern), np.empty(0, np.int64)), ""
+    return Structure(sparse.csr_array(pattern), np.empty(0, np.int64), summed), ""
 
 
 def _by_variable(neighbours: sparse.csr_array, owner: IntArray) -> IntArray:

@@ -22,8 +22,9 @@ def plot_structure(
     """Which variable depends on which, and bends with which.
 
     A row is the law of one variable, given all others; a number, how many values of another a value
-    depends on at most. Blue: its mean alone moves, in proportion, as within a Gaussian. Orange:
-    scale or shape change, or the mean is curved.
+    depends on at most, on the diagonal with the sum of all where that counts, too. Blue: its mean
+    alone moves, in proportion, as within a Gaussian. Orange: scale or shape change, or the mean is
+    curved.
 
     Parameters
     ----------
@@ -54,8 +55,9 @@ def plot_structure(
         count, bends = result.n_neighbours[i, j], result.bends[i, j]
         colour = ORANGE if bends else SKY if count else "white"
         ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=colour, edgecolor=GREY))
+        with_sum = "\n+ sum" * (i == j and result.names[i] == result.summed)
         if count:
-            ax.text(j, i, str(count), ha="center", va="center", fontsize="small")
+            ax.text(j, i, f"{count}{with_sum}", ha="center", va="center", fontsize="small")
     labels = [
         f"{name} ({size}{', global' if n_globals else ''})"
         for name, size, n_globals in zip(

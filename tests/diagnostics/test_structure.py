@@ -142,6 +142,27 @@ def test_neighbours_on_a_map_are_sparse():
     assert 5 <= found.n_directions < 20
 
 
+def test_neighbours_are_sparse_under_a_constraint_on_their_sum():
+    """A line of areas with one that branches off, and an effect of each alone."""
+    near = np.eye(9, k=1) + np.eye(9, k=-1)
+    near[7:, 2] = near[2, 7:] = [0.0, 1.0]
+    near[7, 8] = near[8, 7] = 0.0
+    with pm.Model() as model:
+        sd, own = pm.HalfNormal("sd", 1.0), pm.Normal("own", 0.0, 1.0, shape=9)
+        shared = pm.ICAR("shared", W=near)
+        pm.Poisson("y", pm.math.exp(own + sd * shared), observed=np.arange(9))
+    found = pm_temper.structure(model)
+    assert found.summed == "shared"
+    assert found.n_globals == (1, 0, 0)
+    assert found.n_neighbours.tolist() == [[0, 9, 9], [1, 0, 1], [1, 1, 3]]
+    assert (found.kind, found.width) == ("sparse", 4)
+    assert found.n_directions < 9
+    assert "All values of shared depend on their sum, too." in repr(found)
+    texts = [text.get_text() for text in pm_temper.plot_structure(found).texts]
+    assert texts.count("3\n+ sum") == 1
+    assert sum("sum" in text for text in texts) == 1
+
+
 def test_a_regression_is_dense():
     x = np.random.default_rng(7).normal(size=(30, 5))
     with pm.Model() as model:
