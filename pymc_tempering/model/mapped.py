@@ -36,12 +36,12 @@ def _density_of_map(
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
     floats_pointer: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (8,))
-    k, n, n_nodes, n_functions, n_out, n_parents, n_summed, n_floats = (
-        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7]
+    sizes = numba.carray(ints_pointer, (9,))
+    k, n, n_nodes, n_functions, n_out, n_parents, n_summed, n_pairs, n_floats = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]
     )  # fmt: skip
     dim = k + n
-    last = 9 + dim + n + n_parents
+    last = 10 + dim + n + n_parents
     ints = numba.carray(ints_pointer, (last + n_summed,))
     f = numba.carray(floats_pointer, (n_floats,))
     a = 0
@@ -76,10 +76,12 @@ def _density_of_map(
     bend = f[a : a + k * k * k].reshape((k, k, k))
     a += k * k * k
     scale = f[a : a + k * k].reshape((k, k))
+    a += k * k
+    pair = f[a : a + 2 * n_pairs].reshape((n_pairs, 2))
     m = Arrays(
-        ints[8 : 8 + dim], ints[8 + dim : 9 + dim + n], ints[9 + dim + n : last], ints[last:],
+        ints[9 : 9 + dim], ints[9 + dim : 10 + dim + n], ints[10 + dim + n : last], ints[last:],
         mean, root, nodes, lengths, trend, weights, affine, constants, loadings,
-        shift, log_scale, skew, tail, linear, bend, scale,
+        shift, log_scale, skew, tail, linear, bend, scale, pair,
     )  # fmt: skip
     u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
     return density_through(target, m, u, grad) + log_det
@@ -105,7 +107,8 @@ def through_map(
     floats = np.concatenate(real)
     sizes = (
         made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
-        arrays.constants.size, arrays.parents.size, arrays.summed.size, floats.size,
+        arrays.constants.size, arrays.parents.size, arrays.summed.size, len(arrays.pair),
+        floats.size,
     )  # fmt: skip
     ints = np.concatenate([np.array(sizes, dtype=np.int64), *whole])
     arguments = (density.address, made.log_det_root, floats.ctypes.data, ints.ctypes.data)

@@ -17,7 +17,8 @@ from scipy.stats import norm, qmc
 
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
+from pymc_tempering.engine.path.conditional_kernels import Arrays
+from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
@@ -90,7 +91,7 @@ def conditional_fit(
         return ConditionalFit(None, np.inf, nested.n_gradients)
     mean, root = found
     k = mean.size
-    laws, n_spent = Laws.normal(structure.dim, k), 0
+    laws, n_spent = Laws.normal(structure.dim, k, in_pairs=structure.summed.size > 0), 0
     best, lowest, lost, profiles = None, np.inf, 1.0, list[_Profile]()
     # each time nodes are where the globals have been found to be, tails included
     for n_done in range(_PASSES):
@@ -225,7 +226,7 @@ def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
         np.zeros((1, k)), np.ones(k),
         np.zeros((1 + k, 1)), np.zeros((1, 1)), np.empty((0, 1 + k)), np.empty(0),
         np.empty((0, 1)),
-        laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:],
+        laws.shift[:k], laws.log_scale[:k], laws.skew[:k], *laws[3:-1], np.empty((0, 2)),
     ))  # fmt: skip
 
 
@@ -329,15 +330,15 @@ def _mended(
         kept = draws.log_weights >= least
         # the first two find the place, the others average
         scores = draws.scores[kept] / max(1, n_done)
-        laws = _step(made.laws, draws.u[kept], scores, bends=bends and n_done > 0)
+        laws = _step(made, draws.u[kept], scores, bends=bends and n_done > 0)
         made = made.with_laws(laws)
     return made, n_gradients
 
 
-def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws:
+def _step(made: ConditionalMap, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws:
     """Laws after one regression of scores on draws."""
-    k = len(laws.linear)
-    shift, log_scale, skew = (np.array(of) for of in laws[:3])
+    k, laws = made.n_globals, made.laws
+    shift, log_scale, skew, pair = (np.array(of) for of in (*laws[:3], laws.pair))
     # locals: each on its own coordinate
     mine, own = u[:, k:], scores[:, k:]
     constant = own.mean(axis=0)
@@ -348,6 +349,15 @@ def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws
     shift[k:] += size * _bounded(constant / (1.0 - slope))
     log_scale[k:] -= 0.5 * np.log1p(-slope)
     skew[k:] = np.clip(skew[k:] + third / 3.0, -1.0, 1.0)
+    if pair.size:
+        # and that of an only parent
+        begins = made.arrays.begins
+        alone = np.flatnonzero(np.diff(begins) == 1)
+        of_parent = mine[:, made.arrays.parents[begins[alone]]]
+        pair[alone, 1] += 0.5 * _bounded(((own * mine)[:, alone] * of_parent).mean(axis=0))
+        bend = 0.5 * size[alone] * _bounded((own[:, alone] * (of_parent**2 - 1.0)).mean(axis=0))
+        pair[alone, 0] += bend
+        shift[k + alone] -= bend
     # globals: on all of them, and on their products
     first, second = np.tril_indices(k)
     pairs = u[:, first] * u[:, second] - (first == second)
@@ -379,7 +389,7 @@ def _step(laws: Laws, u: FloatArray, scores: FloatArray, *, bends: bool) -> Laws
                     bend[i, j, h] += sizes[i] * thirds[i, j, h]
                 bend[i, j, j] += 0.5 * sizes[i] * thirds[i, j, j]
                 shift[i] -= 0.5 * sizes[i] * thirds[i, j, j]
-    return Laws(shift, log_scale, skew, laws.tail, linear, bend, scale)
+    return Laws(shift, log_scale, skew, laws.tail, linear, bend, scale, pair)
 
 
 def _bounded(step: FloatArray) -> FloatArray:

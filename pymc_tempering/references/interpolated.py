@@ -11,7 +11,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.conditional_kernels import BOUND, Arrays, Laws
+from pymc_tempering.engine.path.conditional_kernels import Arrays
+from pymc_tempering.engine.path.conditional_laws import BOUND, Laws
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.references.nested_laplace import Conditionals
 from pymc_tempering.types import FloatArray

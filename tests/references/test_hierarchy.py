@@ -13,7 +13,8 @@ from scipy.stats import halfcauchy, norm
 
 import pymc_tempering as pm_temper
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.conditional_kernels import Arrays, Laws
+from pymc_tempering.engine.path.conditional_kernels import Arrays
+from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.errors import BaseError, DataError
 from pymc_tempering.model import structure as structure_module
 from pymc_tempering.model.compile import compile_density
@@ -48,6 +49,7 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
         linear=0.3 * lower,
         bend=0.2 * lower[:, :, None] * np.array([1.0, 0.0]),
         scale=0.25 * lower,
+        pair=np.empty((0, 2)),
     )
     arrays = Arrays(
         np.array([3, 0, 1, 5, 2, 4]), begins, parents, np.empty(0),
@@ -61,7 +63,7 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
 
 
 def summed_map() -> ConditionalMap:
-    """The same, with a sum of two locals that others move with."""
+    """The same, with a sum of two locals that others move with, and parents that bend locals."""
     rng, summed = np.random.default_rng(21), np.array([0, 2])
     arrays = some_map().arrays
     constants, loadings = rng.normal(size=N + 1), 0.2 * rng.normal(size=(N + 1, 3))
@@ -72,6 +74,7 @@ def summed_map() -> ConditionalMap:
         summed=summed,
         constants=np.concatenate([arrays.constants, constants]),
         loadings=np.concatenate([arrays.loadings, loadings]),
+        pair=0.2 * rng.normal(size=(N, 2)),
     )
 
 
@@ -131,7 +134,7 @@ def test_far_away_there_is_no_density_and_no_error(chain, far):
 
 def test_a_sum_has_the_standard_deviation_that_is_left(chain):
     """With and without what comes of the sum: others move with it, and nothing else changes."""
-    made, plain = summed_map(), some_map()
+    made, plain = summed_map(), some_map(pair=summed_map().arrays.pair)
     u = np.random.default_rng(22).normal(size=(20, K + N))
     moved, before = made.from_base(u), plain.from_base(u)
     at, globals_ = made.arrays.order[K:], made.arrays.order[:K]

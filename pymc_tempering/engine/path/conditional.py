@@ -27,7 +27,8 @@ at which a is 1 gets its smaller variance at the end, others moving with it,
 .. math:: x = m + y - (1 - e^{-r}) \, \hat w \, a^T y, \qquad
           \hat w = S^{-1} a / a^T S^{-1} a, \quad r = \log(1 + c \, a^T S^{-1} a) / 2,
 
-with r and w^ as smooth as the rest. As a'w^ = 1 between nodes too, the log determinant is -r.
+with r and w^ as smooth as the rest. As a'w^ = 1 between nodes too, the log determinant is -r. Such
+maps bend locals with one parent p: to a_j and c_j come B_j u_p^2 and S_j u^_p, as of globals.
 """
 
 import hashlib
@@ -39,11 +40,11 @@ import numpy as np
 
 from pymc_tempering.engine.path.conditional_kernels import (
     Arrays,
-    Laws,
     back_all,
     forward_all,
     pull_back_all,
 )
+from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.errors import BaseError
 from pymc_tempering.types import FloatArray
 

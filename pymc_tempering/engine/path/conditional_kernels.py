@@ -4,37 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_tempering.engine.path.conditional_laws import bounded, warp, warp_tail
 from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["BOUND", "Arrays", "Laws", "back_all", "density_through", "forward_all",
-           "pull_back_all"]  # fmt: skip
-
-BOUND = 25.0
-"""Standard deviations at which the globals that locals depend on are bounded: nodes reach 5, and
-more where tails do."""
-
-
-class Laws(NamedTuple):
-    """Of the residuals, one row for each coordinate: the globals, then locals as eliminated."""
-
-    shift: FloatArray  # (D,)
-    log_scale: FloatArray  # (D,)
-    skew: FloatArray  # (D,)
-    tail: FloatArray  # (k, 2), a - 1 of both sides: 0 of a normal tail, 1 of an exponential one
-    linear: FloatArray  # (k, k), A below its diagonal
-    bend: FloatArray  # (k, k, k), B where last index <= second < first
-    scale: FloatArray  # (k, k), S below its diagonal
-
-    @classmethod
-    def normal(cls, dim: int, n_globals: int) -> "Laws":
-        """Of a map that is a Gaussian given the globals."""
-        k = n_globals
-        return cls(
-            np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros((k, 2)),
-            np.zeros((k, k)), np.zeros((k, k, k)), np.zeros((k, k)),
-        )  # fmt: skip
+__all__ = ["Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
 
 
 class Arrays(NamedTuple):
@@ -62,41 +37,7 @@ class Arrays(NamedTuple):
     linear: FloatArray
     bend: FloatArray
     scale: FloatArray
-
-
-@compiled(borrows=True, inside=True)
-def _warp(u: float, skew: float) -> tuple[float, float, float]:
-    """Skewed residual, its derivative, and the second one."""
-    if skew == 0.0:
-        return u, 1.0, 0.0
-    root = np.sqrt(1.0 + u * u)
-    sinh = np.sinh(skew)
-    cosh = np.cosh(skew)
-    return u * cosh + root * sinh, cosh + u / root * sinh, sinh / (root * root * root)
-
-
-@compiled(borrows=True, inside=True)
-def _warp_tail(u: float, skew: float, tail: FloatArray) -> tuple[float, float, float]:
-    """The same, with tails that are longer than normal ones: two derivatives match at 0."""
-    longer = tail[0] if u < 0.0 else tail[1]
-    if longer == 0.0:
-        return _warp(u, skew)
-    power = 1.0 + longer
-    square = 1.0 + u * u
-    root = np.sqrt(square)
-    y = power * np.arcsinh(u)
-    sinh = np.sinh(y)
-    cosh = np.cosh(y)
-    slope = cosh / root
-    curve = (power * sinh - cosh * u / root) / square
-    value, by_tail, twice = _warp(sinh / power, skew)
-    return value, by_tail * slope, twice * slope * slope + by_tail * curve
-
-
-@compiled(borrows=True, inside=True)
-def _bounded(x: float) -> tuple[float, float]:
-    share = np.tanh(x / BOUND)
-    return BOUND * share, 1.0 - share * share
+    pair: FloatArray
 
 
 @compiled(borrows=True, inside=True)
@@ -108,7 +49,19 @@ def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
         for h in range(j + 1):
             mean += m.bend[i, j, h] * u[j] * u[h]
         if m.scale[i, j] != 0.0:
-            log_scale += m.scale[i, j] * _bounded(u[j])[0]
+            log_scale += m.scale[i, j] * bounded(u[j])[0]
+    return mean, log_scale
+
+
+@compiled(borrows=True, inside=True)
+def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float]:
+    """Mean and log scale of a local's residual."""
+    c = m.mean.size + j
+    mean, log_scale = m.shift[c], m.log_scale[c]
+    if m.pair.shape[0] and m.begins[j + 1] == m.begins[j] + 1:
+        of_parent = u[m.mean.size + m.parents[m.begins[j]]]
+        mean += m.pair[j, 0] * of_parent * of_parent
+        log_scale += m.pair[j, 1] * bounded(of_parent)[0]
     return mean, log_scale
 
 
@@ -120,7 +73,7 @@ def _features(
     """Fill bounded globals, kernels at nodes, shared functions, and what locals depend on."""
     k, n_nodes, n_functions = t.size, m.nodes.shape[0], lat.size
     for i in range(k):
-        v[i] = _bounded(t[i])[0]
+        v[i] = bounded(t[i])[0]
     for r in range(n_functions):
         lat[r] = m.trend[0, r]
         for i in range(k):
@@ -170,7 +123,7 @@ def map_forward(  # noqa: PLR0913 - scratch space, too
     log_det = 0.0
     for i in range(k):
         mean, log_scale = _of_global(m, u, i)
-        value, slope, _ = _warp_tail(u[i], m.skew[i], m.tail[i, :])
+        value, slope, _ = warp_tail(u[i], m.skew[i], m.tail[i, :])
         t[i] = mean + np.exp(log_scale) * value
         log_det += log_scale + np.log(slope)
     for i in range(k):
@@ -181,14 +134,15 @@ def map_forward(  # noqa: PLR0913 - scratch space, too
     _features(m, t, v, near, lat, out)
     for j in range(n - 1, -1, -1):
         c = k + j
-        value, slope, _ = _warp(u[c], m.skew[c])
-        total = m.shift[c] + np.exp(m.log_scale[c]) * value
+        value, slope, _ = warp(u[c], m.skew[c])
+        mean, log_scale = _of_local(m, u, j)
+        total = mean + np.exp(log_scale) * value
         for e in range(m.begins[j], m.begins[j + 1]):
             total -= out[2 * n + e] * gap[m.parents[e]]
         gap[j] = total
         size = np.exp(-out[n + j])
         z[m.order[c]] = _about(m, t, j) + size * (out[j] + total)
-        log_det += m.log_scale[c] + np.log(slope) - out[n + j]
+        log_det += log_scale + np.log(slope) - out[n + j]
         out[n + j] = size
     if m.summed.size:
         first = out.size - n - 1
@@ -233,6 +187,18 @@ def _pull_back_of_sum(
             by_lat[r] -= m.loadings[n + j, r] * more * gap[j]
 
 
+@compiled(borrows=True, inside=True)
+def _pull_back_of_pairs(m: Arrays, u: FloatArray, pull: FloatArray, grad: FloatArray) -> None:
+    """Add what locals owe to their only parents."""
+    k = m.mean.size
+    for j in range(pull.size):
+        if m.begins[j + 1] == m.begins[j] + 1:
+            parent = k + m.parents[m.begins[j]]
+            value, by_scale = warp(u[k + j], m.skew[k + j])[0], bounded(u[parent])[1] * m.pair[j, 1]
+            of_scale = pull[j] * np.exp(_of_local(m, u, j)[1]) * value + 1.0
+            grad[parent] += 2.0 * pull[j] * m.pair[j, 0] * u[parent] + of_scale * by_scale
+
+
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
 def pull_back_through(  # noqa: PLR0913 - scratch space, too
     m: Arrays,
@@ -259,7 +225,7 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
         _pull_back_of_sum(m, grad_z, out, gap, pull, by_lat)
     for j in range(n):
         c = k + j
-        value, slope, curve = _warp(u[c], m.skew[c])
+        value, slope, curve = warp(u[c], m.skew[c])
         by_mean = grad_z[m.order[c]] * out[n + j]
         of_scale = -by_mean * (out[j] + gap[j]) - 1.0
         for r in range(n_functions):
@@ -270,7 +236,9 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
             for r in range(n_functions):
                 by_lat[r] += m.loadings[2 * n + e, r] * of_slope
             pull[p] -= out[2 * n + e] * pull[j]
-        grad[c] = pull[j] * np.exp(m.log_scale[c]) * slope + curve / slope
+        grad[c] = pull[j] * np.exp(_of_local(m, u, j)[1]) * slope + curve / slope
+    if m.pair.shape[0]:
+        _pull_back_of_pairs(m, u, pull, grad)
     by_t = np.empty(k)
     for i in range(k):
         total = 0.0
@@ -285,7 +253,7 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
         for i in range(k):
             by_t[i] -= force * (v[i] / m.lengths[i] - m.nodes[a, i]) / m.lengths[i]
     for i in range(k):
-        by_t[i] *= _bounded(t[i])[1]
+        by_t[i] *= bounded(t[i])[1]
         for j in range(k):
             by_t[i] += m.root[j, i] * grad_z[m.order[j]]
         for j in range(n):
@@ -293,7 +261,7 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
         grad[i] = 0.0
     for i in range(k - 1, -1, -1):
         _, log_scale = _of_global(m, u, i)
-        value, slope, curve = _warp_tail(u[i], m.skew[i], m.tail[i, :])
+        value, slope, curve = warp_tail(u[i], m.skew[i], m.tail[i, :])
         size = np.exp(log_scale)
         grad[i] += by_t[i] * size * slope + curve / slope
         of_scale = by_t[i] * size * value + 1.0
@@ -303,7 +271,7 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
                 grad[j] += by_t[i] * m.bend[i, j, h] * u[h]
                 grad[h] += by_t[i] * m.bend[i, j, h] * u[j]
             if m.scale[i, j] != 0.0:
-                grad[j] += of_scale * m.scale[i, j] * _bounded(u[j])[1]
+                grad[j] += of_scale * m.scale[i, j] * bounded(u[j])[1]
 
 
 @compiled
@@ -345,12 +313,13 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             more = np.expm1(out[first + n]) * total
             for j in range(n):
                 gap[j] += out[first + j] * more * np.exp(out[n + j])
-        for j in range(n):
+        for j in range(n - 1, -1, -1):
             c = k + j
-            residual = gap[j] - m.shift[c]
+            mean, log_scale = _of_local(m, u[row], j)
+            residual = gap[j] - mean
             for e in range(m.begins[j], m.begins[j + 1]):
                 residual += out[2 * n + e] * gap[m.parents[e]]
-            u[row, c] = np.sinh(np.arcsinh(residual * np.exp(-m.log_scale[c])) - m.skew[c])
+            u[row, c] = np.sinh(np.arcsinh(residual * np.exp(-log_scale)) - m.skew[c])
 
 
 @compiled

@@ -1,0 +1,73 @@
+"""Laws of the residuals of :mod:`.conditional`, and how they warp a normal one."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_tempering.jit import compiled
+from pymc_tempering.types import FloatArray
+
+__all__ = ["BOUND", "Laws", "bounded", "warp", "warp_tail"]
+
+BOUND = 25.0
+"""Standard deviations at which the globals that locals depend on are bounded: nodes reach 5, and
+more where tails do."""
+
+
+class Laws(NamedTuple):
+    """Of the residuals, one row for each coordinate: the globals, then locals as eliminated."""
+
+    shift: FloatArray  # (D,)
+    log_scale: FloatArray  # (D,)
+    skew: FloatArray  # (D,)
+    tail: FloatArray  # (k, 2), a - 1 of both sides: 0 of a normal tail, 1 of an exponential one
+    linear: FloatArray  # (k, k), A below its diagonal
+    bend: FloatArray  # (k, k, k), B where last index <= second < first
+    scale: FloatArray  # (k, k), S below its diagonal
+    pair: FloatArray  # (n, 2), B and S of locals by their only parent; (0, 2) where none has them
+
+    @classmethod
+    def normal(cls, dim: int, n_globals: int, *, in_pairs: bool = False) -> "Laws":
+        """Of a map that is a Gaussian given the globals."""
+        k = n_globals
+        return cls(
+            np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros((k, 2)),
+            np.zeros((k, k)), np.zeros((k, k, k)), np.zeros((k, k)),
+            np.zeros(((dim - k) * in_pairs, 2)),
+        )  # fmt: skip
+
+
+@compiled(borrows=True, inside=True)
+def warp(u: float, skew: float) -> tuple[float, float, float]:
+    """Skewed residual, its derivative, and the second one."""
+    if skew == 0.0:
+        return u, 1.0, 0.0
+    root = np.sqrt(1.0 + u * u)
+    sinh = np.sinh(skew)
+    cosh = np.cosh(skew)
+    return u * cosh + root * sinh, cosh + u / root * sinh, sinh / (root * root * root)
+
+
+@compiled(borrows=True, inside=True)
+def warp_tail(u: float, skew: float, tail: FloatArray) -> tuple[float, float, float]:
+    """The same, with tails that are longer than normal ones: two derivatives match at 0."""
+    longer = tail[0] if u < 0.0 else tail[1]
+    if longer == 0.0:
+        return warp(u, skew)
+    power = 1.0 + longer
+    square = 1.0 + u * u
+    root = np.sqrt(square)
+    y = power * np.arcsinh(u)
+    sinh = np.sinh(y)
+    cosh = np.cosh(y)
+    slope = cosh / root
+    curve = (power * sinh - cosh * u / root) / square
+    value, by_tail, twice = warp(sinh / power, skew)
+    return value, by_tail * slope, twice * slope * slope + by_tail * curve
+
+
+@compiled(borrows=True, inside=True)
+def bounded(x: float) -> tuple[float, float]:
+    """Bound a number, which it is like while small; and the derivative."""
+    share = np.tanh(x / BOUND)
+    return BOUND * share, 1.0 - share * share
