@@ -5,12 +5,15 @@
 
 import ast
 from dataclasses import replace
+from functools import wraps
 
 import matplotlib.pyplot as plt
+import pymc as pm
 import pytest
 from test_docs import CELL, DOCS, OPTION, PAGES
 
 from pymc_tempering.methods import METHODS
+from pymc_tempering.model.graph import in_python
 from pymc_tempering.references.prepared import SEARCHES
 from pymc_tempering.steps.coupled import CoupledStep
 from pymc_tempering.steps.hais import HAIS
@@ -25,8 +28,11 @@ MOST = {
 BY_PLACE = {"sample": (0, "draws"), "linspace": (2, "num")}
 """Arguments of functions that cells give without their names."""
 
-N_SEARCHED = 2000
-"""Gradients of a search for modes."""
+DEPTH = 4
+"""Of trees of PyMC's NUTS: 15 gradients for a draw."""
+
+N_SEARCHED, N_STARTS = 2000, 32
+"""Gradients of a search for modes, and places where it begins."""
 
 ERROR = 0.5
 """Of log Z in nats, that scans are planned for and ``target_se`` asks for."""
@@ -38,7 +44,7 @@ WITH_CELLS = [page for page in PAGES if CELL.search(page.read_text()) and page !
 
 
 class Shorter(ast.NodeTransformer):
-    """Cuts the numbers of `MOST` in calls."""
+    """Cuts the numbers of `MOST` in calls, and where a name is given its value in a mapping."""
 
     def visit_Call(self, node):
         self.generic_visit(node)
@@ -49,6 +55,18 @@ class Shorter(ast.NodeTransformer):
         place, name = BY_PLACE.get(getattr(node.func, "attr", None), (0, None))
         for argument in node.args[place : place + 1]:
             _cut(argument, name)
+        return node
+
+    def visit_Dict(self, node):
+        self.generic_visit(node)
+        for key, value in zip(node.keys, node.values, strict=True):
+            _cut(value, getattr(key, "value", None))
+        return node
+
+    def visit_Assign(self, node):
+        self.generic_visit(node)
+        for target in node.targets:
+            _cut(node.value, getattr(getattr(target, "slice", None), "value", None))
         return node
 
 
@@ -68,7 +86,9 @@ def run_page(text):
 @pytest.fixture
 def less_by_default(monkeypatch):
     """Shorten what cells leave to the package."""
-    short = SEARCHES["default"]._replace(n_gradients=N_SEARCHED, n_for_seldom=0.0)
+    short = SEARCHES["default"]._replace(
+        n_starts=N_STARTS, n_gradients=N_SEARCHED, n_for_seldom=0.0
+    )
     monkeypatch.setitem(SEARCHES, "default", short)
     for name, method in METHODS.items():
         monkeypatch.setitem(METHODS, name, replace(method, draws=MOST["draws"]))
@@ -77,9 +97,28 @@ def less_by_default(monkeypatch):
         monkeypatch.setattr(step, "default_tune_steps", MOST["tune"])
 
 
+@pytest.fixture
+def interpreted_nuts(monkeypatch):
+    """Have PyMC's own NUTS interpret densities, as few draws take less than to compile them."""
+    sample, most = pm.sample, MOST["tune"]
+
+    @wraps(sample)
+    def interpreting(*draws, **options):
+        by_pymc = options.get("nuts_sampler", "pymc") == "pymc"
+        if not by_pymc or options.get("step") is not None:
+            return sample(*draws, **options)
+        options |= {"nuts_sampler": "pymc", "compile_kwargs": {"mode": "FAST_COMPILE"}}
+        options["tune"] = min(options.get("tune", most), most)
+        with in_python():
+            return sample(*draws, **options)
+
+    monkeypatch.setattr(pm, "sample", interpreting)
+    monkeypatch.setattr(pm.NUTS.__init__, "__defaults__", (None, DEPTH, DEPTH))
+
+
 @pytest.mark.parametrize("page", WITH_CELLS, ids=lambda page: page.stem)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("less_by_default")
+@pytest.mark.usefixtures("less_by_default", "interpreted_nuts")
 def test_cells_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("Agg")
@@ -93,5 +132,8 @@ def test_numbers_of_a_page_are_cut():
     text = "```{code-cell} ipython3\n:tags: [hide-input]\n\n{}\n```\n```python\n1 / 0\n```\n"
     cell = "sample = lambda n, draws=500: (n, draws)\nfound = sample(7, draws=400)"
     assert run_page(text.replace("{}", cell))["found"] == (7, 30)
+    cell = "found = {'draws': 400, 'others': 400}; found['tune'] = 400"
+    cut = {"draws": 30, "others": 400, "tune": 60}
+    assert run_page(text.replace("{}", cell))["found"] == cut
     with pytest.raises(ZeroDivisionError):
         run_page(text.replace("{}", "1 / 0"))

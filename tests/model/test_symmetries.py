@@ -6,6 +6,7 @@ import pytest
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.compile import compile_density
+from pymc_tempering.model.graph import in_python
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.symmetries import MOST_IMAGES, MOST_LABELS, MOST_TRIED, Symmetries
 
@@ -102,7 +103,9 @@ def mixture(k, shift=0.0):
 
 def orbit_of(model, apart=1.0):
     """Group that is divided out, by a fit whose entries are so far apart."""
-    density = compile_density(model)
+    # evaluated a few hundred times, which takes less than to compile it
+    with in_python():
+        density = compile_density(model, backend="c")
     mean = density.start + apart * np.arange(density.dim)
     fit = GaussianBase(mean, np.full(density.dim, 0.3))
     return Symmetries.of(density.points, model).orbit(density, fit), density, mean

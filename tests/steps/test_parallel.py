@@ -108,22 +108,26 @@ def line():
     return testing.trimodal_1d().model()
 
 
+@pytest.fixture(scope="module", params=["plane", "line"])
+def whole(request, model, line, seed):
+    """A model, and all that a run of it gave that was not stored."""
+    model = model if request.param == "plane" else line
+    return model, by_hand(build(model), model, seed, 30, 16)[0]
+
+
 @pytest.mark.parametrize("stop", [7, 13, 16, 24])
-@pytest.mark.parametrize("which", ["plane", "line"])
-def test_stored_states_continue_with_identical_draws(which, stop, model, line, seed):
+def test_stored_states_continue_with_identical_draws(whole, stop, seed):
     """Stored in the first and in the last rounds of tuning, and after it."""
-    model = model if which == "plane" else line
-    step = build(model)
-    whole, _ = by_hand(step, model, seed, 30, 16)
+    model, rows = whole
     first = build(model)
     start, point = by_hand(first, model, seed, stop, 16)
-    np.testing.assert_array_equal(start, whole[:stop])
+    np.testing.assert_array_equal(start, rows[:stop])
     state = cloudpickle.loads(cloudpickle.dumps(first.sampling_state))
     by_hand(first, model, seed + 1, 10, 5)  # a stored state must not follow its origin
     second = build(model)
     second.sampling_state = state
     rest, _ = by_hand(second, model, None, 30, 16, start=stop, point=point)
-    np.testing.assert_array_equal(rest, whole[stop:])
+    np.testing.assert_array_equal(rest, rows[stop:])
 
 
 def test_state_before_the_first_step(model):

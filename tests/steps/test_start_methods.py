@@ -1,26 +1,17 @@
 """Every sampler and explorer draws the same in workers that are forked, spawned or served."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.fresh import fresh_process
 from tests.steps.reproduce_everywhere import RUNS, START_METHODS
 
-SCRIPT = Path(__file__).with_name("reproduce_everywhere.py")
-ROOT = Path(__file__).resolve().parents[2]
+CODE = "from tests.steps.reproduce_everywhere import main; main()"
 
 
 def differences(*requested):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *requested], capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return json.loads(fresh_process(CODE, *requested))
 
 
 def test_a_worker_of_a_server_draws_what_the_caller_would():
