@@ -29,9 +29,11 @@ class Components(NamedTuple):
 
     log_scales: FloatArray  # (K + 1,), log densities of the weighted components at their means
     means: FloatArray  # (K, D)
-    # (K, D, D), to coordinates in which a fit is N(0, I), lower triangular, or mapped further
-    roots: FloatArray
-    begins: IntArray  # (K, D), column of the first entry of each row of a root that is not zero
+    # (E,), rows of matrices to coordinates in which a fit is N(0, I), or mapped further: from
+    # the first entry that is not zero; of one that is not mapped to the diagonal
+    entries: FloatArray
+    starts: IntArray  # (K D + 1,), where the entries of each row begin and end
+    begins: IntArray  # (K, D), column of the first entry of each row
     what: IntArray  # (T, 4), see `transport.Terms`; of all components
     coefficients: FloatArray  # (T,)
     ends: IntArray  # (K + 1,), where the terms of each component begin and end
@@ -41,19 +43,26 @@ class Components(NamedTuple):
 def no_components(dim: int) -> Components:
     """Of a path whose reference is no mixture."""
     return Components(
-        np.empty(0), np.empty((0, dim)), np.empty((0, dim, dim)), np.empty((0, dim), np.int64),
-        *NO_TERMS, np.zeros(1, np.int64), np.inf,
+        np.empty(0), np.empty((0, dim)), np.empty(0), np.zeros(1, np.int64),
+        np.empty((0, dim), np.int64), *NO_TERMS, np.zeros(1, np.int64), np.inf,
     )  # fmt: skip
 
 
 def widest(components: Components) -> float:
     """Largest standard deviation of a local fit in the coordinates, at most 1."""
-    least = [
-        np.abs(np.diagonal(root)).min()
-        if is_diagonal(root)
-        else np.linalg.svd(root, compute_uv=False)[-1]
-        for root in components.roots
-    ]
+    n_fits, dim = components.means.shape
+    least = []
+    for k in range(n_fits):
+        starts = components.starts[k * dim : (k + 1) * dim + 1]
+        entries = components.entries[starts[0] : starts[-1]]
+        if entries.size == dim:
+            least.append(np.abs(entries).min())
+            continue
+        root = np.zeros((dim, dim))
+        for i, begin in enumerate(components.begins[k]):
+            row = components.entries[starts[i] : starts[i + 1]]
+            root[i, begin : begin + row.size] = row
+        least.append(np.linalg.svd(root, compute_uv=False)[-1])
     return float(min(1.0, 1.0 / min(least)))
 
 
@@ -69,6 +78,12 @@ def log_defensive(components: Components, square: float, dim: int) -> float:
     return components.log_scales[0] - tail * np.log1p(square / components.dof)
 
 
+@compiled(borrows=True, inside=True)
+def _start(components: Components, k: int, i: int) -> np.uint64:
+    """Where the entries of a row begin."""
+    return np.uint64(components.starts[k * components.means.shape[1] + i])
+
+
 # sums in any order, as in :mod:`.path`: in order each addition waits for the one before; and by
 # indices without a sign, since where one may be negative the compiler uses no vector instructions
 @compiled(borrows=True, fastmath={"reassoc", "contract"}, inside=True)
@@ -78,8 +93,10 @@ def _log_of_many(
     log_density = components.log_scales[k + 1]
     for i in range(u.shape[0]):
         total = 0.0
-        for j in range(np.uint64(components.begins[k, i]), np.uint64(i + 1)):
-            total += components.roots[k, i, j] * (u[j] - components.means[k, j])
+        begin, start = np.uint64(components.begins[k, i]), _start(components, k, i)
+        for j in range(_start(components, k, i + 1) - start):
+            of_mean = u[begin + j] - components.means[k, begin + j]
+            total += components.entries[start + j] * of_mean
         pull[i] = -total
         log_density -= 0.5 * total * total
         if log_density < floor:
@@ -96,8 +113,9 @@ def _log_of_map(
         pull[i] = u[i] - components.means[k, i]
     for i in range(dim):
         total = 0.0
-        for j in range(dim):
-            total += components.roots[k, i, j] * pull[j]
+        begin, start = np.uint64(components.begins[k, i]), _start(components, k, i)
+        for j in range(_start(components, k, i + 1) - start):
+            total += components.entries[start + j] * pull[begin + j]
         x[i] = total
     first, last = components.ends[k], components.ends[k + 1]
     of_terms = log_map(components.what, components.coefficients, first, last, x, pull)
@@ -108,13 +126,11 @@ def _log_of_map(
 def _add_pull(
     components: Components, k: int, weight: float, pull: FloatArray, residual: FloatArray
 ) -> None:
-    dim = pull.shape[0]
-    mapped = components.ends[k] < components.ends[k + 1]
-    for i in range(dim):
+    for i in range(pull.shape[0]):
         force = weight * pull[i]
-        end = np.uint64(dim if mapped else i + 1)
-        for j in range(np.uint64(components.begins[k, i]), end):
-            residual[j] += components.roots[k, i, j] * force
+        begin, start = np.uint64(components.begins[k, i]), _start(components, k, i)
+        for j in range(_start(components, k, i + 1) - start):
+            residual[begin + j] += components.entries[start + j] * force
 
 
 @compiled(borrows=True, inside=True)
@@ -124,8 +140,10 @@ def _log_of_few(
     log_density = components.log_scales[k + 1]
     for i in range(u.shape[0]):
         total = 0.0
-        for j in range(components.begins[k, i], i + 1):
-            total += components.roots[k, i, j] * (u[j] - components.means[k, j])
+        begin = components.begins[k, i]
+        start = components.starts[k * u.shape[0] + i] - begin
+        for j in range(begin, i + 1):
+            total += components.entries[start + j] * (u[j] - components.means[k, j])
         pull[i] = -total
         log_density -= 0.5 * total * total
         if log_density < floor:
@@ -189,8 +207,10 @@ def log_mixture(
             continue
         for i in range(dim):
             force = weight * pull[i]
-            for j in range(components.begins[k, i], i + 1):
-                residual[j] += components.roots[k, i, j] * force
+            begin = components.begins[k, i]
+            start = components.starts[k * dim + i] - begin
+            for j in range(begin, i + 1):
+                residual[j] += components.entries[start + j] * force
     for i in range(dim):
         residual[i] /= total
     return top + np.log(total)

@@ -14,7 +14,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -113,18 +113,19 @@ class Mixture:
         if self.orbit is not None:
             fits = tuple(image for fit in fits for image in self.orbit.of_fit(fit))
             weights = np.repeat(weights / self.orbit.size, self.orbit.size)
-        roots = np.stack([_root_in(fit, coordinates.matrix) for fit in fits])
+        rows = [_rows_in(fit, coordinates) for fit in fits]
         means = coordinates.to_base(np.stack([fit.mean for fit in fits]))
         normal = -0.5 * self.dim * LOG_2PI
         constants = [f.log_constant if isinstance(f, TransportMap) else normal for f in fits]
-        log_scales = np.log1p(-self.share) + np.log(weights) + [_log_det(root) for root in roots]
+        log_scales = np.log1p(-self.share) + np.log(weights) + [each.log_det for each in rows]
         defensive = np.log(self.share) + log_t_constant(self.dof, self.dim)
         terms = [fit.terms if isinstance(fit, TransportMap) else NO_TERMS for fit in fits]
         return Components(
             np.concatenate([[defensive], log_scales + constants]),
             np.ascontiguousarray(means),
-            roots,
-            np.minimum((roots != 0.0).argmax(axis=2), np.arange(self.dim)),
+            np.concatenate([each.entries for each in rows]),
+            np.cumsum([0, *(size for each in rows for size in each.sizes)]),
+            np.stack([each.begins for each in rows]),
             np.concatenate([each.what for each in terms]),
             np.concatenate([each.coefficients for each in terms]),
             np.cumsum([0, *(len(each.what) for each in terms)]),
@@ -216,17 +217,39 @@ class Mixture:
         return z, component
 
 
-def _log_det(root: FloatArray) -> float:
-    """Log determinant, by the diagonal where that is all: in thousands of dimensions seconds."""
-    if is_diagonal(root):
-        return float(np.cumsum([math.log(abs(entry)) for entry in np.diagonal(root)])[-1])
-    return float(np.linalg.slogdet(root)[1])
+class _Rows(NamedTuple):
+    """Rows of a matrix as :class:`.components.Components` keeps them, and its log determinant."""
+
+    entries: FloatArray
+    sizes: IntArray  # (D,), entries of each row
+    begins: IntArray  # (D,)
+    log_det: float
+
+    @classmethod
+    def of_diagonal(cls, diagonal: FloatArray) -> "_Rows":
+        log_det = np.cumsum([math.log(abs(entry)) for entry in diagonal])[-1]
+        ones = np.ones(diagonal.size, np.int64)
+        return cls(diagonal, ones, np.arange(diagonal.size), float(log_det))
 
 
-def _root_in(fit: LocalDensity, matrix: FloatArray) -> FloatArray:
-    """Return a fit's root in the coordinates of a matrix."""
+def _rows_in(fit: LocalDensity, coordinates: Coordinates) -> _Rows:
+    """Return a fit's root in coordinates; of thousands, as a diagonal where it is one."""
     if isinstance(fit, TransportMap):
-        return fit.root @ matrix
+        root, ends = fit.root @ coordinates.matrix, np.full(fit.dim, fit.dim)
+    elif fit.is_diagonal and len(coordinates.rows) == 1:
+        return _Rows.of_diagonal(coordinates.rows[0] / fit.scale)
+    else:
+        root, ends = _root_in(fit, coordinates.matrix), np.arange(1, fit.dim + 1)
+        if is_diagonal(root):
+            return _Rows.of_diagonal(np.diagonal(root))
+    log_det, columns = float(np.linalg.slogdet(root)[1]), np.arange(fit.dim)
+    begins = np.minimum((root != 0.0).argmax(axis=1), columns)
+    kept = (columns >= begins[:, None]) & (columns < ends[:, None])
+    return _Rows(root[kept], ends - begins, begins, log_det)
+
+
+def _root_in(fit: GaussianBase, matrix: FloatArray) -> FloatArray:
+    """Return a fit's root in the coordinates of a matrix, lower triangular."""
     if fit.is_diagonal and is_diagonal(matrix):
         return np.asarray(matrix / fit.scale[:, None])
     if fit.is_diagonal:
