@@ -20,9 +20,11 @@ from pymc_tempering.model import structure as structure_module
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references import hierarchy as hierarchy_module
 from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import (
     MOST_LOST,
+    ConditionalFit,
     _lost,
     _Profile,
     _profile,
@@ -292,24 +294,27 @@ def ring() -> pm.Model:
     return model
 
 
+@pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize(("build", "n_hubs"), [(two_levels, 1), (ring, 0)])
-def test_the_factor_is_that_of_the_precision(build, n_hubs):
+def test_the_factor_is_that_of_the_precision(build, n_hubs, node):
+    """Also at a node where Newton's steps begin with the factor of another."""
     density = compile_density(build())
     (structure,) = [one for one in structures_of(density)[0] if len(one.globals) == 2]
     assert structure.factor.filled.any()
     assert len(structure.hubs) == n_hubs
     assert structure.n_colours < len(structure.locals)
     nested = NestedLaplace(density, structure, density.start)
-    found = nested.at(np.array([[-0.3, 0.2]]), np.ones(2))
+    found = nested.at(np.array([[-0.3, 0.2], [0.8, -0.5]]), np.ones(2))
     factor, at = structure.factor, structure.locals[structure.factor.order]
     lower = np.zeros((at.size, at.size))
-    lower[factor.rows, np.repeat(np.arange(at.size), np.diff(factor.begins))] = found.factors[0]
+    lower[factor.rows, np.repeat(np.arange(at.size), np.diff(factor.begins))] = found.factors[node]
     precision = np.empty_like(lower)
     for row, i in zip(precision, at, strict=True):
-        ends = found.z[0] + np.outer([0.5, -0.5], np.arange(density.dim) == i)
+        ends = found.z[node] + np.outer([0.5, -0.5], np.arange(density.dim) == i)
         row[:] = density.value_and_grad(ends[1])[1][at] - density.value_and_grad(ends[0])[1][at]
     np.testing.assert_allclose(lower @ lower.T, precision, rtol=0, atol=1e-5 * precision.max())
-    assert np.abs(density.value_and_grad(found.z[0])[1][at]).max() < 1e-4
+    left = density.value_and_grad(found.z[node])[1][at]
+    assert left @ np.linalg.solve(precision, left) < (1e-5 if node else 1e-9)
 
 
 def test_globals_that_may_bend_each_other_are_tried_first(monkeypatch):
@@ -317,6 +322,26 @@ def test_globals_that_may_bend_each_other_are_tried_first(monkeypatch):
     assert [len(one.globals) for one in structures_of(density)[0]] == [8, 2, 7]
     monkeypatch.setattr(structure_module, "MOST_BENT", 7)
     assert [len(one.globals) for one in structures_of(density)[0]] == [7, 2, 8]
+
+
+@pytest.mark.parametrize(("variances", "taken", "n_tried"), [
+    ((0.5, 0.1, 0.1), 8, 1), ((4.0, 1.5, 0.1), 2, 2), ((4.0, 5.0, 4.5), 8, 3),
+    ((9.0, 8.5, 8.1), None, 3), ((9.0, 3.0, 2.5), 7, 3),
+])  # fmt: skip
+def test_further_globals_are_tried_where_a_map_is_coarse(variances, taken, n_tried, monkeypatch):
+    density = compile_density(two_levels())
+    sizes, real = [], hierarchy_module.conditional_fit
+
+    def fit(density, structure, *rest):
+        sizes.append(len(structure.globals))
+        made = real(density, structure, *rest).map
+        return ConditionalFit(made, variances[len(sizes) - 1], 1000, 0.0)
+
+    monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
+    found, n_gradients = Hierarchy.of(density)
+    assert sizes == [8, 2, 7][:n_tried]
+    assert n_gradients >= 1000 * n_tried
+    assert (found and len(found.structure.globals)) == taken
 
 
 def test_a_funnel_is_covered_to_its_narrow_end():

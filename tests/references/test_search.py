@@ -189,6 +189,34 @@ def test_a_mode_whose_fit_would_cover_its_neighbour_is_kept(seed):
             assert min(distances) < 1.5
 
 
+LIGHT = 3e-4
+light_beside = two_gaussians(
+    np.log([1.0 - LIGHT, LIGHT]), np.array([[0.0] * DIM, [9.0, 1.0, 0.0, 0.0]]), np.ones((2, DIM))
+)
+
+
+@pytest.mark.parametrize(("negligible", "n_kept"), [(10.0, 2), (-np.log(1e-3), 1), (9.0, 2)])
+def test_what_is_negligible_is_left_out(negligible, n_kept, rng):
+    """Of a mode with .0003 of the mass, 8.1 nats below, starts at its place say where it is."""
+    points = rng.normal(size=(64, DIM)) + np.array([9.0, 1.0, 0.0, 0.0])
+    found = find_modes(light_beside, np.zeros(DIM), rng, prior_points=points, negligible=negligible)
+    assert len(found.fits) == n_kept
+    assert found.search.n_left_out == 2 - n_kept
+
+
+def test_of_a_mode_that_is_known_there_is_no_other_fit(rng):
+    """The curvature takes two gradients for each coordinate, and a fit hundreds."""
+    known = GaussianBase(np.array([0.2, 0.0, -0.1, 0.0]), np.array([1.1, 0.9, 1.0, 1.2]))
+    effort = Effort(1, 5000)
+    found = find_modes(light_beside, np.zeros(DIM), rng, effort=effort, known=known)
+    again = find_modes(light_beside, np.zeros(DIM), rng, effort=effort)
+    assert np.array_equal(found.fits[0].mean, known.mean)
+    assert np.array_equal(found.fits[0].scale, known.scale)
+    assert not np.array_equal(again.fits[0].mean, known.mean)
+    # V of the fit that is known is measured at 400 draws
+    assert found.search.n_gradients - 400 < again.search.n_gradients
+
+
 def test_the_mass_of_one_mode_is_not_weighted(far, rng):
     assert find_modes(far, np.zeros(3), rng).search.log_mass == -np.inf
 

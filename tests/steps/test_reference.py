@@ -236,6 +236,21 @@ def test_the_mixture_goes_where_the_gaussian_would_take_less(barrier, before, st
     assert (ladder.mixture is not None) == stays
 
 
+@pytest.mark.parametrize(("is_of_map", "before", "stays"), [
+    (True, 4.0, True), (False, 4.0, False), (True, 0.6, False),
+])  # fmt: skip
+def test_the_normal_of_a_map_stays_though_it_is_coarse(is_of_map, before, stays, rng):
+    """It is no piece of a mode; it goes where the Gaussian would take less."""
+    fit = GaussianBase.from_moments(TARGET.mean, TARGET.cov)
+    choice = ReferenceChoice((fit,), (fit,), is_of_map=is_of_map)
+    ladder = chain(choice, rng).ladder
+    choice.gaussian_variance = variance_of_barrier(before)
+    ladder.change_mixture(choice.first)
+    last = ended(TARGET.draw(rng, 200), 60, barrier=0.85, n_tuned=0)
+    choice.end_of_round(ladder, last, rng)
+    assert (ladder.mixture is not None) == stays
+
+
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_reference_that_was_given_stays(fixed, fits, rng):
     choice = ReferenceChoice(fits, fits, fixed=True) if fixed else ReferenceChoice(fits)
