@@ -96,6 +96,11 @@ class CompiledDensity:
         make, arguments = self._made_by
         return made_elsewhere(self.model, make, (*arguments, self.backend))
 
+    @property
+    def inner(self) -> "CompiledDensity":
+        """The density in the model's own coordinates: itself, unless it is in those of a map."""
+        return self if self.points.map is None else self._made_by[1][0]
+
     @cached_property
     def draw_from_prior(self) -> Callable[[int], dict[str, Any]]:
         """From a seed to one draw of the prior, as values of the value variables."""

@@ -263,7 +263,12 @@ class TemperedStep(ProgressHooks, BlockedStep):
         points = self.density.points
         position = points.unravel(target)
         # what PyMC calls the log density of the draw, in its own coordinates
-        values["model_logp"] -= points.log_jacobian(target)
+        if points.map is None or current.account.left <= values["n_gradients"]:
+            values["model_logp"] -= points.log_jacobian(target)
+        else:
+            # a map rounds as it was compiled: at the draw as recorded the density is another
+            values["model_logp"] = self.log_density_of(position)
+            values["n_gradients"] += 1
         values |= current.searched | {
             "log_mass_unvisited": visits.log_mass_unvisited,
             "n_unreached_modes": visits.n_missed,
@@ -324,7 +329,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
 
     def log_density_of(self, point: Mapping[str, np.ndarray]) -> float:
         """Log density of the model in PyMC's coordinates, in nats, as recorded of every draw."""
-        z = (points := self.density.points).ravel(point)
+        z = (points := self.density.inner.points).ravel(point)
         with density_guard():
             return self._log_density(z) - points.log_jacobian(z)
 
@@ -333,7 +338,7 @@ class TemperedStep(ProgressHooks, BlockedStep):
         return lambda index: term_sizes(self.density.model, [points[i] for i in index])
 
     def _log_density(self, z: FloatArray) -> float:
-        return self.density.value_and_grad(z)[0]
+        return self.density.inner.value_and_grad(z)[0]
 
     def _prepare_from(
         self, density: CompiledDensity, rng: np.random.Generator, report: Report | None = None

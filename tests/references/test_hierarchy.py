@@ -17,6 +17,7 @@ from pymc_tempering.engine.path.conditional_kernels import Arrays
 from pymc_tempering.engine.path.conditional_laws import Laws
 from pymc_tempering.errors import BaseError, DataError
 from pymc_tempering.model import structure as structure_module
+from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
@@ -33,6 +34,7 @@ from pymc_tempering.references.conditional import (
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.quality import EXACT, GOOD
+from tests.identity.pairs import linear
 
 K, N = 2, 4
 
@@ -463,3 +465,18 @@ def test_a_run_in_a_map_is_right(method):
         draws = posterior[name].to_numpy().ravel()
         # of independent draws; those of a map nearly are
         assert abs(draws.mean() - expected) < 8.0 * draws.std() / np.sqrt(draws.size)
+
+
+@pytest.mark.filterwarnings("ignore::pymc_tempering.errors.TemperingWarning")
+def test_densities_of_draws_are_those_at_the_draws_as_recorded():
+    """A map that is compiled with a density rounds in other ways than one by itself."""
+    model = linear()
+    run = pm_temper.sample(
+        model, draws=40, tune=20, chains=2, cores=1, scans_per_draw=2, random_seed=4,
+        progressbar=False, quiet=True, compute_convergence_checks=False,
+    )  # fmt: skip
+    density = compile_density(model)
+    flat = unconstrained_draws(run, density)
+    # what PyMC's transforms and back do to a draw is left
+    expected = [density.value_and_grad(z)[0] for z in flat.reshape(-1, density.dim)]
+    np.testing.assert_allclose(run["sample_stats"]["lp"].values.ravel(), expected, rtol=1e-14)
