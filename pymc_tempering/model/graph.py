@@ -49,7 +49,9 @@ def density_graph(
     # freezing knows the data that the model knows, not shared variables made without it
     term = graph_replace(term, {v: pt.as_tensor(v.get_value()) for v in shared_values([term])})
     [log_density], z = points.join(term, [], frozen.value_vars)
-    log_density = rewrite_before_gradient(log_density).astype("float64")
+    # constants are computed once, which is no reason to run a C++ compiler
+    with in_python():
+        log_density = rewrite_before_gradient(log_density).astype("float64")
     if points.dim <= MOST_DIM and (names := staircase_names(frozen)):
         reason = f"everything depends on {', '.join(names)} through comparisons alone"
         return DensityGraph(z, log_density, pt.zeros_like(z), reason)

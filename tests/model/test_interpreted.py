@@ -6,9 +6,11 @@ import pytensor.tensor as pt
 import pytest
 from pymc.pytensorf import compile as pymc_compile
 from pytensor.compile.builders import OpFromGraph
+from pytensor.link.c.op import COp
 
 from pymc_tempering.model.at_draws import constrained_model, evaluate
-from pymc_tempering.model.graph import in_python, interpreted
+from pymc_tempering.model.freeze import points_of
+from pymc_tempering.model.graph import density_graph, in_python, interpreted
 
 
 @pytest.fixture
@@ -48,3 +50,19 @@ def test_densities_and_draws_of_simplexes_and_mixtures(no_c_code):
     parts = draws["weight"] * np.exp(-2 * (draws["y"][:, None] - [0.0, 1.0]) ** 2)
     exact = np.log(2 * draws["weight"][:, 1] * parts.sum(axis=1) / np.sqrt(0.5 * np.pi))
     np.testing.assert_allclose(values, exact)
+
+
+def test_what_is_constant_in_a_density(monkeypatch):
+    """As the root of a diagonal covariance: what is computed once is not worth a compiler."""
+    asked, make = [], COp.make_c_thunk
+    monkeypatch.setattr(COp, "make_c_thunk", lambda *given: asked.append(given) or make(*given))
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=2)
+        pm.MvNormal("y", x, np.diag([1.0, 4.0]), observed=np.ones((3, 2)))
+    points = points_of(model)
+    asked.clear()
+    graph = density_graph(model, points, model.logp())
+    assert asked == []
+    value, gradient = interpreted([graph.z], [graph.log_density, graph.gradient])(np.zeros(2))
+    assert value == pytest.approx(-3 * (0.625 + np.log(2.0)) - 4 * np.log(2 * np.pi))
+    np.testing.assert_allclose(gradient, [3.0, 0.75])
