@@ -11,22 +11,18 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.model.compile import CompiledDensity, prior_points
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import Structure, structures_of
 from pymc_tempering.references.conditional import MOST_LOST, conditional_fit
-from pymc_tempering.references.local import LocalFit, assess, well_fitted_modes
 from pymc_tempering.references.nested_laplace import NestedLaplace
 from pymc_tempering.references.prepared import (
     N_SEARCHES,
     SEARCHES,
     Effort,
-    Prepared,
     Report,
-    Search,
 )
-from pymc_tempering.references.quality import COARSE, LADDER, N_MANY, importance_evidence
+from pymc_tempering.references.quality import COARSE, LADDER
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
 
@@ -88,49 +84,27 @@ class Hierarchy(NamedTuple):
                     break
         return best, n_gradients
 
-    def one_mode(
+    def has_one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report
-    ) -> tuple[Prepared | None, int]:
-        """What is known of the target where all ascents come back to the map, and the gradients.
+    ) -> tuple[bool, int]:
+        """Whether no ascent finds as much away from the map, and the gradients that they took.
 
         Each starts at a draw of the prior, globals and locals.
         """
-        spent = 0
         starts = prior_points(self.density, rng, min(N_STARTS, effort.n_starts - 1))
         most = min(effort.n_gradients, effort.n_for_one_mode)
-        counts, n_unfinished = np.zeros(N_SEARCHES, dtype=np.int64), 0
         best = _Ascent.from_place(self, np.zeros(self.density.dim))
-        spent += best.n_gradients
+        spent = best.n_gradients
         for i, start in enumerate(starts):
             if i >= N_SEARCHES and spent > most:
                 break
             report("search for modes", i, len(starts))
             end = _Ascent.from_place(self, start)
             spent += end.n_gradients
-            if end.converged and np.abs(end.place - best.place).max() <= _WITHIN:
-                counts[i % N_SEARCHES] += 1
-            elif end.converged and end.value >= best.value - NEGLIGIBLE:
-                return None, spent
-            else:
-                n_unfinished += 1
-        dim = self.density.dim
-        fit = assess(self.density, GaussianBase(np.zeros(dim), np.ones(dim)), rng, N_MANY)
-        if fit is None:
-            return None, spent
-        # the map itself is a start of each search
-        fit = LocalFit(fit.base, fit.variance, int(counts.sum()) + 1, None, 0)
-        well = well_fitted_modes([fit])
-        evidence = importance_evidence(self.density, well, rng)
-        spent += N_MANY + evidence.n_gradients
-        search = Search(
-            start_count=(fit.start_count,),
-            found_by=(max(int((counts > 0).sum()), 1),),
-            n_unfinished=n_unfinished,
-            n_gradients=spent,
-            log_mass=evidence.value,
-            log_mass_se=evidence.se,
-        )
-        return Prepared(fit.base, (fit.base,), search, well_fitted=well, is_of_map=True), spent
+            is_away = end.converged and np.abs(end.place - best.place).max() > _WITHIN
+            if is_away and end.value >= best.value - NEGLIGIBLE:
+                return False, spent
+        return True, spent
 
 
 class _Ascent(NamedTuple):

@@ -60,14 +60,16 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     report("starting points", 0, 0)
     with one_blas_thread():
         found: Prepared
-        points, effort, alone = None, SEARCHES[search].within(most), None
+        points, effort, known = None, SEARCHES[search].within(most), None
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
         if hierarchy is not None:
-            alone, n_ascents = hierarchy.one_mode(rng, effort, report)
+            is_alone, n_ascents = hierarchy.has_one_mode(rng, effort, report)
             spent += n_ascents
-            if alone is not None:
+            if is_alone:
                 # ends of ascents on slopes of funnels are not worth the gradients of many modes
                 effort = effort.for_one_mode()
+                # the map's own normal, which takes no matrix
+                known = GaussianBase(np.zeros(density.dim), np.ones(density.dim))
             start, bend = np.zeros(density.dim), False
         if draws is not None:
             nearby = None if no_gradient else NEARBY.within(most)
@@ -92,18 +94,15 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 prior_points=points, images=images, orbit_of=orbit_of, effort=effort,
                 report=report, sources=SOURCES,
                 # what a map may lose far along a global, it may miss in a mode there
-                negligible=NEGLIGIBLE if alone is None else -np.log(MOST_LOST),
-                known=None if alone is None else alone.fits[0],
+                negligible=NEGLIGIBLE if known is None else -np.log(MOST_LOST),
+                known=known,
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients
                 found = fit_maps(density, found, rng, most=left, report=report)
     report("first draw", 0, 0)
-    if alone is not None and len(found.fits) == 1:
-        # the map's own normal, which takes no matrix, with what the search saw
-        found = replace(alone, search=replace(
-            found.search, log_mass=alone.search.log_mass, log_mass_se=alone.search.log_mass_se
-        ))  # fmt: skip
+    if known is not None:
+        found = replace(found, is_of_map=len(found.fits) == 1)
     if not spent:
         return found
     seen = replace(found.search, n_gradients=found.search.n_gradients + spent)

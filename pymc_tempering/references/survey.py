@@ -110,6 +110,7 @@ class Survey:
             self.spent["fits"] += N_MANY
             self.coordinates = Coordinates.of(fit.base)
             self.climb(start[None], most=most)
+            fit = fit._replace(laplace=fit.base)
             first = self.basins.known[0]
             first.fit, first.curvature, first.measured = fit, fit, True
             self.units = np.maximum(1.0, fit.base.standard_deviation)
@@ -332,10 +333,13 @@ class Survey:
             if is_noise_free and self.spent["fits"] < self._share:
                 self.improve(basin)
         for basin in self.basins.known:
-            if basin.fit is not None and basin.fit.variance > GOOD and basin.converged:
+            fit = basin.fit
+            if fit is None or fit.laplace is not None:
+                continue
+            if fit.variance > GOOD and basin.converged:
                 laplace, n = laplace_at(self.density, basin.end, basin.value, self.units)
                 self.spent["fits"] += n
-                basin.fit = basin.fit._replace(laplace=laplace)
+                basin.fit = fit._replace(laplace=laplace)
 
     def _lowest(self) -> float:
         """Log density below which no place can hold mass that matters, in nats.
