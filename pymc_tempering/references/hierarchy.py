@@ -22,7 +22,7 @@ from pymc_tempering.references.prepared import (
     Effort,
     Report,
 )
-from pymc_tempering.references.quality import COARSE, LADDER
+from pymc_tempering.references.quality import LADDER
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
 
@@ -62,7 +62,6 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         structures, n_gradients = structures_of(density)
-        best = None
         for structure in structures[:MOST_TRIED]:
             if n_gradients > SEARCHES["default"].n_gradients:
                 break
@@ -75,14 +74,10 @@ class Hierarchy(NamedTuple):
                 # regressions and curvatures of what is no hierarchy may be singular
                 continue
             n_gradients += found.n_gradients
-            least = LADDER if best is None else best.variance
-            if found.map is not None and found.variance <= least and found.lost <= MOST_LOST:
+            if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:
                 mapped = through_map(density, found.map)
-                best = cls(mapped, density, structure, found.map, found.variance)
-                # others may take more gradients than they save a path of few levels
-                if best.variance <= COARSE:
-                    break
-        return best, n_gradients
+                return cls(mapped, density, structure, found.map, found.variance), n_gradients
+        return None, n_gradients
 
     def has_one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report

@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import halfnorm, norm
 
 import pymc_tempering as pm_temper
+from pymc_tempering.engine.path.newton import _solve
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.structure import _summed, common_value, neighbours_of, structures_of
 from pymc_tempering.references.conditional import MOST_LOST, conditional_fit
@@ -82,6 +83,10 @@ def test_a_value_in_common_is_that_of_most_pairs():
     assert common_value(block) == 0.0
     assert common_value(rng.normal(size=(9, 9))) == 0.0
     assert common_value(np.eye(9)) == 0.0
+    # of six pairs three are alike: half is not more than half
+    block = np.array([[0.0, 3.0, 3.0, 3.0], [3.0, 0.0, 1.0, 5.0], [3.0, 1.0, 0.0, 7.0],
+                      [3.0, 5.0, 7.0, 0.0]])  # fmt: skip
+    assert common_value(block) == 0.0
 
 
 def test_it_is_there_at_all_points_and_the_largest_counts():
@@ -139,6 +144,11 @@ def test_the_precision_is_that_of_a_sparse_one_and_a_sum(poisson):
         half = 0.5 * np.linalg.slogdet(precision)[1]
         log_density, grad = poisson.value_and_grad(z)
         assert value == pytest.approx(log_density - half, abs=1e-3)
+        step = np.linspace(-1.0, 2.0, n)
+        expected = np.linalg.solve(precision, step)
+        b = step.copy()
+        assert _solve(nested.system, entries, b) == pytest.approx(step @ expected, rel=1e-3)
+        np.testing.assert_allclose(b, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
         # what is left of Newton's steps, in standard deviations
         assert grad[at] @ np.linalg.solve(precision, grad[at]) < 1e-5
 
