@@ -25,7 +25,8 @@ from pymc_tempering.references import conditional, hierarchy, interpolated
 
 MODELS = ("eight_schools_centred", "collapsed_hierarchy", "funnel_30", "poisson_200", "batters",
           "occupancy", "meta_analysis", "intercepts_85", "slopes_85", "t_errors",
-          "capture_recapture", "gp_counts", "bym2_12x12")  # fmt: skip
+          "capture_recapture", "gp_counts", "bym2_12x12", "pupils_in_schools",
+          "slopes_386_non_centred")  # fmt: skip
 SETTINGS = {
     "as it is": {},
     "half of the nodes": {(conditional, "N_NODES"): 64},
@@ -37,6 +38,7 @@ SETTINGS = {
     },
     "one pass": {(conditional, "_PASSES"): 1},
     "two passes": {(conditional, "_PASSES"): 2},
+    "passes whatever V": {(conditional, "LADDER"): np.inf},
     "no longer tails": {(conditional, "_TAILS"): np.zeros(1)},
     "10 times less explained": {(interpolated, "_UNEXPLAINED"): 1e-3},
     "no rounds but the first": {(conditional, "_ROUNDS"): 1},

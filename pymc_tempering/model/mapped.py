@@ -61,7 +61,7 @@ def _density_of_map(
     a += n * (1 + k)
     constants = f[a : a + n_out]
     a += n_out
-    loadings = f[a : a + n_out * n_functions].reshape((n_out, n_functions))
+    loadings = f[a : a + n_out * n_functions].reshape((n_functions, n_out))
     a += n_out * n_functions
     shift = f[a : a + dim]
     a += dim

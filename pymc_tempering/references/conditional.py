@@ -24,7 +24,7 @@ from pymc_tempering.model.structure import MOST_BENT, Structure
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.references.interpolated import interpolated
 from pymc_tempering.references.nested_laplace import NestedLaplace
-from pymc_tempering.references.quality import N_MANY, TRIMMED, trimmed_variance
+from pymc_tempering.references.quality import LADDER, N_MANY, TRIMMED, trimmed_variance
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MOST_LOST", "ConditionalFit", "conditional_fit"]
@@ -53,6 +53,8 @@ _ROUNDS = 6
 _LARGEST = 0.6
 """Steps of one round, of slopes, skews and means in standard deviations."""
 
+_MOST_SKEWED = 0.75
+"""From 1 on residuals would have no inverse."""
 
 _TAILS = np.linspace(0.0, 1.5, 16)
 """Tails that are tried: at 1 they fall like an exponential, as that of the logarithm of a scale."""
@@ -117,7 +119,8 @@ def conditional_fit(
             variance = trimmed_variance(_Draws.of(density, made, rng, N_MANY).log_weights)
             if variance < lowest:
                 best, lowest, laws = made, variance, made.laws
-        if best is None:
+        # no second pass made such a map a good one
+        if best is None or lowest > LADDER:
             break
         profiles = [_profile(nested, best, i) for i in range(k)]
         lost = max(map(_lost, profiles))
@@ -348,7 +351,7 @@ def _step(made: ConditionalMap, u: FloatArray, scores: FloatArray, *, bends: boo
     size = np.exp(log_scale[k:])
     shift[k:] += size * _bounded(constant / (1.0 - slope))
     log_scale[k:] -= 0.5 * np.log1p(-slope)
-    skew[k:] = np.clip(skew[k:] + third / 3.0, -1.0, 1.0)
+    skew[k:] += third / 3.0
     if pair.size:
         # and that of an only parent
         begins = made.arrays.begins
@@ -382,13 +385,14 @@ def _step(made: ConditionalMap, u: FloatArray, scores: FloatArray, *, bends: boo
         thirds = _bounded((thirds + thirds.transpose(1, 0, 2) + thirds.transpose(2, 1, 0)) / 3.0)
         sizes = np.exp(log_scale[:k])
         for i in range(k):
-            skew[i] = np.clip(skew[i] + thirds[i, i, i] / 3.0, -1.0, 1.0)
+            skew[i] += thirds[i, i, i] / 3.0
             for j in range(i):
                 scale[i, j] += 0.5 * thirds[i, i, j]
                 for h in range(j):
                     bend[i, j, h] += sizes[i] * thirds[i, j, h]
                 bend[i, j, j] += 0.5 * sizes[i] * thirds[i, j, j]
                 shift[i] -= 0.5 * sizes[i] * thirds[i, j, j]
+    skew = np.clip(skew, -_MOST_SKEWED, _MOST_SKEWED)
     return Laws(shift, log_scale, skew, laws.tail, linear, bend, scale, pair)
 
 

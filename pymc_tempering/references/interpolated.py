@@ -70,7 +70,7 @@ def interpolated(
     arrays = Arrays(
         np.concatenate([structure.globals, at]), begins, factor.rows[off], summed, mean, root,
         nodes, lengths, trend, weights, affine, constants / units,
-        np.ascontiguousarray((right[:n_kept] / units).T),
+        right[:n_kept] / units,
         *Laws.normal(structure.dim, k),
     )  # fmt: skip
     if not all(np.isfinite(array).all() for array in arrays):

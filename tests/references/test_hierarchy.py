@@ -31,6 +31,7 @@ from pymc_tempering.references.conditional import (
 )
 from pymc_tempering.references.hierarchy import Hierarchy
 from pymc_tempering.references.nested_laplace import NestedLaplace
+from pymc_tempering.references.prepared import N_SEARCHES, SEARCHES, unwatched
 from pymc_tempering.references.quality import EXACT, GOOD
 from tests.identity.pairs import linear
 
@@ -59,7 +60,7 @@ def some_map(seed: int = 20, **changes) -> ConditionalMap:
         rng.normal(size=(5, K)), np.array([2.0, 3.0]),
         0.3 * rng.normal(size=(1 + K, 3)), 0.3 * rng.normal(size=(5, 3)),
         rng.normal(size=(N, 1 + K)),
-        0.3 * rng.normal(size=n_out), 0.4 * rng.normal(size=(n_out, 3)), *laws,
+        0.3 * rng.normal(size=n_out), 0.4 * rng.normal(size=(n_out, 3)).T, *laws,
     )  # fmt: skip
     return ConditionalMap(arrays._replace(**changes))
 
@@ -68,15 +69,15 @@ def summed_map() -> ConditionalMap:
     """The same, with a sum of two locals that others move with, and parents that bend locals."""
     rng, summed = np.random.default_rng(21), np.array([0, 2])
     arrays = some_map().arrays
-    constants, loadings = rng.normal(size=N + 1), 0.2 * rng.normal(size=(N + 1, 3))
+    constants, loadings = rng.normal(size=N + 1), 0.2 * rng.normal(size=(N + 1, 3)).T
     # at any globals, what the two move by is the sum
     constants[0] = 1.0 - constants[2]
-    loadings[0] = -loadings[2]
+    loadings[:, 0] = -loadings[:, 2]
     return some_map(
         summed=summed,
         constants=np.concatenate([arrays.constants, constants]),
         # digits are lost on the way back where the sum has locals of 60 and of 0.001 in it
-        loadings=np.concatenate([0.5 * arrays.loadings, loadings]),
+        loadings=np.concatenate([0.5 * arrays.loadings, loadings], axis=1),
         pair=0.2 * rng.normal(size=(N, 2)),
     )
 
@@ -137,7 +138,9 @@ def test_far_away_there_is_no_density_and_no_error(chain, far):
 
 def test_a_sum_has_the_standard_deviation_that_is_left(chain):
     """With and without what comes of the sum: others move with it, and nothing else changes."""
-    made, plain = summed_map(), some_map(pair=summed_map().arrays.pair)
+    made = summed_map()
+    loadings = made.arrays.loadings[:, : -N - 1]
+    plain = some_map(pair=made.arrays.pair, loadings=loadings)
     u = np.random.default_rng(22).normal(size=(20, K + N))
     moved, before = made.from_base(u), plain.from_base(u)
     at, globals_ = made.arrays.order[K:], made.arrays.order[:K]
@@ -397,6 +400,26 @@ def test_a_mode_of_the_locals_is_found():
         model, random_seed=20, cores=1, progressbar=False, quiet=True
     )
     assert abs(estimate.log_z - log_z) < 4.0 * estimate.se + 1e-3
+
+
+def two_heights() -> pm.Model:
+    """Groups whose mean is about 0 or 12, where twice the mass is."""
+    with pm.Model() as model:
+        at = pm.NormalMixture("at", [1 / 3, 2 / 3], [0.0, 12.0], 0.7)
+        theta = pm.Normal("theta", at, 1.0, shape=12)
+        pm.Normal("y", theta - at, 1.0, observed=np.linspace(-1.0, 2.0, 12))
+    return model
+
+
+@pytest.mark.parametrize(("build", "is_alone"), [(groups, True), (two_heights, False)])
+def test_ascents_of_the_globals_say_whether_a_map_is_alone(build, is_alone):
+    found, _ = Hierarchy.of(compile_density(build()))
+    assert found is not None
+    rng, effort = np.random.default_rng(8), SEARCHES["default"]
+    alone, came_back, n_gradients = found.has_one_mode(rng, effort, unwatched)
+    assert alone == is_alone
+    assert came_back.bit_count() == N_SEARCHES if is_alone else came_back < 2**N_SEARCHES
+    assert 0 < n_gradients < effort.n_gradients
 
 
 def test_what_a_search_says_of_a_coordinate_is_said_of_the_model(monkeypatch):

@@ -16,10 +16,10 @@ m, rho and lambda are smooth functions of the globals,
 
 few functions interpolated between nodes v_n, which all locals share. They are bounded, so that
 whatever u is, scales are finite. Residuals are skewed, and those of globals have longer tails, by
-:math:`w(u; \epsilon, a) = \sinh(\sinh^{-1}(\sinh(a \sinh^{-1} u) / a) + \epsilon)` with an a for
-each side (after Jones & Pewsey 2009, "Sinh-arcsinh distributions", Biometrika 96), which has an
-inverse everywhere. The log determinant is exact; an evaluation takes what the structure takes, and
-nothing of the order of D squared.
+:math:`w(u; \epsilon, a) = s + \epsilon \sqrt{1 + s^2}, s = \sinh(a \sinh^{-1} u) / a` with an a
+for each side (Jones & Pewsey 2009, "Sinh-arcsinh distributions", Biometrika 96, with tanh of their
+epsilon, and without its cosh), which has an inverse everywhere. The log determinant is exact; an
+evaluation takes what the structure takes, and nothing of the order of D squared.
 
 Where the precision is S + c a a' (:mod:`.newton`), all this is of S, and the sum of the y = x - m
 at which a is 1 gets its smaller variance at the end, others moving with it,
@@ -66,7 +66,7 @@ class ConditionalMap:
     ...     mean=np.zeros(1), root=np.eye(1), nodes=np.zeros((1, 1)), lengths=np.ones(1),
     ...     trend=np.array([[0.0], [-1.0]]), weights=np.zeros((1, 1)),
     ...     affine=np.zeros((2, 2)), constants=np.zeros(4),
-    ...     loadings=np.array([[0.0], [0.0], [1.0], [1.0]]),
+    ...     loadings=np.array([[0.0, 0.0, 1.0, 1.0]]),
     ...     **Laws.normal(3, 1)._asdict())
     >>> ConditionalMap(arrays).from_base(np.array([1.0, 2.0, -3.0])).round(2).tolist()
     [1.0, 5.43, -8.15]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_tempering.engine.path.conditional_laws import bounded, warp, warp_tail
+from pymc_tempering.engine.path.conditional_laws import bounded, unwarp, warp, warp_tail
 from pymc_tempering.engine.path.path import call_density
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
@@ -29,7 +29,7 @@ class Arrays(NamedTuple):
     # (M,), M = 2 n + number of parents: means, log precisions, slopes; with a sum n + 1 more, how
     # much others move with it, and minus the log of what is left of its standard deviation
     constants: FloatArray
-    loadings: FloatArray  # (M, R)
+    loadings: FloatArray  # (R, M)
     shift: FloatArray
     log_scale: FloatArray
     skew: FloatArray
@@ -86,11 +86,13 @@ def _features(
         near[a] = np.exp(-0.5 * square)
         for r in range(n_functions):
             lat[r] += m.weights[a, r] * near[a]
+    # over what is next to each other in memory: these are most of the numbers of a map
     for o in range(out.size):
-        total = m.constants[o]
-        for r in range(n_functions):
-            total += m.loadings[o, r] * lat[r]
-        out[o] = total
+        out[o] = m.constants[o]
+    for r in range(n_functions):
+        share = lat[r]
+        for o in range(out.size):
+            out[o] += m.loadings[r, o] * share
 
 
 @compiled(borrows=True, inside=True)
@@ -165,26 +167,22 @@ def _sum(m: Arrays, out: FloatArray, gap: FloatArray) -> float:
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
 def _pull_back_of_sum(
     m: Arrays, grad_z: FloatArray, out: FloatArray, gap: FloatArray, pull: FloatArray,
-    by_lat: FloatArray,
+    by_out: FloatArray,
 ) -> None:  # fmt: skip
-    """Add what the sum adds to the derivatives by residuals and by shared functions."""
-    k, n, n_functions = m.mean.size, gap.size, by_lat.size
+    """Add what the sum adds to the derivatives by residuals and by what locals depend on."""
+    k, n = m.mean.size, gap.size
     first = out.size - n - 1
     left = np.exp(-out[first + n])
     total = _sum(m, out, gap)
     force = 0.0
     for j in range(n):
         force += grad_z[m.order[k + j]] * out[first + j]
-        of_share = (left - 1.0) * total * grad_z[m.order[k + j]]
-        for r in range(n_functions):
-            by_lat[r] += m.loadings[first + j, r] * of_share
-    for r in range(n_functions):
-        by_lat[r] -= m.loadings[first + n, r] * (left * total * force + 1.0)
+        by_out[first + j] = (left - 1.0) * total * grad_z[m.order[k + j]]
+    by_out[first + n] = -left * total * force - 1.0
     for j in m.summed:
         more = (left - 1.0) * force * out[n + j]
         pull[j] += more
-        for r in range(n_functions):
-            by_lat[r] -= m.loadings[n + j, r] * more * gap[j]
+        by_out[n + j] -= more * gap[j]
 
 
 @compiled(borrows=True, inside=True)
@@ -217,34 +215,34 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
     After :func:`map_forward` with the same scratch space, which is overwritten.
     """
     k, n, n_functions = t.size, gap.size, lat.size
-    by_lat = np.zeros(n_functions)
-    pull = np.empty(n)
+    by_lat, by_out, by_t = np.empty(n_functions), np.empty(out.size), np.zeros(k)
+    pull, by_affine = np.empty(n), np.zeros(k)
     for j in range(n):
-        pull[j] = grad_z[m.order[k + j]] * out[n + j]
+        of_local = grad_z[m.order[k + j]]
+        by_mean = of_local * out[n + j]
+        by_out[j] = pull[j] = by_mean
+        by_out[n + j] = -by_mean * (out[j] + gap[j]) - 1.0
+        for i in range(k):
+            by_affine[i] += m.affine[j, 1 + i] * of_local
     if m.summed.size:
-        _pull_back_of_sum(m, grad_z, out, gap, pull, by_lat)
+        _pull_back_of_sum(m, grad_z, out, gap, pull, by_out)
     for j in range(n):
         c = k + j
-        value, slope, curve = warp(u[c], m.skew[c])
-        by_mean = grad_z[m.order[c]] * out[n + j]
-        of_scale = -by_mean * (out[j] + gap[j]) - 1.0
-        for r in range(n_functions):
-            by_lat[r] += m.loadings[j, r] * by_mean + m.loadings[n + j, r] * of_scale
+        _, slope, curve = warp(u[c], m.skew[c])
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
-            of_slope = -pull[j] * gap[p]
-            for r in range(n_functions):
-                by_lat[r] += m.loadings[2 * n + e, r] * of_slope
+            by_out[2 * n + e] = -pull[j] * gap[p]
             pull[p] -= out[2 * n + e] * pull[j]
         grad[c] = pull[j] * np.exp(_of_local(m, u, j)[1]) * slope + curve / slope
     if m.pair.shape[0]:
         _pull_back_of_pairs(m, u, pull, grad)
-    by_t = np.empty(k)
-    for i in range(k):
+    for r in range(n_functions):
         total = 0.0
-        for r in range(n_functions):
-            total += m.trend[1 + i, r] * by_lat[r]
-        by_t[i] = total
+        for o in range(out.size):
+            total += m.loadings[r, o] * by_out[o]
+        by_lat[r] = total
+        for i in range(k):
+            by_t[i] += m.trend[1 + i, r] * total
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):
@@ -254,10 +252,9 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
             by_t[i] -= force * (v[i] / m.lengths[i] - m.nodes[a, i]) / m.lengths[i]
     for i in range(k):
         by_t[i] *= bounded(t[i])[1]
+        by_t[i] += by_affine[i]
         for j in range(k):
             by_t[i] += m.root[j, i] * grad_z[m.order[j]]
-        for j in range(n):
-            by_t[i] += m.affine[j, 1 + i] * grad_z[m.order[k + j]]
         grad[i] = 0.0
     for i in range(k - 1, -1, -1):
         _, log_scale = _of_global(m, u, i)
@@ -298,8 +295,7 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
                 t[i] += inverse[i, j] * (z[row, m.order[j]] - m.mean[j])
         for i in range(k):
             mean, log_scale = _of_global(m, u[row], i)
-            scaled = (t[i] - mean) * np.exp(-log_scale)
-            unskewed = np.sinh(np.arcsinh(scaled) - m.skew[i])
+            unskewed = unwarp((t[i] - mean) * np.exp(-log_scale), m.skew[i])
             power = 1.0 + (m.tail[i, 0] if unskewed < 0.0 else m.tail[i, 1])
             u[row, i] = np.sinh(np.arcsinh(power * unskewed) / power)
         _features(m, t, v, near, lat, out)
@@ -319,7 +315,7 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
             residual = gap[j] - mean
             for e in range(m.begins[j], m.begins[j + 1]):
                 residual += out[2 * n + e] * gap[m.parents[e]]
-            u[row, c] = np.sinh(np.arcsinh(residual * np.exp(-log_scale)) - m.skew[c])
+            u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
 
 
 @compiled

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray
 
-__all__ = ["BOUND", "Laws", "bounded", "warp", "warp_tail"]
+__all__ = ["BOUND", "Laws", "bounded", "unwarp", "warp", "warp_tail"]
 
 BOUND = 25.0
 """Standard deviations at which the globals that locals depend on are bounded: nodes reach 5, and
@@ -19,7 +19,7 @@ class Laws(NamedTuple):
 
     shift: FloatArray  # (D,)
     log_scale: FloatArray  # (D,)
-    skew: FloatArray  # (D,)
+    skew: FloatArray  # (D,), each below 1 in size
     tail: FloatArray  # (k, 2), a - 1 of both sides: 0 of a normal tail, 1 of an exponential one
     linear: FloatArray  # (k, k), A below its diagonal
     bend: FloatArray  # (k, k, k), B where last index <= second < first
@@ -40,12 +40,16 @@ class Laws(NamedTuple):
 @compiled(borrows=True, inside=True)
 def warp(u: float, skew: float) -> tuple[float, float, float]:
     """Skewed residual, its derivative, and the second one."""
-    if skew == 0.0:
-        return u, 1.0, 0.0
     root = np.sqrt(1.0 + u * u)
-    sinh = np.sinh(skew)
-    cosh = np.cosh(skew)
-    return u * cosh + root * sinh, cosh + u / root * sinh, sinh / (root * root * root)
+    bend = skew / root
+    return u + skew * root, 1.0 + bend * u, bend / (root * root)
+
+
+@compiled(borrows=True, inside=True)
+def unwarp(value: float, skew: float) -> float:
+    """Residual that :func:`warp` leads to a value from."""
+    left = 1.0 - skew * skew
+    return (value - skew * np.sqrt(value * value + left)) / left
 
 
 @compiled(borrows=True, inside=True)
