@@ -62,6 +62,9 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         structures, n_gradients = structures_of(density)
+        if len(structures) > 1 and np.isin(structures[1].globals, structures[0].globals).all():
+            # of fewer globals all others are normal given them: less to interpolate, and to bend
+            structures[:2] = structures[1::-1]
         for structure in structures[:MOST_TRIED]:
             if n_gradients > SEARCHES["default"].n_gradients:
                 break
@@ -81,25 +84,29 @@ class Hierarchy(NamedTuple):
 
     def has_one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report
-    ) -> tuple[bool, int]:
-        """Whether no ascent finds as much away from the map, and the gradients that they took.
+    ) -> tuple[bool, int, int]:
+        """Whether no ascent finds as much away from the map; and the gradients that they took.
 
-        Each starts at a draw of the prior, globals and locals.
+        Each starts at a draw of the prior, globals and locals. Between the two are bits of the
+        searches that they stand for, of those that came back.
         """
         starts = prior_points(self.density, rng, min(N_STARTS, effort.n_starts - 1))
         most = min(effort.n_gradients, effort.n_for_one_mode)
         best = _Ascent.from_place(self, np.zeros(self.density.dim))
-        spent = best.n_gradients
+        spent, came_back = best.n_gradients, 0
         for i, start in enumerate(starts):
             if i >= N_SEARCHES and spent > most:
                 break
             report("search for modes", i, len(starts))
             end = _Ascent.from_place(self, start)
             spent += end.n_gradients
-            is_away = end.converged and np.abs(end.place - best.place).max() > _WITHIN
-            if is_away and end.value >= best.value - NEGLIGIBLE:
-                return False, spent
-        return True, spent
+            if not end.converged:
+                continue
+            if np.abs(end.place - best.place).max() <= _WITHIN:
+                came_back |= 1 << i % N_SEARCHES
+            elif end.value >= best.value - NEGLIGIBLE:
+                return False, came_back, spent
+        return True, came_back, spent
 
 
 class _Ascent(NamedTuple):

@@ -34,6 +34,10 @@ __all__ = ["fit_base", "prepare", "shared_generator"]
 N_PRIOR_STARTS = 512
 """Starts of the search that are drawn from the prior, where it can be drawn from."""
 
+N_PRIOR_STARTS_OF_ONE = 64
+"""The same where one mode is known, and ascents from others take 100 gradients and more each: an
+autoregression of 300 values takes longer to draw 512 times than to fit."""
+
 
 @density_guard()
 def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
@@ -60,10 +64,10 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
     report("starting points", 0, 0)
     with one_blas_thread():
         found: Prepared
-        points, effort, known = None, SEARCHES[search].within(most), None
+        points, effort, known, came_back = None, SEARCHES[search].within(most), None, 0
         no_gradient = isinstance(density, CompiledDensity) and density.no_gradient
         if hierarchy is not None:
-            is_alone, n_ascents = hierarchy.has_one_mode(rng, effort, report)
+            is_alone, came_back, n_ascents = hierarchy.has_one_mode(rng, effort, report)
             spent += n_ascents
             if is_alone:
                 # ends of ascents on slopes of funnels are not worth the gradients of many modes
@@ -84,7 +88,8 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
             images: Images | None = None
             orbit_of = None
             if isinstance(density, CompiledDensity):
-                points = prior_points(density, rng, min(N_PRIOR_STARTS, effort.n_starts))
+                n = N_PRIOR_STARTS if known is None else N_PRIOR_STARTS_OF_ONE
+                points = prior_points(density, rng, min(n, effort.n_starts))
                 symmetries = Symmetries.of(density.points, density.model)
                 images, orbit_of = symmetries.images, symmetries.orbit
                 if (made := density.points.map) is not None:
@@ -95,7 +100,7 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
                 report=report, sources=SOURCES,
                 # what a map may lose far along a global, it may miss in a mode there
                 negligible=NEGLIGIBLE if known is None else -np.log(MOST_LOST),
-                known=known,
+                known=known, known_to=came_back,
             )  # fmt: skip
             if bend:
                 left = most - found.search.n_gradients

@@ -77,6 +77,7 @@ class Survey:
         self.looked = Looked.nowhere(density.dim)
         self.spent: Counter[str] = Counter()
         self.orbit: Orbit | None = None
+        self.is_known = False
 
     @property
     def n_looked(self) -> int:
@@ -97,15 +98,18 @@ class Survey:
             if basin.fit is not None
         ]
 
-    def begin(self, start: FloatArray, known: GaussianBase | None = None) -> None:
+    def begin(
+        self, start: FloatArray, known: GaussianBase | None = None, known_to: int = 0
+    ) -> None:
         """Ascend to a first mode, and learn the scales of the target there.
 
         The first ascent knows no scales. It goes on from the curvature at its end, up to four
         times, until a Newton step promises a tenth of a nat there. Of a mode of which a fit is
-        ``known`` neither curvature nor another fit are taken.
+        ``known`` neither curvature nor another fit are taken; searches ``known_to`` have found it.
         """
         most = int(min(1000, self.effort.most / 8))
         fit = None if known is None else assess(self.density, known, self.rng, N_MANY)
+        self.is_known = fit is not None
         if fit is not None:
             self.spent["fits"] += N_MANY
             self.coordinates = Coordinates.of(fit.base)
@@ -113,6 +117,7 @@ class Survey:
             fit = fit._replace(laplace=fit.base)
             first = self.basins.known[0]
             first.fit, first.curvature, first.measured = fit, fit, True
+            first.searches |= known_to
             self.units = np.maximum(1.0, fit.base.standard_deviation)
             return
         self.coordinates = Coordinates.of(GaussianBase(start, self.units))
@@ -307,7 +312,11 @@ class Survey:
             basin.fit = better
 
     def fit_modes(self) -> None:
-        """Fit the highest modes that have no fit, and improve the poor fits of most mass."""
+        """Fit the highest modes that have no fit, and improve the poor fits of most mass.
+
+        Beside a known first mode curvatures tell whether another has mass, and fits are for those
+        who begin from them.
+        """
         rest = [basin for basin in self.basins.known[1:] if not basin.is_saddle]
         rest.sort(key=lambda basin: basin.value, reverse=True)
         most = self.spent["curvatures"] + self._share
@@ -316,6 +325,8 @@ class Survey:
             self.report("shapes of modes", i, len(highest), self.spent["curvatures"])
             if self.spent["curvatures"] < most and not basin.measured:
                 self.measure(basin)
+        if self.is_known:
+            return
         poor = [basin for basin in rest if not basin.converged]
         # what a curvature has under it says nothing of the mass where it fits as poorly as most do
         poor += sorted(

@@ -217,6 +217,17 @@ def test_of_a_mode_that_is_known_there_is_no_other_fit(rng):
     assert found.search.n_gradients - 400 < again.search.n_gradients
 
 
+@pytest.mark.parametrize(("known_to", "n_found"), [(0b0000, 1), (0b1010, 3)])
+def test_searches_that_came_back_before_have_found_what_is_known(known_to, n_found):
+    known, effort = GaussianBase(np.zeros(DIM), np.ones(DIM)), Effort(1, 5000)
+    found = find_modes(
+        light_beside, np.zeros(DIM), np.random.default_rng(5), effort=effort,
+        known=known, known_to=known_to,
+    )  # fmt: skip
+    # the ascent from the start is of the first search
+    assert found.search.found_by[0] == n_found
+
+
 def test_the_mass_of_one_mode_is_not_weighted(far, rng):
     assert find_modes(far, np.zeros(3), rng).search.log_mass == -np.inf
 
