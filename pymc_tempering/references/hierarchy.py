@@ -8,7 +8,7 @@ regression with 200 groups, for 250,000 gradients.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.model.compile import CompiledDensity, prior_points
@@ -98,11 +98,11 @@ class Hierarchy(NamedTuple):
             if i >= N_SEARCHES and spent > most:
                 break
             report("search for modes", i, len(starts))
-            end = _Ascent.from_place(self, start)
+            end = _Ascent.from_place(self, start, best)
             spent += end.n_gradients
             if not end.converged:
                 continue
-            if np.abs(end.place - best.place).max() <= _WITHIN:
+            if end.is_near(best):
                 came_back |= 1 << i % N_SEARCHES
             elif end.value >= best.value - NEGLIGIBLE:
                 return False, came_back, spent
@@ -117,10 +117,16 @@ class _Ascent(NamedTuple):
     converged: bool
     n_gradients: int
 
+    def is_near(self, other: "_Ascent") -> bool:
+        """Whether it has come back to where another ended."""
+        return bool(np.abs(self.place - other.place).max() <= _WITHIN)
+
     @classmethod
     @np.errstate(all="ignore")
-    def from_place(cls, hierarchy: Hierarchy, u: FloatArray) -> "_Ascent":
-        """Ascend from coordinates ``u`` (D,) of the map."""
+    def from_place(
+        cls, hierarchy: Hierarchy, u: FloatArray, known: "_Ascent | None" = None
+    ) -> "_Ascent":
+        """Ascend from coordinates ``u`` (D,) of the map, unless it comes back to what is known."""
         made, at = hierarchy.map, hierarchy.structure.globals
         z = made.from_base(u)
         nested = NestedLaplace(hierarchy.inner, hierarchy.structure, z)
@@ -131,11 +137,20 @@ class _Ascent(NamedTuple):
             value, slope = nested.marginal(z[at] + units * y, 1e-2 * units)
             return (-value, -slope * units) if np.isfinite(value) else (1e300, np.zeros(y.size))
 
+        def here(y: FloatArray, value: float, *, converged: bool) -> "_Ascent":
+            end = nested.z.copy()
+            end[at] = z[at] + units * y
+            gone = value >= 1e300 or not np.isfinite(end).all()
+            place = np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
+            return cls(place, -value, converged and not gone, nested.n_gradients)
+
+        def until_known(intermediate_result: OptimizeResult) -> None:
+            now = here(intermediate_result.x, float(intermediate_result.fun), converged=False)
+            if known is not None and now.is_near(known):
+                raise StopIteration
+
         found = minimize(falling, np.zeros(at.size), jac=True, method="BFGS",
-                         options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
-        end = nested.z.copy()
-        end[at] = z[at] + units * found.x
-        gone = found.fun >= 1e300 or not np.isfinite(end).all()
-        place = np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
-        converged = not gone and float(np.abs(found.jac).max()) < 0.1
-        return cls(place, -float(found.fun), converged, nested.n_gradients)
+                         callback=until_known, options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
+        flat = float(np.abs(found.jac).max()) < 0.1
+        end = here(found.x, float(found.fun), converged=flat)
+        return end._replace(converged=flat or (known is not None and end.is_near(known)))
