@@ -22,7 +22,7 @@ from pymc_tempering.references.prepared import (
     Effort,
     Report,
 )
-from pymc_tempering.references.quality import LADDER
+from pymc_tempering.references.quality import COARSE, LADDER
 from pymc_tempering.references.survey import NEGLIGIBLE
 from pymc_tempering.types import FloatArray
 
@@ -65,6 +65,7 @@ class Hierarchy(NamedTuple):
         if len(structures) > 1 and np.isin(structures[1].globals, structures[0].globals).all():
             # of fewer globals all others are normal given them: less to interpolate, and to bend
             structures[:2] = structures[1::-1]
+        best = None
         for structure in structures[:MOST_TRIED]:
             if n_gradients > SEARCHES["default"].n_gradients:
                 break
@@ -77,10 +78,14 @@ class Hierarchy(NamedTuple):
                 # regressions and curvatures of what is no hierarchy may be singular
                 continue
             n_gradients += found.n_gradients
-            if found.map is not None and found.variance <= LADDER and found.lost <= MOST_LOST:
+            least = LADDER if best is None else best.variance
+            if found.map is not None and found.variance <= least and found.lost <= MOST_LOST:
                 mapped = through_map(density, found.map)
-                return cls(mapped, density, structure, found.map, found.variance), n_gradients
-        return None, n_gradients
+                best = cls(mapped, density, structure, found.map, found.variance)
+                # others may take more gradients than they save a path of few levels
+                if best.variance <= COARSE:
+                    break
+        return best, n_gradients
 
     def has_one_mode(
         self, rng: np.random.Generator, effort: Effort, report: Report

@@ -21,9 +21,11 @@ from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.mapped import through_map
 from pymc_tempering.model.structure import structures_of
+from pymc_tempering.references import hierarchy as hierarchy_module
 from pymc_tempering.references import prepare as prepare_module
 from pymc_tempering.references.conditional import (
     MOST_LOST,
+    ConditionalFit,
     _lost,
     _Profile,
     _profile,
@@ -326,6 +328,27 @@ def test_globals_that_may_bend_each_other_are_tried_first(monkeypatch):
     assert [len(one.globals) for one in structures_of(density)[0]] == [8, 2, 7]
     monkeypatch.setattr(structure_module, "MOST_BENT", 7)
     assert [len(one.globals) for one in structures_of(density)[0]] == [7, 2, 8]
+
+
+@pytest.mark.parametrize(("variances", "taken", "n_tried"), [
+    ((0.5, 0.1, 0.1), 2, 1), ((4.0, 1.5, 0.1), 8, 2), ((4.0, 5.0, 4.5), 2, 3),
+    ((9.0, 8.5, 8.1), None, 3), ((9.0, 3.0, 2.5), 7, 3),
+])  # fmt: skip
+def test_further_globals_are_tried_where_a_map_is_coarse(variances, taken, n_tried, monkeypatch):
+    """First the fewest, given which all others are normal."""
+    density = compile_density(two_levels())
+    sizes, real = [], hierarchy_module.conditional_fit
+
+    def fit(density, structure, *rest):
+        sizes.append(len(structure.globals))
+        made = real(density, structure, *rest).map
+        return ConditionalFit(made, variances[len(sizes) - 1], 1000, 0.0)
+
+    monkeypatch.setattr(hierarchy_module, "conditional_fit", fit)
+    found, n_gradients = Hierarchy.of(density)
+    assert sizes == [2, 8, 7][:n_tried]
+    assert n_gradients >= 1000 * n_tried
+    assert (found and len(found.structure.globals)) == taken
 
 
 def test_a_funnel_is_covered_to_its_narrow_end():
