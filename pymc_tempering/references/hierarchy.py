@@ -62,9 +62,6 @@ class Hierarchy(NamedTuple):
         if density.no_gradient or density.calls_python:
             return None, 0
         structures, n_gradients = structures_of(density)
-        if len(structures) > 1 and np.isin(structures[1].globals, structures[0].globals).all():
-            # of fewer globals all others are normal given them: less to interpolate, and to bend
-            structures[:2] = structures[1::-1]
         best = None
         for structure in structures[:MOST_TRIED]:
             if n_gradients > SEARCHES["default"].n_gradients:
