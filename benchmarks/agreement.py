@@ -17,15 +17,34 @@ import time
 from itertools import combinations
 
 import numpy as np
-from calibration import SE_RANGE, estimate, problem, se_range
-from figures import ROOT, cases_or_none, console, rmse, table
+from bench import model_and_log_z
+from figures import QUIET, ROOT, cases_or_none, console, rmse, table
 from scipy import stats
+
+import pymc_tempering as pm_temper
 
 METHODS = ("pt", "gibbs_ct", "st", "hais", "joint_ct")
 CHEAP = ("bimodal_gmm", "hard_edge", "conjugate_regression", "label_switching")
 ALL = (*CHEAP, "bimodal_gmm_30", "linear_gaussian", *(f"bmr_{i}" for i in range(5)), "radon",
        "poe_student", "poe_laplace")  # fmt: skip
 RATE = 1e-3
+SE_RANGE = (0.7, 1.5)
+
+
+def estimate(model, method, seed, options):
+    options = dict(options)
+    if method == "joint_ct" and "draws" in options:
+        # a draw of NUTS is one transition, not a block of scans
+        options["draws"] *= 20
+    if method == "hais" and "draws" in options:
+        options["draws"] *= 2
+    return pm_temper.estimate_logz(model, method=method, random_seed=seed, **QUIET, **options)
+
+
+def se_range(n):
+    """Where the ratio of a perfect error to the RMSE of n runs lies, 99 % of the time."""
+    low, high = stats.chi2.ppf([0.005, 0.995], n) / n
+    return 1 / np.sqrt(high), 1 / np.sqrt(low)
 
 
 def welch(a, b):
@@ -37,9 +56,11 @@ def welch(a, b):
 
 def measure(cases, name, methods, n_seeds, options):
     """Estimates and reported errors of every method, each of shape (n_seeds,)."""
-    model, exact = problem(cases, name)
+    model, exact = model_and_log_z(name, cases)
     runs = {}
     for method in methods:
+        # what is compiled is no part of a run
+        estimate(model, method, 0, {"draws": 2, "tune": 2, "chains": 1, "max_gradients": 30_000})
         started = time.process_time()
         try:
             results = [estimate(model, method, seed, options) for seed in range(n_seeds)]

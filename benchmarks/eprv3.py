@@ -25,10 +25,10 @@ from pathlib import Path
 
 import numpy as np
 from bench import commit
-from corpus import ending
 from corpus_runs import failure
 from eprv3_models import ABSENT, FOLDER, Data, planets
 from figures import QUIET, console, table
+from own_process import Limit, ending
 from peer_tables import markdown
 from peers import ONE_THREAD, read
 
@@ -95,8 +95,7 @@ def in_own_process(context, run, options, limit):
         return mine.recv()
     except EOFError:
         process.join()
-        ended = ending(process, limit)
-        return {"timeout": limit} if ended.get("killed") in ("SIGXCPU", "SIGKILL") else ended
+        return ending(process, Limit(limit, of_cpu=True))
     finally:
         process.kill()
         process.join()

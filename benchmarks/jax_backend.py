@@ -3,25 +3,29 @@
 A logistic regression with 8 coefficients, from 100 rows up. Particles are annealed by
 `anneal(backend="numba")`, one after another, and by `backend="jax"`, in batches on all cores or on
 the device that JAX has. On a CPU seconds are CPU seconds of all threads, since numba's particles
-can share the cores by threads as well; on a device they are those of the clock. Gradients a second
+can share the cores by threads as well; on a device they are those of the clock, and numba has one
+core. Gradients a second
 are those of whole annealing runs, random numbers and all, without compilation. What JAX needs to
 compile is a column of its own, and the break-even follows: the number of gradients (particles x
 levels) from which a run by JAX, compilation included, is over sooner.
 
-    python benchmarks/jax_backend.py [--full] [--batches]
+    python benchmarks/jax_backend.py [--full] [--batches] [--whole]
 
 With ``--full`` the figure goes into ``docs/figures``. ``--batches`` shows what the size of a batch
-does, from which the memory of a batch was chosen.
+does, from which the memory of a batch was chosen. ``--whole`` shows whole calls of `anneal`, with
+pilot and compilation: log Z and seconds of the clock of both.
 """
 
 import argparse
 import os
 import time
+import warnings
 
 import numpy as np
 import pymc as pm
 from figures import COLOURS, console, plain_log, pyplot, save, table
 
+import pymc_tempering as pm_temper
 from pymc_tempering.annealing.jax_particles import annealing_function, batch_size
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
@@ -31,7 +35,9 @@ from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.jax_density import jax_density
 
 ROWS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
-PARTICLES = (16, 128, 1024)
+PARTICLES = {"cpu": (16, 128, 1024), "device": (128, 1024, 16_384)}
+BATCHES = {"cpu": (4, 16, 64, 256, 1024), "device": (64, 256, 1024, 4096, 16_384)}
+N_WHOLE = 2048
 N_COEFFICIENTS = 8
 SECONDS = 0.3  # about what a measurement takes, the best of three
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -107,12 +113,12 @@ def break_even(numba, jax, compiling):
     return compiling / saved if saved > 0 else np.inf
 
 
-def measure(rows, clock):
+def measure(rows, particles, clock):
     found = {}
     for n_rows in rows:
         density = compile_density(logistic_regression(n_rows))
         alone = by_numba(density, n_rows, clock)
-        for n in PARTICLES:
+        for n in particles:
             found[n_rows, n] = (alone, *by_jax(density, n_rows, n, clock))
     return found
 
@@ -133,12 +139,12 @@ def show(found, device):
     )  # fmt: skip
 
 
-def draw(found, device, full):
+def draw(found, device, name, full):
     figure, (left, right) = pyplot().subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-    rows = sorted({n_rows for n_rows, _ in found})
-    numba = [found[r, PARTICLES[0]][0] for r in rows]
+    rows, particles = (sorted(set(values)) for values in zip(*found, strict=True))
+    numba = [found[r, particles[0]][0] for r in rows]
     left.plot(rows, numba, color=COLOURS["exact"], marker="o", ms=4, label="numba")
-    for n, colour in zip(PARTICLES, (COLOURS["ST"], COLOURS["HAIS"], COLOURS["PT"]), strict=True):
+    for n, colour in zip(particles, (COLOURS["ST"], COLOURS["HAIS"], COLOURS["PT"]), strict=True):
         look = {"color": colour, "marker": "s", "ms": 4}
         left.plot(rows, [found[r, n][1] for r in rows], label=f"JAX, {n:,} particles", **look)
         even = [break_even(*found[r, n][:3]) for r in rows]
@@ -153,37 +159,64 @@ def draw(found, device, full):
         axis.set_xlim(rows[0] / 1.3, rows[-1] * 1.3)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    save(figure, "jax_backend", full)
+    save(figure, name, full)
 
 
-def show_batches(rows, clock):
-    sizes = (4, 16, 64, 256, 1024)
+def show_batches(rows, sizes, clock):
     lines = []
     for n_rows in rows:
         density = compile_density(logistic_regression(n_rows))
         tried = [by_jax(density, n_rows, size, clock, size)[0] for size in sizes]
-        rate, _, size = by_jax(density, n_rows, 4096, clock)
+        rate, _, size = by_jax(density, n_rows, 4 * sizes[-1], clock)
         lines.append([f"{n_rows:,}", *(f"{r:,.0f}" for r in tried), f"{rate:,.0f} ({size})"])
     heads = ["rows", *(f"batch of {size}" for size in sizes), "as chosen (batch)"]
     table("JAX: gradients a second by the size of a batch", heads, lines)
+
+
+def show_whole(rows):
+    """Whole calls of `anneal`: seconds of the clock, what was compiled before included."""
+    lines = []
+    for n_rows in rows:
+        model = logistic_regression(n_rows)
+        compile_density(model)
+        for backend in ("numba", "jax"):
+            began = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = pm_temper.anneal(
+                    model, n_particles=N_WHOLE, random_seed=1, backend=backend, progressbar=False
+                )
+            spent = time.perf_counter() - began
+            estimate = found.estimate
+            lines.append([
+                f"{n_rows:,}", backend, f"{estimate.log_z:.4f} ± {estimate.se:.4f}",
+                f"{sum(estimate.gradients.values()):,}", f"{spent:.1f}",
+            ])  # fmt: skip
+    heads = ["rows", "backend", "log Z, nats", "gradients", "seconds"]
+    table(f"{N_WHOLE} annealed particles, with pilot and JAX's compilation", heads, lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--batches", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     options = parser.parse_args()
     import jax
 
-    device = str(jax.devices()[0].device_kind)
-    device = f"{CORES} cores" if jax.default_backend() == "cpu" else device
-    clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
-    if options.batches:
-        show_batches(ROWS[:5:2], clock)
-        return
-    found = measure(ROWS if options.full else ROWS[:5:2], clock)
-    show(found, device)
-    draw(found, device, options.full)
+    on_cpu = jax.default_backend() == "cpu"
+    device = f"{CORES} cores" if on_cpu else str(jax.devices()[0].device_kind)
+    kind, name = ("cpu", "jax_backend") if on_cpu else ("device", "jax_backend_device")
+    clock = time.process_time if on_cpu else time.perf_counter
+    rows = ROWS if options.full else ROWS[:5:2]
+    if options.whole:
+        show_whole(rows[1:4:2])
+    elif options.batches:
+        show_batches(rows[::2], BATCHES[kind], clock)
+    else:
+        found = measure(rows, PARTICLES[kind], clock)
+        show(found, device)
+        draw(found, device, name, options.full)
     console.print()
 
 

@@ -40,20 +40,6 @@ def this_ladder(model, rng):
     return ladder, GaussianBase, lambda record: record.counts["n_gradients"]
 
 
-def ladder_without_engine(model, rng):
-    """Of a checkout from before there was an engine."""
-    from pymc_tempering.base.gaussian import GaussianBase
-    from pymc_tempering.path.compile import compile_density
-    from pymc_tempering.step_methods.replicas import Replicas
-
-    density = compile_density(model)
-    base = GaussianBase(density.start, np.ones(density.dim))
-    options = {"trajectory_length": 1.5, "max_steps": 64, "target_accept": 0.8}
-    ladder = Replicas(density.address, base, BETAS, density.start, rng, **options)
-    ladder.keeps_alive = density
-    return ladder, GaussianBase, lambda record: record.n_gradients
-
-
 def tune(ladder, gaussian, rng):
     """Fit step sizes, then a dense base to draws, then step sizes again."""
     ladder.run(500, rng, adapt=True)
@@ -67,11 +53,8 @@ def tune(ladder, gaussian, rng):
 
 def serve(case):
     """Write a line of results for every length of a block that is read, until there is none."""
-    import pymc_tempering
-
     model, rng = load_cases()[case]().model, np.random.default_rng(1)
-    engine = (Path(pymc_tempering.__file__).parent / "engine").exists()
-    ladder, gaussian, n_gradients = (this_ladder if engine else ladder_without_engine)(model, rng)
+    ladder, gaussian, n_gradients = this_ladder(model, rng)
     tune(ladder, gaussian, rng)
     for line in sys.stdin:
         started, total = time.process_time(), 0

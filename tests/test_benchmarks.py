@@ -1,5 +1,6 @@
 """What the studies compute from their runs, and which runs they still have to make."""
 
+import ast
 import copy
 import importlib
 import json
@@ -10,6 +11,35 @@ import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_what_a_study_imports_is_there(path):
+    """Three studies could not be started for days: what they import of others had moved."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        names = {alias.name for alias in node.names}
+        if (other := BENCHMARKS / f"{node.module}.py").exists():
+            assert names <= bound_in(other), f"{node.module} lacks {names - bound_in(other)}"
+        elif node.module.startswith("pymc_tempering"):
+            # as the statement itself, which imports modules of a folder as well
+            exec(f"from {node.module} import {', '.join(sorted(names))}")
+
+
+def bound_in(path):
+    """Names of a module, which need not be installable here to be read."""
+    tree = ast.parse(path.read_text())
+    defined = (ast.FunctionDef, ast.ClassDef)
+    bound = {node.name for node in ast.walk(tree) if isinstance(node, defined)}
+    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)
+              and isinstance(node.ctx, ast.Store)}  # fmt: skip
+    return bound | {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 @pytest.fixture
