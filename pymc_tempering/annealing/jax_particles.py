@@ -38,7 +38,8 @@ within a quarter of those of the best size, and up to twice as many as with 1024
 (`benchmarks/jax_backend.py --batches`)."""
 
 _MEMORY_DEVICE = 2**30
-"""The same on a GPU or TPU: a small part of its memory. Not measured."""
+"""The same on a GPU or TPU, a small part of its memory: gradients a second were within a tenth of
+those of the best size (an H200)."""
 
 BACKENDS = ("numba", "jax", "auto")
 
@@ -75,7 +76,7 @@ def density_for_jax(
     model = density.model
     n_observed = sum(np.size(value_of(model.rvs_to_values[rv])) for rv in model.observed_RVs)
     able = executor is None and _is_gaussian(base) and jax_is_installed()
-    if backend == "numba" or not able or n_observed * n_gradients < _BREAK_EVEN:
+    if backend == "numba" or not able or not pays(n_observed * n_gradients):
         return None
     try:
         return jax_density(density)
@@ -83,10 +84,20 @@ def density_for_jax(
         return None
 
 
-_BREAK_EVEN = 10**9
-"""Observed values times gradients from which "auto" takes JAX. On the two cores of a CPU JAX was
-faster, compilation included, from 1.1 to 3.4e8 on in 17 of 18 cases, a logistic regression with 300
-to 100,000 rows (`benchmarks/jax_backend.py`). A GPU was not at hand."""
+def pays(work: float) -> bool:
+    """Whether JAX is faster, compilation included, at so many observed values times gradients."""
+    import jax
+
+    on_cpu = jax.default_backend() == "cpu"
+    return bool(work >= (_BREAK_EVEN_CPU if on_cpu else _BREAK_EVEN_DEVICE))
+
+
+_BREAK_EVEN_CPU = 10**9
+"""On the two cores of a CPU JAX was faster from 1.1 to 3.4e8 on in 17 of 18 cases, a logistic
+regression with 300 to 100,000 rows (`benchmarks/jax_backend.py`)."""
+
+_BREAK_EVEN_DEVICE = 10**8
+"""On an H200 from 3.5 to 7.3e7 on in 21 of 21 cases, with 100 to 100,000 rows."""
 
 
 class _Point(NamedTuple):

@@ -194,6 +194,12 @@ def test_auto_takes_jax_where_there_is_much_to_do(monkeypatch):
     assert module.density_for_jax("auto", density, **much) is None
 
 
+@pytest.mark.parametrize(("platform", "least"), [("cpu", 10**9), ("gpu", 10**8)])
+def test_jax_pays_on_a_device_sooner(monkeypatch, platform, least):
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    assert [module.pays(work) for work in (least - 1, least)] == [False, True]
+
+
 def test_a_model_that_jax_cannot_compute_is_refused_before_anything_runs():
     with pytest.raises(ModelError, match="No JAX conversion for the given `Op`: Quadratic"):
         anneal(black_box(), backend="jax", progressbar=False)
