@@ -104,7 +104,7 @@ class Hierarchy(NamedTuple):
             spent += end.n_gradients
             if not end.converged:
                 continue
-            if end.is_near(best):
+            if best.is_near(end.place):
                 came_back |= 1 << i % N_SEARCHES
             elif end.value >= best.value - NEGLIGIBLE:
                 return False, came_back, spent
@@ -119,9 +119,9 @@ class _Ascent(NamedTuple):
     converged: bool
     n_gradients: int
 
-    def is_near(self, other: "_Ascent") -> bool:
-        """Whether it has come back to where another ended."""
-        return bool(np.abs(self.place - other.place).max() <= _WITHIN)
+    def is_near(self, place: FloatArray) -> bool:
+        """Whether a place (k,) is where it ended."""
+        return bool(np.abs(self.place - place).max() <= _WITHIN)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -139,20 +139,21 @@ class _Ascent(NamedTuple):
             value, slope = nested.marginal(z[at] + units * y, 1e-2 * units)
             return (-value, -slope * units) if np.isfinite(value) else (1e300, np.zeros(y.size))
 
-        def here(y: FloatArray, value: float, *, converged: bool) -> "_Ascent":
+        def here(y: FloatArray, value: float) -> FloatArray:
             end = nested.z.copy()
             end[at] = z[at] + units * y
             gone = value >= 1e300 or not np.isfinite(end).all()
-            place = np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
-            return cls(place, -value, converged and not gone, nested.n_gradients)
+            return np.full(at.size, np.inf) if gone else made.to_base(end)[: at.size]
 
         def until_known(intermediate_result: OptimizeResult) -> None:
-            now = here(intermediate_result.x, float(intermediate_result.fun), converged=False)
-            if known is not None and now.is_near(known):
+            if known is not None and known.is_near(
+                here(intermediate_result.x, float(intermediate_result.fun))
+            ):
                 raise StopIteration
 
         found = minimize(falling, np.zeros(at.size), jac=True, method="BFGS",
                          callback=until_known, options={"gtol": 0.1, "maxiter": 40})  # fmt: skip
-        flat = float(np.abs(found.jac).max()) < 0.1
-        end = here(found.x, float(found.fun), converged=flat)
-        return end._replace(converged=flat or (known is not None and end.is_near(known)))
+        place, value = here(found.x, float(found.fun)), -float(found.fun)
+        came_back = known is not None and known.is_near(place)
+        flat = bool(np.isfinite(place).all()) and float(np.abs(found.jac).max()) < 0.1
+        return cls(place, value, flat or came_back, nested.n_gradients)

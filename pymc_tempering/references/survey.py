@@ -63,6 +63,7 @@ class Survey:
     deflated residual shows, those of the largest last, and ``looked`` is where the search has been.
     ``spent`` are gradients of "ascents", "images", "curvatures" and "fits". With an ``orbit``
     starts and ends are moved to their image nearest to a known mode, of whose copies none is seen.
+    ``is_known`` says that the first mode came with a fit, as that of a map of a hierarchy does.
     """
 
     def __init__(
@@ -314,8 +315,8 @@ class Survey:
     def fit_modes(self) -> None:
         """Fit the highest modes that have no fit, and improve the poor fits of most mass.
 
-        Beside a known first mode curvatures tell whether another has mass, and fits are for those
-        who begin from them.
+        Beside a first mode that is known no variational fits are made: curvatures tell whether
+        another has mass.
         """
         rest = [basin for basin in self.basins.known[1:] if not basin.is_saddle]
         rest.sort(key=lambda basin: basin.value, reverse=True)

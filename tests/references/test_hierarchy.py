@@ -440,7 +440,8 @@ def test_ascents_of_the_globals_say_whether_a_map_is_alone(build, is_alone):
     rng, effort = np.random.default_rng(8), SEARCHES["default"]
     alone, came_back, n_gradients = found.has_one_mode(rng, effort, unwatched)
     assert alone == is_alone
-    assert came_back.bit_count() == N_SEARCHES if is_alone else came_back < 2**N_SEARCHES
+    if is_alone:
+        assert came_back.bit_count() == N_SEARCHES
     assert 0 < n_gradients < effort.n_gradients
 
 

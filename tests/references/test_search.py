@@ -217,6 +217,18 @@ def test_of_a_mode_that_is_known_there_is_no_other_fit(rng):
     assert found.search.n_gradients - 400 < again.search.n_gradients
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_beside_a_mode_that_is_known_no_fits_are_made(monkeypatch, rng, is_known):
+    known = GaussianBase(np.zeros(DIM), np.ones(DIM)) if is_known else None
+    # so that every fit is a poor one
+    monkeypatch.setattr(survey, "GOOD", -1.0)
+    improved = []
+    monkeypatch.setattr(survey.Survey, "improve", lambda _, basin: improved.append(basin))
+    found = find_modes(light_beside, np.zeros(DIM), rng, known=known)
+    assert len(found.fits) > 1
+    assert bool(improved) != is_known
+
+
 @pytest.mark.parametrize(("known_to", "n_found"), [(0b0000, 1), (0b1010, 3)])
 def test_searches_that_came_back_before_have_found_what_is_known(known_to, n_found):
     known, effort = GaussianBase(np.zeros(DIM), np.ones(DIM)), Effort(1, 5000)
