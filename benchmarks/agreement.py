@@ -60,7 +60,7 @@ def measure(cases, name, methods, n_seeds, options):
     runs = {}
     for method in methods:
         # what is compiled is no part of a run
-        estimate(model, method, 0, {"draws": 2, "tune": 2, "chains": 1, "max_gradients": 30_000})
+        estimate(model, method, 0, {"draws": 2, "tune": 2, "chains": 1})
         started = time.process_time()
         try:
             results = [estimate(model, method, seed, options) for seed in range(n_seeds)]
