@@ -78,10 +78,12 @@ def _density_of_map(
     scale = f[a : a + k * k].reshape((k, k))
     a += k * k
     pair = f[a : a + 2 * n_pairs].reshape((n_pairs, 2))
+    a += 2 * n_pairs
+    width = f[a : a + dim]
     m = Arrays(
         ints[9 : 9 + dim], ints[9 + dim : 10 + dim + n], ints[10 + dim + n : last], ints[last:],
         mean, root, nodes, lengths, trend, weights, affine, constants, loadings,
-        shift, log_scale, skew, tail, linear, bend, scale, pair,
+        shift, log_scale, skew, tail, linear, bend, scale, pair, width,
     )  # fmt: skip
     u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
     return density_through(target, m, u, grad) + log_det

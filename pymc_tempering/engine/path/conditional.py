@@ -76,7 +76,8 @@ class ConditionalMap:
 
     def __post_init__(self) -> None:
         made: list[Any] = []
-        for name, array in zip(Arrays._fields, self.arrays, strict=True):
+        arrays = self.arrays._replace(width=np.exp(self.arrays.log_scale))
+        for name, array in zip(Arrays._fields, arrays, strict=True):
             whole = name in ("order", "begins", "parents", "summed")
             made.append(np.array(array, dtype=np.int64 if whole else np.float64, order="C"))
         finite = all(np.isfinite(array).all() for array in made)

@@ -12,6 +12,9 @@ from pymc_tempering.types import FloatArray, IntArray
 __all__ = ["Arrays", "back_all", "density_through", "forward_all", "pull_back_all"]
 
 
+_TILE = 1024
+
+
 class Arrays(NamedTuple):
     """A map as compiled code sees it: D coordinates, k globals, n locals, N nodes, R functions."""
 
@@ -38,6 +41,7 @@ class Arrays(NamedTuple):
     bend: FloatArray
     scale: FloatArray
     pair: FloatArray
+    width: FloatArray = np.empty(0)  # (D,), of residuals: e^c, made by the map itself
 
 
 @compiled(borrows=True, inside=True)
@@ -54,15 +58,19 @@ def _of_global(m: Arrays, u: FloatArray, i: int) -> tuple[float, float]:
 
 
 @compiled(borrows=True, inside=True)
-def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float]:
-    """Mean and log scale of a local's residual."""
+def _of_local(m: Arrays, u: FloatArray, j: int) -> tuple[float, float, float, float, float]:
+    """Mean, log scale and scale of a local's residual, and what its only parent does to both."""
     c = m.mean.size + j
-    mean, log_scale = m.shift[c], m.log_scale[c]
-    if m.pair.shape[0] and m.begins[j + 1] == m.begins[j] + 1:
-        of_parent = u[m.mean.size + m.parents[m.begins[j]]]
-        mean += m.pair[j, 0] * of_parent * of_parent
-        log_scale += m.pair[j, 1] * bounded(of_parent)[0]
-    return mean, log_scale
+    if m.pair.shape[0] == 0 or m.begins[j + 1] != m.begins[j] + 1:
+        return m.shift[c], m.log_scale[c], m.width[c], 0.0, 0.0
+    of_parent = u[m.mean.size + m.parents[m.begins[j]]]
+    by_mean, by_scale = m.pair[j, 0] * of_parent, m.pair[j, 1]
+    size, slope = bounded(of_parent)
+    more = by_scale * size
+    return (
+        m.shift[c] + by_mean * of_parent, m.log_scale[c] + more, m.width[c] * np.exp(more),
+        2.0 * by_mean, by_scale * slope,
+    )  # fmt: skip
 
 
 # sums in any order, as in :mod:`.path`, so that the compiler can use vector instructions
@@ -86,13 +94,16 @@ def _features(
         near[a] = np.exp(-0.5 * square)
         for r in range(n_functions):
             lat[r] += m.weights[a, r] * near[a]
-    # over what is next to each other in memory: these are most of the numbers of a map
-    for o in range(out.size):
-        out[o] = m.constants[o]
-    for r in range(n_functions):
-        share = lat[r]
-        for o in range(out.size):
-            out[o] += m.loadings[r, o] * share
+    # over what is next to each other in memory, and as much of it as stays in the cache: these are
+    # most of the numbers of a map
+    for first in range(0, out.size, _TILE):
+        tile, constants = out[first : first + _TILE], m.constants[first : first + _TILE]
+        for o in range(tile.size):
+            tile[o] = constants[o]
+        for r in range(n_functions):
+            loadings, share = m.loadings[r, first : first + _TILE], lat[r]
+            for o in range(tile.size):
+                tile[o] += loadings[o] * share
 
 
 @compiled(borrows=True, inside=True)
@@ -134,18 +145,24 @@ def map_forward(  # noqa: PLR0913 - scratch space, too
             total += m.root[i, j] * t[j]
         z[m.order[i]] = total
     _features(m, t, v, near, lat, out)
+    slopes = 1.0
     for j in range(n - 1, -1, -1):
         c = k + j
         value, slope, _ = warp(u[c], m.skew[c])
-        mean, log_scale = _of_local(m, u, j)
-        total = mean + np.exp(log_scale) * value
+        mean, log_scale, width, _, _ = _of_local(m, u, j)
+        total = mean + width * value
         for e in range(m.begins[j], m.begins[j + 1]):
             total -= out[2 * n + e] * gap[m.parents[e]]
         gap[j] = total
         size = np.exp(-out[n + j])
         z[m.order[c]] = _about(m, t, j) + size * (out[j] + total)
-        log_det += log_scale + np.log(slope) - out[n + j]
+        log_det += log_scale - out[n + j]
         out[n + j] = size
+        # logarithms are dear, and so many slopes have no overflow
+        slopes *= slope
+        if j % 16 == 0:
+            log_det += np.log(slopes)
+            slopes = 1.0
     if m.summed.size:
         first = out.size - n - 1
         moved = np.expm1(-out[first + n]) * _sum(m, out, gap)
@@ -185,18 +202,6 @@ def _pull_back_of_sum(
         by_out[n + j] -= more * gap[j]
 
 
-@compiled(borrows=True, inside=True)
-def _pull_back_of_pairs(m: Arrays, u: FloatArray, pull: FloatArray, grad: FloatArray) -> None:
-    """Add what locals owe to their only parents."""
-    k = m.mean.size
-    for j in range(pull.size):
-        if m.begins[j + 1] == m.begins[j] + 1:
-            parent = k + m.parents[m.begins[j]]
-            value, by_scale = warp(u[k + j], m.skew[k + j])[0], bounded(u[parent])[1] * m.pair[j, 1]
-            of_scale = pull[j] * np.exp(_of_local(m, u, j)[1]) * value + 1.0
-            grad[parent] += 2.0 * pull[j] * m.pair[j, 0] * u[parent] + of_scale * by_scale
-
-
 @compiled(fastmath={"reassoc", "contract"}, inside=True)
 def pull_back_through(  # noqa: PLR0913 - scratch space, too
     m: Arrays,
@@ -215,7 +220,7 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
     After :func:`map_forward` with the same scratch space, which is overwritten.
     """
     k, n, n_functions = t.size, gap.size, lat.size
-    by_lat, by_out, by_t = np.empty(n_functions), np.empty(out.size), np.zeros(k)
+    by_lat, by_out, by_t = np.zeros(n_functions), np.empty(out.size), np.zeros(k)
     pull, by_affine = np.empty(n), np.zeros(k)
     for j in range(n):
         of_local = grad_z[m.order[k + j]]
@@ -227,22 +232,29 @@ def pull_back_through(  # noqa: PLR0913 - scratch space, too
     if m.summed.size:
         _pull_back_of_sum(m, grad_z, out, gap, pull, by_out)
     for j in range(n):
+        grad[k + j] = 0.0
+    for j in range(n):
         c = k + j
-        _, slope, curve = warp(u[c], m.skew[c])
+        value, slope, curve = warp(u[c], m.skew[c])
         for e in range(m.begins[j], m.begins[j + 1]):
             p = m.parents[e]
             by_out[2 * n + e] = -pull[j] * gap[p]
             pull[p] -= out[2 * n + e] * pull[j]
-        grad[c] = pull[j] * np.exp(_of_local(m, u, j)[1]) * slope + curve / slope
-    if m.pair.shape[0]:
-        _pull_back_of_pairs(m, u, pull, grad)
+        _, _, width, by_mean, by_scale = _of_local(m, u, j)
+        grad[c] += pull[j] * width * slope + curve / slope
+        if by_mean != 0.0 or by_scale != 0.0:
+            parent = k + m.parents[m.begins[j]]
+            grad[parent] += pull[j] * by_mean + (pull[j] * width * value + 1.0) * by_scale
+    for first in range(0, out.size, _TILE):
+        tile = by_out[first : first + _TILE]
+        for r in range(n_functions):
+            loadings, total = m.loadings[r, first : first + _TILE], 0.0
+            for o in range(tile.size):
+                total += loadings[o] * tile[o]
+            by_lat[r] += total
     for r in range(n_functions):
-        total = 0.0
-        for o in range(out.size):
-            total += m.loadings[r, o] * by_out[o]
-        by_lat[r] = total
         for i in range(k):
-            by_t[i] += m.trend[1 + i, r] * total
+            by_t[i] += m.trend[1 + i, r] * by_lat[r]
     for a in range(near.size):
         force = 0.0
         for r in range(n_functions):
@@ -311,11 +323,11 @@ def back_all(m: Arrays, z: FloatArray, u: FloatArray) -> None:
                 gap[j] += out[first + j] * more * np.exp(out[n + j])
         for j in range(n - 1, -1, -1):
             c = k + j
-            mean, log_scale = _of_local(m, u[row], j)
+            mean, _, width, _, _ = _of_local(m, u[row], j)
             residual = gap[j] - mean
             for e in range(m.begins[j], m.begins[j + 1]):
                 residual += out[2 * n + e] * gap[m.parents[e]]
-            u[row, c] = unwarp(residual * np.exp(-log_scale), m.skew[c])
+            u[row, c] = unwarp(residual / width, m.skew[c])
 
 
 @compiled

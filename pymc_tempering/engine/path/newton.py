@@ -60,8 +60,13 @@ def _factorise(s: System, entries: FloatArray, factor: FloatArray, ridge: float)
         for e in range(first + 1, last):
             factor[e] /= root
         for e in range(first + 1, last):
-            column = s.rows[e]
+            column, size = s.rows[e], last - e
             to = s.begins[column]
+            # as many entries are the same ones: what is eliminated later has all of them
+            if s.begins[column + 1] - to == size:
+                for d in range(size):
+                    factor[to + d] -= factor[e] * factor[e + d]
+                continue
             for d in range(e, last):
                 row = s.rows[d]
                 while s.rows[to] < row:
@@ -148,15 +153,16 @@ def _in_common(
 
 
 @compiled(borrows=True, inside=True)
-def _precision(
+def _precision(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, grad: FloatArray, scale: FloatArray,
-    entries: FloatArray, up: FloatArray, there: FloatArray,
+    entries: FloatArray, up: FloatArray, there: FloatArray, fallen: FloatArray,
 ) -> int:  # fmt: skip
     """Fill the entries of minus the Hessian of the locals; return the gradients it took.
 
-    From one-sided differences with the gradient ``grad`` at ``z``.
+    From one-sided differences with the gradient ``grad`` at ``z``; those by each colour are put
+    into ``fallen`` (n_colours, n).
     """
-    n, dim, n_colours = s.at.size, z.size, _n_colours(s)
+    n, dim, n_colours = s.at.size, z.size, len(fallen)
     for e in range(entries.size):
         entries[e] = 0.0
     in_common = 0.0
@@ -178,21 +184,21 @@ def _precision(
             for j in s.summed:
                 up[s.at[j]] += in_common * moved
         for j in range(n):
-            for e in range(s.begins[j], s.begins[j + 1]):
-                # there, differences are of other neighbours with the same colour
-                if s.filled[e]:
-                    continue
-                i = s.rows[e]
-                # those of one colour are neighbours of one hub, which sees each of them
-                by_j = s.colours[j] < s.n_hubs or s.colours[i] >= s.n_hubs
-                by_i = s.colours[i] < s.n_hubs or s.colours[j] >= s.n_hubs
-                share = 1.0 if i == j or not (by_i and by_j) else 0.5
-                if by_j and s.colours[j] == c:
-                    d = s.at[i]
-                    entries[e] += share * (grad[d] - up[d]) / (_STEP * scale[j])
-                if i != j and by_i and s.colours[i] == c:
-                    d = s.at[j]
-                    entries[e] += share * (grad[d] - up[d]) / (_STEP * scale[i])
+            fallen[c, j] = grad[s.at[j]] - up[s.at[j]]
+    for j in range(n):
+        for e in range(s.begins[j], s.begins[j + 1]):
+            # there, differences are of other neighbours with the same colour
+            if s.filled[e]:
+                continue
+            i = s.rows[e]
+            of_j, of_i = s.colours[j], s.colours[i]
+            # those of one colour are neighbours of one hub, which sees each of them
+            by_j = of_j < s.n_hubs or of_i >= s.n_hubs
+            if by_j:
+                entries[e] = fallen[of_j, i] / (_STEP * scale[j])
+            if i != j and (of_i < s.n_hubs or of_j >= s.n_hubs):
+                other = fallen[of_i, j] / (_STEP * scale[i])
+                entries[e] = 0.5 * (entries[e] + other) if by_j else other
     return n_colours + (1 if s.summed.size else 0)
 
 
@@ -248,6 +254,7 @@ def _climb(  # noqa: PLR0913 - scratch space, too
     """
     n, dim = s.at.size, z.size
     up, there, step = np.empty(dim), np.empty(dim), np.empty(n)
+    fallen = np.empty((_n_colours(s), n))
     value = call_density(address, z, grad)
     n_gradients = 1
     if near and n > 0 and np.isfinite(value):
@@ -259,7 +266,7 @@ def _climb(  # noqa: PLR0913 - scratch space, too
     for _ in range(_MOST_STEPS):
         if not np.isfinite(value):
             return False, value, n_gradients
-        n_gradients += _precision(address, s, z, grad, scale, entries, up, there)
+        n_gradients += _precision(address, s, z, grad, scale, entries, up, there, fallen)
         ridge = 0.0
         while not _factorise(s, entries, factor, ridge):
             ridge = max(1e-3, 4.0 * ridge)
@@ -325,6 +332,7 @@ def marginal_density(
         return False, -np.inf, n_gradients
     value -= _half_log_det(s, factor)
     half, b, other = _half_log_det(s, factor), np.empty(n), np.empty(n_entries)
+    fallen = np.empty((_n_colours(s), n))
     for i in range(k):
         g = s.globals[i]
         n_gradients += _sensitivity(address, s, z, grad, factor, i, steps[i], b, up, there)
@@ -334,7 +342,8 @@ def marginal_density(
         for j in range(n):
             there[s.at[j]] += steps[i] * b[j]
         call_density(address, there, up)
-        n_gradients += 1 + _precision(address, s, there, up, scale, entries, down, moved)
+        n_gradients += 1
+        n_gradients += _precision(address, s, there, up, scale, entries, down, moved, fallen)
         if not _factorise(s, entries, other, 0.0):
             return False, -np.inf, n_gradients
         slope[i] = grad[g] - (_half_log_det(s, other) - half) / steps[i]
