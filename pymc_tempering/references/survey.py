@@ -271,7 +271,8 @@ class Survey:
         fit = assess(self.density, found.base, self.rng)
         self.spent["curvatures"] += found.n_gradients + N_DRAWS
         if fit is not None and not self._covers_noise(found.base):
-            basin.fit = basin.curvature = fit
+            basin.curvature = fit
+            basin.fit = max(basin.fit or fit, fit, key=lambda one: one.elbo)
         return found
 
     def _is_noise(self, basin: Basin) -> bool:
@@ -346,9 +347,7 @@ class Survey:
                 self.improve(basin)
         for basin in self.basins.known:
             fit = basin.fit
-            if fit is None or fit.laplace is not None:
-                continue
-            if fit.variance > GOOD and basin.converged:
+            if fit and fit.laplace is None and fit.variance > GOOD and basin.converged:
                 laplace, n = laplace_at(self.density, basin.end, basin.value, self.units)
                 self.spent["fits"] += n
                 basin.fit = fit._replace(laplace=laplace)
