@@ -127,6 +127,7 @@ class Basins:
         if self.known:
             places[: len(self.known)] = coordinates.to_base(np.array([b.end for b in self.known]))
         numbers = self._coinciding(u, found, places[: len(self.known)])
+        n_runaways = sum(not basin.converged for basin in self.known)
         for i in np.flatnonzero(numbers < 0):
             if not np.isfinite(found.values[i]):
                 continue
@@ -134,15 +135,16 @@ class Basins:
             new = Basin(starts[i], found.ends[i], float(found.values[i]), bool(found.converged[i]))
             known = self._nearby(new, distances)
             if known is None:
-                n_runaways = sum(not basin.converged for basin in self.known)
                 if not new.converged and n_runaways >= MOST_RUNAWAYS:
                     continue
+                n_runaways += not new.converged
                 known = len(self.known)
                 self.known.append(new)
                 places[known] = u[i]
             elif new.converged and self._is_passed(self.known[known], new):
                 # a saddle, or a halt: the mode takes its number, and the fit that may have left it
                 passed = self.known[known]
+                n_runaways -= not passed.converged
                 new.start_count, new.searches = passed.start_count, passed.searches
                 new.image_of, new.fit = passed.image_of, passed.fit
                 self.known[known], places[known] = new, u[i]

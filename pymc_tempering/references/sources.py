@@ -142,8 +142,8 @@ def images_of_modes(images: Images) -> StartSource:
 
     def starts(survey: Survey, _: int) -> Iterator[Proposal]:
         basins = survey.basins
+        least = basins.highest - NEGLIGIBLE
         for i, basin in enumerate(basins.known):
-            least = basins.highest - NEGLIGIBLE
             if basin.imaged or not basin.is_mode or basin.value < least:
                 continue
             basin.imaged = True
@@ -152,6 +152,7 @@ def images_of_modes(images: Images) -> StartSource:
             too_dear = survey.spent["images"] + len(points) > survey.effort.most / 8
             if len(points) and not too_many and not too_dear:
                 yield Proposal.at(points, image_of=i)
+                least = basins.highest - NEGLIGIBLE
 
     return starts
 
