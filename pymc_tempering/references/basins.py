@@ -127,7 +127,6 @@ class Basins:
         if self.known:
             places[: len(self.known)] = coordinates.to_base(np.array([b.end for b in self.known]))
         numbers = self._coinciding(u, found, places[: len(self.known)])
-        n_runaways = sum(not basin.converged for basin in self.known)
         for i in np.flatnonzero(numbers < 0):
             if not np.isfinite(found.values[i]):
                 continue
@@ -135,18 +134,17 @@ class Basins:
             new = Basin(starts[i], found.ends[i], float(found.values[i]), bool(found.converged[i]))
             known = self._nearby(new, distances)
             if known is None:
-                if not new.converged and n_runaways >= MOST_RUNAWAYS:
+                rises_on = not new.converged
+                if rises_on and sum(not b.converged for b in self.known) >= MOST_RUNAWAYS:
                     continue
-                n_runaways += not new.converged
                 known = len(self.known)
                 self.known.append(new)
                 places[known] = u[i]
             elif new.converged and self._is_passed(self.known[known], new):
-                # a saddle, or a halt: the mode takes its number, and the fit that may have left it
+                # a saddle, or a halt: the mode takes its number
                 passed = self.known[known]
-                n_runaways -= not passed.converged
                 new.start_count, new.searches = passed.start_count, passed.searches
-                new.image_of, new.fit = passed.image_of, passed.fit
+                new.image_of = passed.image_of
                 self.known[known], places[known] = new, u[i]
             numbers[i] = known
         if counted:
