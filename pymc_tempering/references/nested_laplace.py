@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.guard import density_guard
-from pymc_tempering.engine.path.newton import System, marginal_density, solve_at_nodes
+from pymc_tempering.engine.path.newton import marginal_density, solve_at_nodes
+from pymc_tempering.engine.path.sparse_precision import System
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.model.structure import Structure
 from pymc_tempering.types import BoolArray, FloatArray
@@ -27,9 +28,9 @@ class Conditionals(NamedTuple):
     """Conditional modes and precisions of the locals, by node.
 
     ``z`` (N, D) has the globals of the nodes and the locals' modes, ``factors`` (N, nnz) entries of
-    Cholesky factors, and what the sum of locals adds to them (:mod:`.newton`), ``log_marginal``
-    (N,) Laplace's approximation in nats without a constant, -inf where there is no mode: nothing
-    else of such a node means anything.
+    Cholesky factors, and what the sum of locals adds to them (:mod:`.sparse_precision`),
+    ``log_marginal`` (N,) Laplace's approximation in nats without a constant, -inf where there is no
+    mode: nothing else of such a node means anything.
     """
 
     z: FloatArray

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import halfnorm, norm
 
 import pymc_tempering as pm_temper
-from pymc_tempering.engine.path.newton import _solve
+from pymc_tempering.engine.path.sparse_precision import solve
 from pymc_tempering.model.compile import compile_density
 from pymc_tempering.model.structure import _summed, common_value, neighbours_of, structures_of
 from pymc_tempering.references.conditional import MOST_LOST, conditional_fit
@@ -147,7 +147,7 @@ def test_the_precision_is_that_of_a_sparse_one_and_a_sum(poisson):
         step = np.linspace(-1.0, 2.0, n)
         expected = np.linalg.solve(precision, step)
         b = step.copy()
-        assert _solve(nested.system, entries, b) == pytest.approx(step @ expected, rel=1e-3)
+        assert solve(nested.system, entries, b) == pytest.approx(step @ expected, rel=1e-3)
         np.testing.assert_allclose(b, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
         # what is left of Newton's steps, in standard deviations
         assert grad[at] @ np.linalg.solve(precision, grad[at]) < 1e-5

@@ -21,8 +21,8 @@ for each side (Jones & Pewsey 2009, "Sinh-arcsinh distributions", Biometrika 96,
 epsilon, and without its cosh), which has an inverse everywhere. The log determinant is exact; an
 evaluation takes what the structure takes, and nothing of the order of D squared.
 
-Where the precision is S + c a a' (:mod:`.newton`), all this is of S, and the sum of the y = x - m
-at which a is 1 gets its smaller variance at the end, others moving with it,
+Where the precision is S + c a a' (:mod:`.sparse_precision`), all this is of S, and the sum of the
+y = x - m at which a is 1 gets its smaller variance at the end, others moving with it,
 
 .. math:: x = m + y - (1 - e^{-r}) \, \hat w \, a^T y, \qquad
           \hat w = S^{-1} a / a^T S^{-1} a, \quad r = \log(1 + c \, a^T S^{-1} a) / 2,

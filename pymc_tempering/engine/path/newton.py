@@ -1,23 +1,17 @@
 """Newton steps to the mode of some coordinates given the others, with sparse curvature.
 
 The Hessian of the locals comes from differences of gradients along coloured directions, its
-Cholesky factor by columns in an order of elimination that is given.
-
-Where the density depends on a sum of locals too, with a = 1 at these and else 0, the precision is
-S + c a a', and S is what is sparse. Entries of S are followed by c; those of its factor by
-w = S^-1 a, (n,), and by half the log of 1 + c a'w, what c adds to that of the determinant (Sherman
-& Morrison 1950).
+Cholesky factor by columns, with what a sum of locals adds (:mod:`.sparse_precision`).
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
 from pymc_tempering.engine.path.path import call_density
+from pymc_tempering.engine.path.sparse_precision import System, factorise, half_log_det, solve
 from pymc_tempering.jit import compiled
-from pymc_tempering.types import BoolArray, FloatArray, IntArray
+from pymc_tempering.types import FloatArray
 
-__all__ = ["System", "marginal_density", "solve_at_nodes"]
+__all__ = ["marginal_density", "solve_at_nodes"]
 
 _STEP = 1e-4
 """Standard deviations of differences of gradients: eight of twelve digits are left."""
@@ -27,105 +21,7 @@ _LOOSE, _TIGHT = 1e-2, 1e-5
 nodes between which is interpolated."""
 
 _MOST_STEPS = 30
-
-
-class System(NamedTuple):
-    """Structure as compiled code sees it; locals in the order of elimination."""
-
-    at: IntArray  # (n,), entry of z
-    globals: IntArray  # (k,)
-    colours: IntArray  # (n,)
-    n_hubs: int  # that have the first colours, each its own
-    begins: IntArray  # (n + 1,)
-    rows: IntArray
-    filled: BoolArray  # entries of the factor where the precision is zero
-    summed: IntArray  # (m,), locals that the density depends on the sum of
-    apart: IntArray  # those of them that are no neighbours of the first
-
-
-@compiled(borrows=True, inside=True)
-def _factorise(s: System, entries: FloatArray, factor: FloatArray, ridge: float) -> bool:
-    """Cholesky factor of the entries plus a share of their diagonal; false where there is none."""
-    n, n_entries = s.at.size, s.rows.size
-    for e in range(n_entries):
-        factor[e] = entries[e]
-    for j in range(n):
-        first, last = s.begins[j], s.begins[j + 1]
-        pivot = factor[first] + ridge * (abs(entries[first]) + 1e-8)
-        # nan fails as well
-        if not pivot > 1e-12 * abs(entries[first]):
-            return False
-        root = np.sqrt(pivot)
-        factor[first] = root
-        for e in range(first + 1, last):
-            factor[e] /= root
-        for e in range(first + 1, last):
-            column, size = s.rows[e], last - e
-            to = s.begins[column]
-            # as many entries are the same ones: what is eliminated later has all of them
-            if s.begins[column + 1] - to == size:
-                for d in range(size):
-                    factor[to + d] -= factor[e] * factor[e + d]
-                continue
-            for d in range(e, last):
-                row = s.rows[d]
-                while s.rows[to] < row:
-                    to += 1
-                factor[to] -= factor[e] * factor[d]
-    if s.summed.size:
-        w = factor[n_entries : n_entries + n]
-        for j in range(n):
-            w[j] = 0.0
-        for j in s.summed:
-            w[j] = 1.0
-        _solve_sparse(s, factor, w)
-        more = entries[n_entries] * _sum(s, w)
-        if not more > -1.0:
-            return False
-        factor[n_entries + n] = 0.5 * np.log1p(more)
-    return True
-
-
-@compiled(borrows=True, inside=True)
-def _sum(s: System, x: FloatArray) -> float:
-    total = 0.0
-    for j in s.summed:
-        total += x[j]
-    return total
-
-
-@compiled(borrows=True, inside=True)
-def _solve(s: System, factor: FloatArray, b: FloatArray) -> float:
-    """Overwrite ``b`` by the solution; return its squared length in standard deviations."""
-    square = _solve_sparse(s, factor, b)
-    if s.summed.size:
-        n, n_entries = s.at.size, s.rows.size
-        w = factor[n_entries : n_entries + n]
-        total = _sum(s, b)
-        share = -np.expm1(-2.0 * factor[n_entries + n]) * total / _sum(s, w)
-        square -= share * total
-        for j in range(n):
-            b[j] -= share * w[j]
-    return square
-
-
-@compiled(borrows=True, inside=True)
-def _solve_sparse(s: System, factor: FloatArray, b: FloatArray) -> float:
-    """Solve without what the sum adds to the precision."""
-    n = s.at.size
-    square = 0.0
-    for j in range(n):
-        first = s.begins[j]
-        b[j] /= factor[first]
-        square += b[j] * b[j]
-        for e in range(first + 1, s.begins[j + 1]):
-            b[s.rows[e]] -= factor[e] * b[j]
-    for j in range(n - 1, -1, -1):
-        first = s.begins[j]
-        for e in range(first + 1, s.begins[j + 1]):
-            b[j] -= factor[e] * b[s.rows[e]]
-        b[j] /= factor[first]
-    return square
+"""Of a climb. Near a mode each doubles the right digits; what climbs for longer has none near."""
 
 
 @compiled(borrows=True, inside=True)
@@ -203,16 +99,6 @@ def _precision(  # noqa: PLR0913 - scratch space, too
 
 
 @compiled(borrows=True, inside=True)
-def _half_log_det(s: System, factor: FloatArray) -> float:
-    total = 0.0
-    for j in range(s.at.size):
-        total += np.log(factor[s.begins[j]])
-    if s.summed.size:
-        total += factor[s.rows.size + s.at.size]
-    return total
-
-
-@compiled(borrows=True, inside=True)
 def _chords(  # noqa: PLR0913 - scratch space, too
     address: int, s: System, z: FloatArray, tolerance: float, factor: FloatArray, value: float,
     grad: FloatArray, up: FloatArray, there: FloatArray, step: FloatArray,
@@ -225,7 +111,7 @@ def _chords(  # noqa: PLR0913 - scratch space, too
     for _ in range(_n_colours(s)):
         for j in range(n):
             step[j] = grad[s.at[j]]
-        square = _solve(s, factor, step)
+        square = solve(s, factor, step)
         # nan fails as well
         if square < tolerance or not square < 0.5 * last:
             break
@@ -268,13 +154,13 @@ def _climb(  # noqa: PLR0913 - scratch space, too
             return False, value, n_gradients
         n_gradients += _precision(address, s, z, grad, scale, entries, up, there, fallen)
         ridge = 0.0
-        while not _factorise(s, entries, factor, ridge):
+        while not factorise(s, entries, factor, ridge):
             ridge = max(1e-3, 4.0 * ridge)
             if ridge > 1e6:
                 return False, value, n_gradients
         for j in range(n):
             step[j] = grad[s.at[j]]
-        square = _solve(s, factor, step)
+        square = solve(s, factor, step)
         if ridge == 0.0:
             for j in range(n):
                 scale[j] = 1.0 / np.sqrt(entries[s.begins[j]])
@@ -313,7 +199,7 @@ def _sensitivity(  # noqa: PLR0913 - scratch space, too
     call_density(address, there, up)
     for j in range(s.at.size):
         b[j] = (up[s.at[j]] - grad[s.at[j]]) / step
-    _solve(s, factor, b)
+    solve(s, factor, b)
     return 1
 
 
@@ -330,8 +216,8 @@ def marginal_density(
     )  # fmt: skip
     if not done:
         return False, -np.inf, n_gradients
-    value -= _half_log_det(s, factor)
-    half, b, other = _half_log_det(s, factor), np.empty(n), np.empty(n_entries)
+    value -= half_log_det(s, factor)
+    half, b, other = half_log_det(s, factor), np.empty(n), np.empty(n_entries)
     fallen = np.empty((_n_colours(s), n))
     for i in range(k):
         g = s.globals[i]
@@ -344,9 +230,9 @@ def marginal_density(
         call_density(address, there, up)
         n_gradients += 1
         n_gradients += _precision(address, s, there, up, scale, entries, down, moved, fallen)
-        if not _factorise(s, entries, other, 0.0):
+        if not factorise(s, entries, other, 0.0):
             return False, -np.inf, n_gradients
-        slope[i] = grad[g] - (_half_log_det(s, other) - half) / steps[i]
+        slope[i] = grad[g] - (half_log_det(s, other) - half) / steps[i]
         # of the last Newton step that was not taken, to first order
         for j in range(n):
             slope[i] += b[j] * grad[s.at[j]]
@@ -398,7 +284,7 @@ def solve_at_nodes(
                 address, s, z[row], own, _TIGHT, False, entries, factors[row], grad
             )  # fmt: skip
         n_gradients += used
-        values[row] = value - _half_log_det(s, factors[row]) if done else -np.inf
+        values[row] = value - half_log_det(s, factors[row]) if done else -np.inf
         if row == 0:
             for i in range(k):
                 n_gradients += _sensitivity(
