@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_tempering.diagnostics.clustering.tree import find_modes
+from pymc_tempering.diagnostics.copies import Copies
 from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
@@ -17,6 +19,7 @@ from pymc_tempering.evidence.checks.chains import posterior_findings
 from pymc_tempering.evidence.checks.modes import exchangeable, pieces, unseen_by_chains
 from pymc_tempering.evidence.reading import stored_estimate
 from pymc_tempering.evidence.stored import estimate_from_idata, has_statistics
+from pymc_tempering.options import resolve_model
 from pymc_tempering.results.datatree import named_entries, open_hint
 from pymc_tempering.results.modes import Modes
 
@@ -28,6 +31,7 @@ type By = str | Callable[[xr.Dataset], Any] | xr.DataArray | np.ndarray
 def modes(
     idata: xr.DataTree | LogZEstimate,
     *,
+    model: pm.Model | None = None,
     by: By | None = None,
     var_names: str | Sequence[str] | None = None,
 ) -> Modes:
@@ -43,6 +47,10 @@ def modes(
     idata : DataTree or LogZEstimate
         Draws of any sampler, in a group ``posterior``; of an estimate, its ``idata``. Draws of a
         tempered run have an evidence, and so has each mode.
+    model : Model, optional
+        The model of these draws. Where its labels can be exchanged, as those of the components of a
+        mixture, each draw is taken to one of its orders: all copies of a mode are one, with their
+        share and evidence together, and its means are those of one order.
     by : str, callable, DataArray or ndarray, optional
         What tells the modes apart, where you know it: the name of a variable, a function of the
         dataset ``posterior``, or its values, with dimensions chain and draw first. Whole numbers,
@@ -61,7 +69,10 @@ def modes(
     DataError
         If there are no posterior draws, too few, or some that are not finite.
     OptionError
-        If `by` or `var_names` name nothing that is there, or `by` has another shape.
+        If `by` or `var_names` name nothing that is there, or `by` has another shape; if `by` and
+        `model` are both given.
+    ModelError
+        If the model has discrete variables.
 
     Warns
     -----
@@ -81,6 +92,11 @@ def modes(
     Two modes that overlap, with no valley of half their height, count as one. A mode inside a ring,
     or two that no plane parts, need `by`.
 
+    Labels are those of dimensions, axes and numbered names whose exchange leaves the density of the
+    model as it is at draws, which is tried. The order of a draw is that of its image nearest to the
+    draw of highest density (Marin, Mengersen & Robert 2005), then to the mean of its mode, in
+    standard deviations (Stephens 2000). Signs that can be turned are not.
+
     Examples
     --------
     >>> rng = np.random.default_rng(1)
@@ -97,10 +113,25 @@ def modes(
             f"modes was given a {type(idata).__name__} without a run; expected a DataTree or a "
             f"LogZEstimate that has its `idata`.{open_hint(idata)}"
         )
+    if model is not None and by is not None:
+        raise OptionError(
+            "modes was given `model` and `by`; pass one of them: `by` says what tells modes apart, "
+            "and `model` which of them are copies."
+        )
     posterior = _posterior(tree)
-    labels, names = _labels(posterior, by, var_names)
+    copies = None
+    if model is not None:
+        copies = Copies.of(
+            tree, resolve_model(model, "modes"), lambda draws: _labels(draws, None, var_names)[0]
+        )
+    if copies is None:
+        labels, names = _labels(posterior, by, var_names)
+    else:
+        posterior, labels, names = copies.posterior, copies.labels, None
     evidence = idata if isinstance(idata, LogZEstimate) else _evidence(tree)
     table = _summary(posterior, labels, names, evidence)
+    if copies is not None:
+        table.dataset.attrs |= {"n_orders": copies.n_orders, "exchanged": list(copies.exchanged)}
     if by is None:
         table = replace(table, warnings=(*table.warnings, *_unparted(posterior, labels, var_names)))
     warn_of(table.warnings)

@@ -92,12 +92,7 @@ class Symmetries:
 
         None, too, where there are no such exchanges, or too many numbers in their images.
         """
-        dim = fit.dim
-        kept = [
-            order
-            for order in self.order[: self.n_exchanges]
-            if _leaves(density, fit, Orbit(order[None], self.sums))
-        ]
+        kept = self._kept(density, fit.draw(np.random.default_rng(0), 4))
         if not kept:
             return None
         one = Orbit(np.array(kept), self.sums)
@@ -105,14 +100,25 @@ class Symmetries:
         if away <= 1.0:
             return None
         group = _generated(kept, self.order.shape[1])
-        return Orbit(group, self.sums) if len(group) * dim**2 <= _MOST_NUMBERS else None
+        return Orbit(group, self.sums) if len(group) * fit.dim**2 <= _MOST_NUMBERS else None
 
+    def exchanges(self, density: Density, z: FloatArray) -> Orbit | None:
+        """Group of the exchanges that leave a density as it is at places ``z`` (n, D), if any."""
+        kept = self._kept(density, z)
+        return Orbit(_generated(kept, self.order.shape[1]), self.sums) if kept else None
 
-def _leaves(density: Density, fit: GaussianBase, exchange: Orbit) -> bool:
-    """Whether the density of draws of a fit, and of their images, is the same but for rounding."""
-    z = fit.draw(np.random.default_rng(0), 4)
-    here, there = (density_at(density.address, at)[0] for at in (z, exchange.images(z)[0]))
-    return bool(np.isfinite(here).all() and np.allclose(here, there, rtol=1e-9, atol=1e-8))
+    def _kept(self, density: Density, z: FloatArray) -> list[IntArray]:
+        """Exchanges after which the density of places is the same but for rounding."""
+        here = density_at(density.address, z)[0]
+        if not np.isfinite(here).all():
+            return []
+        kept = []
+        for order in self.order[: self.n_exchanges]:
+            images = Orbit(order[None], self.sums).images(z)[0]
+            there = density_at(density.address, images)[0]
+            if np.allclose(here, there, rtol=1e-9, atol=1e-8):
+                kept.append(order)
+        return kept
 
 
 def _generated(exchanges: list[IntArray], size: int) -> IntArray:

@@ -26,11 +26,12 @@ class Modes:
     dataset : xarray.Dataset
         With dimension ``mode``, numbered from 1: ``share``, ``share_se`` and ``share_ess``;
         ``share_chain`` (mode, chain); ``log_z`` and ``log_z_se`` in nats, nan without evidence;
-        ``mode_of_draw`` (chain, draw).
+        ``mode_of_draw`` (chain, draw). Where labels were put in one order, the attributes
+        ``exchanged``, names of variables, and ``n_orders``.
     mean, sd : xarray.Dataset
         Of each variable of the posterior within each mode.
     draws : xarray.Dataset
-        The posterior.
+        The posterior, its labels in one order where they were put into one.
     warnings : tuple of Diagnostic, default ()
         What speaks against the shares, and what to do.
     """
@@ -84,7 +85,12 @@ class Modes:
             f"{len(self)} mode{'s' if len(self) != 1 else ''} in {n_chains * n_draws} draws of "
             f"{n_chains} chain{'s' if n_chains != 1 else ''}"
         )
-        lines = [head, *_fit_columns(self._columns())]
+        lines = [head]
+        if n_orders := data.attrs.get("n_orders"):
+            exchanged = ", ".join(data.attrs["exchanged"])
+            text = f"each with its copies: {n_orders} orders of the labels of {exchanged}"
+            lines += textwrap.wrap(text, 80)
+        lines += _fit_columns(self._columns())
         if len(self) > 1 and n_chains <= 8:
             lines += ["", *_fit_columns(self._chain_columns())]
         for warning in self.warnings:

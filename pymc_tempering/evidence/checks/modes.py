@@ -82,8 +82,8 @@ def exchangeable(draws: Mapping[str, FloatArray], n_modes: int) -> Iterator[Find
                 "the labels, which overlap.",
                 {"variable": name, "orders": float(factorial(k)), "modes": float(n_modes)},
                 "exchangeable_entries",
-                f"Look at a function of {name} that does not depend on the order, or give it one, "
-                "as by `np.sort`; label the draws by `by=`.",
+                "Pass `model=`, which takes all orders for one. Or look at a function of "
+                f"{name} that does not depend on the order, or label the draws by `by=`.",
             )
             return
 

@@ -1,0 +1,130 @@
+"""Draws with their labels in one order, where a model lets labels be exchanged.
+
+A mode of a mixture with K components has K! copies, which are one mode to its user, and in part of
+which any run has few draws, or which overlap. Each draw is taken to its image nearest to a pivot:
+the draw of highest density (pivotal reordering: Marin, Mengersen & Robert 2005), then, by turns,
+mean and scales of what each mode has (Stephens 2000). An image has the density of its draw, so that
+shares and log Z of modes are those of all their copies.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
+from pymc_tempering.engine.path.path import density_at
+from pymc_tempering.model.at_draws import constrained_draws, unconstrained_draws
+from pymc_tempering.model.compile import density_at_hand
+from pymc_tempering.model.symmetries import Symmetries
+from pymc_tempering.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Copies", "in_one_order"]
+
+_ROUNDS = 20
+"""Of images nearest to their mean: the distance falls with each, so that few are taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """A run's draws with labels in one order, and their modes.
+
+    ``posterior`` has the variables of the model, ``labels`` (chain, draw) count modes from 0;
+    ``exchanged`` are the variables whose entries change places, in ``n_orders`` ways.
+    """
+
+    posterior: xr.Dataset
+    labels: IntArray
+    exchanged: tuple[str, ...]
+    n_orders: int
+
+    @classmethod
+    def of(
+        cls, idata: xr.DataTree, model: pm.Model, find: Callable[[xr.Dataset], IntArray]
+    ) -> "Copies | None":
+        """Read them off draws; None where no labels can be exchanged.
+
+        ``find`` gives the modes (chain, draw) of draws.
+        """
+        density = density_at_hand(model)
+        posterior = idata["posterior"].to_dataset()
+        sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+        z = unconstrained_draws(idata, density, max_draws=sizes[0] * sizes[1])
+        symmetries = Symmetries.of(density.points, density.model)
+        orbit = symmetries.exchanges(density, z[:: max(1, len(z) // 4)])
+        if orbit is None:
+            return None
+        kept = {v.name for v in [*density.model.free_RVs, *density.model.deterministics]}
+        names = [name for name in map(str, posterior.data_vars) if name in kept]
+        values_of = constrained_draws(density.model, names)
+
+        def drawn(z: FloatArray) -> xr.Dataset:
+            values = values_of(z)
+            return xr.Dataset(
+                {
+                    name: posterior[name].transpose("chain", "draw", ...).copy(
+                        data=values[name].reshape(*sizes, *values[name].shape[1:])
+                    )
+                    for name in names
+                }
+            )  # fmt: skip
+
+        highest = z[np.argmax(density_at(density.address, z)[0])]
+        z, labels = in_one_order(z, orbit, highest, lambda z: find(drawn(z)).ravel())
+        moved = (orbit.order != orbit.order[0]).any(axis=0)
+        ends = np.cumsum(density.points.sizes)
+        parts = [part.any() for part in np.split(moved[: density.dim], ends[:-1])]
+        rvs = {value.name: rv.name for rv, value in density.model.rvs_to_values.items()}
+        exchanged = tuple(
+            rvs[name] for name, part in zip(density.points.names, parts, strict=True) if part
+        )
+        return cls(drawn(z), labels.reshape(sizes), exchanged, orbit.size)
+
+
+def in_one_order(
+    z: FloatArray, orbit: Orbit, pivot: FloatArray, find: Callable[[FloatArray], IntArray]
+) -> tuple[FloatArray, IntArray]:
+    """Take one image of each draw ``z`` (n, D), so that copies of a mode are one, and find modes.
+
+    ``find`` gives the mode (n,), from 0, of draws. By turns the largest mode not yet settled is the
+    pivot of all that are not; what is a copy of it joins it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> z = np.where(rng.random((200, 1)) < 0.5, [0.0, 5.0], [5.0, 0.0]) + rng.normal(size=(200, 2))
+    >>> two = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
+    >>> moved, modes = in_one_order(z, two, z[0], lambda z: (z[:, 0] > z[:, 1]).astype(int))
+    >>> sorted(abs(moved.mean(axis=0)).round().tolist()), len(set(modes.tolist()))
+    ([0.0, 5.0], 1)
+    """
+    some = z[:: max(1, len(z) // 1000)]
+    # those of all copies, which are alike for what is exchanged
+    scales = orbit.images(some).std(axis=(0, 1))
+    z, _ = _nearest(z, orbit, pivot, scales)
+    settled = np.zeros(len(z), dtype=bool)
+    labels = find(z)
+    while not settled.all():
+        own: BoolArray = (labels == np.bincount(labels[~settled]).argmax()) & ~settled
+        rest = ~settled
+        for _ in range(_ROUNDS):
+            mean, spread = z[own].mean(axis=0), z[own].std(axis=0)
+            z[rest], n_moved = _nearest(z[rest], orbit, mean, np.maximum(spread, 1e-6 * scales))
+            if not n_moved:
+                break
+        labels = find(z)
+        settled |= own | (labels == np.bincount(labels[own]).argmax())
+    return z, labels
+
+
+def _nearest(
+    z: FloatArray, orbit: Orbit, place: FloatArray, scales: FloatArray
+) -> tuple[FloatArray, int]:
+    """Images nearest to a place, and how many are others than before; in blocks, for memory."""
+    base = GaussianBase(place, np.where(scales > 0.0, scales, 1.0))
+    blocks = np.array_split(z, range(1000, len(z), 1000))
+    moved = [orbit.nearest(block, place[None], base) for block in blocks]
+    return np.concatenate([m for m, _ in moved]), sum(int((w != 0).sum()) for _, w in moved)
