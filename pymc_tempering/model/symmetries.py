@@ -17,7 +17,6 @@ from itertools import combinations
 import numpy as np
 import pymc as pm
 
-from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.orbit import Orbit, extended
 from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.engine.path.tempered import Density
@@ -87,25 +86,15 @@ class Symmetries:
         """Where each of the maps takes a point: (D,) to (P, D)."""
         return np.asarray(self.sign * extended(z, self.sums)[self.order[:, : z.size]])
 
-    def orbit(self, density: Density, fit: GaussianBase) -> Orbit | None:
-        """Group of exchanges that leave a density as it is, if one of them moves a fit of a mode.
-
-        None, too, where there are no such exchanges, or too many numbers in their images.
-        """
-        kept = self._kept(density, fit.draw(np.random.default_rng(0), 4))
-        if not kept:
-            return None
-        one = Orbit(np.array(kept), self.sums)
-        away = np.abs(fit.to_base(one.images(fit.mean))).max()
-        if away <= 1.0:
-            return None
-        group = _generated(kept, self.order.shape[1])
-        return Orbit(group, self.sums) if len(group) * fit.dim**2 <= _MOST_NUMBERS else None
-
     def exchanges(self, density: Density, z: FloatArray) -> Orbit | None:
-        """Group of the exchanges that leave a density as it is at places ``z`` (n, D), if any."""
+        """Group of the exchanges that leave a density as it is at places ``z`` (n, D), if any.
+
+        None, too, where its images of a Gaussian would have too many numbers.
+        """
         kept = self._kept(density, z)
-        return Orbit(_generated(kept, self.order.shape[1]), self.sums) if kept else None
+        group = _generated(kept, self.order.shape[1])
+        few = len(group) * z.shape[1] ** 2 <= _MOST_NUMBERS
+        return Orbit(group, self.sums) if kept and few else None
 
     def _kept(self, density: Density, z: FloatArray) -> list[IntArray]:
         """Exchanges after which the density of places is the same but for rounding."""

@@ -86,17 +86,17 @@ def prepare(  # noqa: C901, PLR0913 - what a run knows, and each way to begin
             found = fit_by_draws(density, start, rng, prior_points=points, most=most, report=report)
         else:
             images: Images | None = None
-            orbit_of = None
+            exchanges = None
             if isinstance(density, CompiledDensity):
                 n = N_PRIOR_STARTS if known is None else N_PRIOR_STARTS_OF_ONE
                 points = prior_points(density, rng, min(n, effort.n_starts))
                 symmetries = Symmetries.of(density.points, density.model)
-                images, orbit_of = symmetries.images, symmetries.orbit
+                images, exchanges = symmetries.images, symmetries.exchanges
                 if (made := density.points.map) is not None:
-                    images, orbit_of = _through(images, made), None
+                    images, exchanges = _through(images, made), None
             found = find_modes(
                 density, start, rng,
-                prior_points=points, images=images, orbit_of=orbit_of, effort=effort,
+                prior_points=points, images=images, exchanges=exchanges, effort=effort,
                 report=report, sources=SOURCES,
                 # what a map may lose far along a global, it may miss in a mode there
                 negligible=NEGLIGIBLE if known is None else -np.log(MOST_LOST),

@@ -67,7 +67,7 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
     *,
     prior_points: FloatArray | None = None,
     images: Images | None = None,
-    orbit_of: Callable[[Density, GaussianBase], Orbit | None] | None = None,
+    exchanges: Callable[[Density, FloatArray], Orbit | None] | None = None,
     effort: Effort = SEARCHES["default"],
     report: Report = unwatched,
     sources: Sequence[str] = SOURCES,
@@ -79,22 +79,26 @@ def find_modes(  # noqa: PLR0913 - what is known of a target, and how far to go
 
     Every second start is one of ``prior_points`` (n, D), draws of the prior, as long as there are
     any. ``images`` leads from a place (D,) to those (P, D) where symmetries of the target would
-    have its like. ``orbit_of`` leads from the fit of the first mode to a group of maps that leave
-    the target as it is: of the modes that these make of one another one is searched for, and stands
-    for all. ``sources`` are those of :data:`.sources.SOURCES` that are used. Fits with a mass that
-    many nats below the best, ``negligible``, are left out. ``known`` is a fit of the mode at the
-    start, and ``known_to`` are bits of the searches to which it is. Raises BaseError if no start
+    have its like. ``exchanges`` leads from draws of the first mode's fit to a group of maps that
+    leave the target as it is, if there is one: of the modes that these make of one another one is
+    searched for, and stands for all. ``sources`` are those of :data:`.sources.SOURCES` that are
+    used. Fits with a mass that many nats below the best, ``negligible``, are left out. ``known`` is
+    a fit of the mode at the start, and ``known_to`` are bits of the searches to which it is. Raises
+    BaseError if no start
     has a finite density, or no fit succeeded.
     """
     start = start_inside(density, start, rng)
     survey = Survey(density, rng, effort, report)
     survey.begin(start, known, known_to)
     first = survey.basins.known[0].fit
-    if orbit_of is not None and first is not None:
-        survey.orbit = orbit_of(density, first.base)
+    orbit = None
+    if exchanges is not None and first is not None:
+        # a generator of its own leaves all other draws of the search as they are
+        orbit = exchanges(density, first.base.draw(np.random.default_rng(0), 4))
+    _divide_out(survey, orbit)
     around = None
     if effort.n_starts > 1:
-        around = _look_around(survey, start, prior_points, images, sources)
+        around = _look_around(survey, start, prior_points, images, orbit, sources)
     survey.fit_modes()
     found = survey.fits
     if around is not None and "paths" in sources:
@@ -119,6 +123,7 @@ def _look_around(
     start: FloatArray,
     prior_points: FloatArray | None,
     images: Images | None,
+    orbit: Orbit | None,
     sources: Sequence[str],
 ) -> Surroundings:
     """Start in batches until the search ends; return where the first of the searches starts."""
@@ -152,9 +157,21 @@ def _look_around(
         for source in (source for name, source in later if name in sources):
             for proposal in source(survey, n):
                 survey.follow(proposal)
+        _divide_out(survey, orbit)
         most = survey.end
     survey.report("search for modes", int(most), int(most))
     return searches[0][0]
+
+
+def _divide_out(survey: Survey, exchanges: Orbit | None) -> None:
+    """Search among copies for one, if the mode of most mass known so far is not its own image.
+
+    The first may be: a start with the symmetry of the model leads to where labels are alike.
+    """
+    if survey.orbit is None and exchanges is not None and survey.fits:
+        best = max(survey.fits, key=lambda fit: fit.mass)
+        if exchanges.moves(best.base):
+            survey.orbit = exchanges
 
 
 def _searches(

@@ -102,13 +102,13 @@ def mixture(k, shift=0.0):
 
 
 def orbit_of(model, apart=1.0):
-    """Group that is divided out, by a fit whose entries are so far apart."""
+    """Group of exchanges, density, and a place whose entries are so far apart."""
     # evaluated a few hundred times, which takes less than to compile it
     with in_python():
         density = compile_density(model, backend="c")
     mean = density.start + apart * np.arange(density.dim)
-    fit = GaussianBase(mean, np.full(density.dim, 0.3))
-    return Symmetries.of(density.points, model).orbit(density, fit), density, mean
+    places = GaussianBase(mean, np.full(density.dim, 0.3)).draw(np.random.default_rng(0), 4)
+    return Symmetries.of(density.points, model).exchanges(density, places), density, mean
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
@@ -137,4 +137,7 @@ def test_labels_that_differ_are_not_divided_out():
 def test_a_mode_that_is_its_own_image_has_no_copies():
     with pm.Model() as model:
         pm.Normal("x", shape=3)
-    assert orbit_of(model, apart=0.0)[0] is None
+    orbit, _, _ = orbit_of(model)
+    assert orbit.size == 6
+    assert not orbit.moves(GaussianBase(np.full(3, 2.0), np.ones(3)))
+    assert orbit.moves(GaussianBase(np.array([2.0, 2.0, 3.1]), np.ones(3)))

@@ -9,6 +9,7 @@ from densities import toy
 
 from pymc_tempering.engine.path.coordinates import Coordinates
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.orbit import Orbit
 from pymc_tempering.errors import BaseError
 from pymc_tempering.references import sources, survey
 from pymc_tempering.references.ascent import ascend
@@ -533,3 +534,26 @@ def test_a_curvature_replaces_no_better_fit(seed):
     found = find_modes(laplace_experts, np.zeros(N_EXPERTS), np.random.default_rng(seed))
     # the best Gaussian misses 2.1; the curvature of a cusp 55
     assert exact - 5.0 < found.fits[0].log_zeta < exact
+
+
+def test_copies_are_divided_out_though_the_first_mode_is_its_own(rng):
+    """Mass of a mode and its image is 19 times that of the mode where a search begins."""
+    exchange = Orbit(np.array([[0, 1], [1, 0]]), np.empty((0, 2)))
+    target = two_gaussians(
+        np.log([0.05, 0.475, 0.475]),
+        np.array([[0.0, 0.0], [7.0, -3.0], [-3.0, 7.0]]),
+        np.array([[1.0, 1.0], [1.0, 0.5], [0.5, 1.0]]),
+    )
+    given = []
+
+    def exchanges(density, z):
+        given.append(z)
+        return exchange
+
+    found = find_modes(target, np.zeros(2), rng, exchanges=exchanges)
+    assert found.orbit is exchange
+    assert len(found.fits) == 2
+    assert np.abs(given[0]).max() < 5.0
+    # with one of them there is nothing to divide out
+    alone = two_gaussians(np.zeros(1), np.zeros((1, 2)), np.ones((1, 2)))
+    assert find_modes(alone, np.zeros(2), rng, exchanges=exchanges).orbit is None
