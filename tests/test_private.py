@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import multiprocessing
 import pickle
+import types
 from importlib import import_module
 from pathlib import Path
 
@@ -21,9 +22,16 @@ from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors
 
 import pymc_tempering
-from pymc_tempering import private
+from pymc_tempering.private import of_numba, of_pymc, of_pytensor
 
 PACKAGE = Path(pymc_tempering.__file__).parent
+HOOKS = {
+    name: hook
+    for module in (of_numba, of_pymc, of_pytensor)
+    for name, hook in vars(module).items()
+    if getattr(hook, "__module__", "") == module.__name__ and not name.startswith("_")
+}
+private = types.SimpleNamespace(**HOOKS)
 HOSTS = {"pymc", "pytensor", "numba", "llvmlite", "arviz", "arviz_stats", "arviz_base"}
 # What their documentation lists, module by module; everything else belongs into `private`.
 PUBLIC = {
@@ -100,7 +108,8 @@ def test_what_counts_as_public_exists():
 
 def test_every_hook_has_a_test():
     tests = [name for name in globals() if name.startswith("test_")]
-    assert [hook for hook in private.__all__ if f"test_{hook.lower()}" not in tests] == []
+    untested = {hook for hook in HOOKS if f"test_{hook.lower()}" not in tests}
+    assert untested == {"GraphClasses"}, "what `graph_classes` gives"
 
 
 def test_graph_classes():

@@ -17,7 +17,7 @@ from pymc_tempering.methods import METHODS
 from pymc_tempering.model.graph import in_python
 from pymc_tempering.model.open_data import with_observed
 from pymc_tempering.options import check_positive, check_random_seed, resolve_model
-from pymc_tempering.private import is_improper
+from pymc_tempering.private.of_pymc import is_improper
 from pymc_tempering.progress import phases
 from pymc_tempering.schedule.grid import check_n_levels
 

@@ -15,7 +15,7 @@ from pymc_tempering.model.compile import keep_density
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.open_data import OpenDensity, with_observed
-from pymc_tempering.private import reseed
+from pymc_tempering.private.of_pymc import reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["OfData", "Replication", "Replicator"]

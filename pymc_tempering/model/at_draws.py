@@ -17,7 +17,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.model.freeze import copies_of_gps
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.private import rewrite_parameter_checks
+from pymc_tempering.private.of_pymc import rewrite_parameter_checks
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["constrained_draws", "constrained_model", "differing", "evaluate", "log_jacobian",

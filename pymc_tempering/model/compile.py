@@ -35,7 +35,7 @@ from pymc_tempering.model.own_ops import made_elsewhere
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import double_precision, made_for_jax
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import draws_from_prior
+from pymc_tempering.private.of_pymc import draws_from_prior
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CompiledDensity", "compile_density", "compile_frozen", "compile_prior", "keep_density",

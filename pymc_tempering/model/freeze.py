@@ -15,7 +15,12 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.private import constant_values, has_random_terms, is_improper, is_simulator
+from pymc_tempering.private.of_pymc import (
+    constant_values,
+    has_random_terms,
+    is_improper,
+    is_simulator,
+)
 from pymc_tempering.types import FloatArray
 
 __all__ = ["MAX_VALUES", "NO_FREE_VARIABLES", "check_finite", "copies_of_gps", "discrete_names",

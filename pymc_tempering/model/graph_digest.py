@@ -19,7 +19,8 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 
 from pymc_tempering.model.code_digest import CodeDigest, Unknown, hash_parts, is_installed
-from pymc_tempering.private import dispatch_by_op, graph_classes
+from pymc_tempering.private.of_pymc import dispatch_by_op
+from pymc_tempering.private.of_pytensor import graph_classes
 
 __all__ = ["Digested", "GraphDigest"]
 

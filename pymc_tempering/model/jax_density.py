@@ -19,7 +19,7 @@ from pymc_tempering.model.graph import density_graph
 from pymc_tempering.model.open_data import value_of
 from pymc_tempering.model.python_density import check_jax
 from pymc_tempering.model.verify import check_same_density
-from pymc_tempering.private import jax_dispatch, jitted
+from pymc_tempering.private.of_pytensor import jax_dispatch, jitted
 
 __all__ = ["JaxDensity", "jax_density"]
 

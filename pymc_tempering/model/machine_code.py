@@ -32,7 +32,7 @@ from pymc_tempering.model.python_density import (
     python_density,
     watch_for_python,
 )
-from pymc_tempering.private import compile_keyed, graph_key, jitted, without_key
+from pymc_tempering.private.of_pytensor import compile_keyed, graph_key, jitted, without_key
 
 __all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "numba_mode",
            "wrapper_key"]  # fmt: skip

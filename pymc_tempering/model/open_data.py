@@ -30,12 +30,12 @@ from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wra
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
-from pymc_tempering.private import (
+from pymc_tempering.private.of_pymc import resize_observed
+from pymc_tempering.private.of_pytensor import (
     compile_keyed,
     graph_key,
     jitted,
     never_merge,
-    resize_observed,
     without_key,
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pymc as pm
 from pytensor.graph.traversal import ancestors
 
-from pymc_tempering.private import dispatch_by_op
+from pymc_tempering.private.of_pymc import dispatch_by_op
 
 __all__ = ["made_elsewhere", "registrations"]
 
@@ -21,8 +21,8 @@ __all__ = ["made_elsewhere", "registrations"]
 def registrations(model: pm.Model) -> list[tuple[str, type, Callable[..., Any]]]:
     """What was registered for Ops of the model whose classes cannot be imported.
 
-    Name of the function in :func:`pymc_tempering.private.dispatch_by_op`, class of the Op, and what
-    the function does for it.
+    Name of the function in :func:`.of_pymc.dispatch_by_op`, class of the Op, and what the function
+    does for it.
 
     Examples
     --------

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.graph.replace import graph_replace
 
-from pymc_tempering.private import is_circular
+from pymc_tempering.private.of_pymc import is_circular
 from pymc_tempering.types import FloatArray, IntArray
 
 __all__ = ["Angles", "CoordinateMap", "PointMap"]

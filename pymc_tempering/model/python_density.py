@@ -24,7 +24,8 @@ from pytensor.graph.traversal import ancestors
 from pymc_tempering.engine.guard import has_failed, keep_failure
 from pymc_tempering.errors import OptionError, WorkerError
 from pymc_tempering.model.point import PointMap
-from pymc_tempering.private import is_for_jax, jitted, parameter_error
+from pymc_tempering.private.of_pymc import parameter_error
+from pymc_tempering.private.of_pytensor import is_for_jax, jitted
 from pymc_tempering.types import FloatArray
 
 __all__ = ["NO_FORK", "PythonOps", "check_jax", "double_precision", "jax_function",

@@ -7,7 +7,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from pymc_tempering.errors import ModelError, OptionError
-from pymc_tempering.private import is_improper, is_log_transform
+from pymc_tempering.private.of_pymc import is_improper, is_log_transform
 
 __all__ = ["log_prior_ratio", "scalable_names", "why_not_scalable"]
 

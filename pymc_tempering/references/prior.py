@@ -20,7 +20,7 @@ from pymc_tempering.model.compile import CompiledDensity, compile_prior
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
-from pymc_tempering.private import is_improper, reseed
+from pymc_tempering.private.of_pymc import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["PriorDraws", "PriorReference"]

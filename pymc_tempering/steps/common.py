@@ -30,7 +30,7 @@ from pymc_tempering.model.freeze import NO_FREE_VARIABLES
 from pymc_tempering.model.identity import Identity, listed
 from pymc_tempering.model.machine_code import BACKENDS
 from pymc_tempering.options import check_choice, resolve_model
-from pymc_tempering.private import ProgressHooks
+from pymc_tempering.private.of_pymc import ProgressHooks
 from pymc_tempering.progress import Board, is_diverging, progress_columns, progress_update
 from pymc_tempering.references.own import check_cover
 from pymc_tempering.references.posterior import PosteriorDraws

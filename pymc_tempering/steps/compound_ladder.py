@@ -34,7 +34,7 @@ from pymc_tempering.engine.tally import (
 )
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.powered import PoweredModel
-from pymc_tempering.private import assigned_steps
+from pymc_tempering.private.of_pymc import assigned_steps
 from pymc_tempering.references.prior import PriorDraws
 from pymc_tempering.types import FloatArray, IntArray
 

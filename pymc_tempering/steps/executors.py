@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from pymc_tempering.errors import OptionError, TemperingError, WorkerError
-from pymc_tempering.private import start_method
+from pymc_tempering.private.of_pymc import start_method
 
 __all__ = ["Lost", "check_executor", "run_tasks"]
 

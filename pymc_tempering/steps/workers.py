@@ -19,7 +19,7 @@ import pymc as pm
 
 from pymc_tempering.errors import OptionError, TemperingError, WorkerError
 from pymc_tempering.options import check_choice
-from pymc_tempering.private import default_cores, start_method
+from pymc_tempering.private.of_pymc import default_cores, start_method
 
 __all__ = ["check_workers", "errors_of_workers", "refuse_before_start"]
 

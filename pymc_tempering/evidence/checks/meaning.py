@@ -11,7 +11,7 @@ from pytensor.graph.basic import Constant
 from pymc_tempering.errors import TemperingError
 from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
-from pymc_tempering.private import has_total_size, is_improper, is_ordered
+from pymc_tempering.private.of_pymc import has_total_size, is_improper, is_ordered
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "above_likelihood", "orders", "powers"]

@@ -11,7 +11,7 @@ from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.identity import Kept, recipe
-from pymc_tempering.private import is_improper, reseed
+from pymc_tempering.private.of_pymc import is_improper, reseed
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "improper_priors", "runaway_flat_variables", "wide_priors"]
