@@ -9,7 +9,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.types import FloatArray
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib import axes
 
 __all__ = [
     "BLUE",
@@ -21,6 +21,7 @@ __all__ = [
     "PURPLE",
     "SKY",
     "VERMILLION",
+    "Axes",
     "colour_of_chain",
     "draw_chains",
     "get_axes",
@@ -32,6 +33,9 @@ __all__ = [
     "whole_numbers",
 ]
 
+type Axes = axes.Axes
+"""Of matplotlib, which is not imported before the first picture."""
+
 # Okabe & Ito (2008), Color Universal Design: told apart with every common colour vision
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILLION, PURPLE, SKY = "#D55E00", "#CC79A7", "#56B4E9"
@@ -39,13 +43,12 @@ CYCLE = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 GREY, INK = "#A6A6A6", "#333333"
 
 
-def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> "Axes":
+def get_axes(ax: Any, figsize: tuple[float, float] | None, default: tuple[float, float]) -> Axes:
     """Return the axes to draw on, new ones of `figsize` or the `default` size where none are given.
 
     Anything but Axes, or axes and a `figsize`, is an OptionError.
     """
-    axes: Axes = get_axes_row(ax, figsize, default, 1)[0]
-    return axes
+    return get_axes_row(ax, figsize, default, 1)[0]
 
 
 def get_axes_row(
@@ -100,7 +103,7 @@ def draw_chains(ax: "Axes", names: np.ndarray, x: Sequence[Any], y: Sequence[Any
         ax.plot(across, up, marker="o", markersize=4.5, linewidth=1.2, **look)
 
 
-def tidy(ax: "Axes") -> None:
+def tidy(ax: Axes) -> None:
     """Take away the frame where it carries no information."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(color=GREY)

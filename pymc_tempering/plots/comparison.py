@@ -1,7 +1,7 @@
 """Pictures of several models: evidence, sensitivity to priors, calibration of probabilities."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +16,12 @@ from pymc_tempering.plots.common import (
     BLUE,
     GREY,
     ORANGE,
+    Axes,
     get_axes,
     get_axes_row,
     legend_below,
     tidy,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["plot_calibration", "plot_evidence", "plot_prior_sensitivity"]
 
@@ -32,9 +30,9 @@ def plot_evidence(
     models: pd.DataFrame | Mapping[str, Any],
     *,
     prob: float = 0.95,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Log marginal likelihood of each model with its interval, best on top.
 
     Parameters
@@ -171,7 +169,7 @@ def _names(table: Any, name: str | None) -> list[str]:
     return names if name is None else [name]
 
 
-def _draw(ax: "Axes", part: pd.DataFrame, label: str, prob: float, n_columns: int) -> None:
+def _draw(ax: Axes, part: pd.DataFrame, label: str, prob: float, n_columns: int) -> None:
     is_power = part["change"].iloc[0] == "likelihood power"
     rows = [
         (float(x), float(y), float(se), bool(warning))
@@ -224,7 +222,7 @@ def plot_calibration(
     n_bins: int = 10,
     ax: Any = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Share of the data sets of which a statement was true, against its probability.
 
     Parameters

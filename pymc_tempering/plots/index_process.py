@@ -1,6 +1,6 @@
 """The journeys of replicas between base and target."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pymc_tempering.errors import OptionError
 from pymc_tempering.plots.common import (
     GREY,
     INK,
+    Axes,
     colour_of_chain,
     get_axes,
     legend_below,
@@ -21,9 +22,6 @@ from pymc_tempering.plots.common import (
     whole_numbers,
 )
 from pymc_tempering.results.datatree import read_statistics
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["plot_index_process"]
 
@@ -33,9 +31,9 @@ def plot_index_process(
     *,
     chain: int | None = None,
     draws: int | None = 100,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Level of each replica over the recorded draws of one chain, with its round trips.
 
     Round trips from base to target and back are what carries new modes to the target. Where lines

@@ -1,16 +1,13 @@
 """Log weights of annealing runs, forward and reverse."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_tempering.diagnostics.runs import annealing_weights, weight_density
 from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import stored_estimate
-from pymc_tempering.plots.common import BLUE, INK, ORANGE, get_axes, legend_below, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pymc_tempering.plots.common import BLUE, INK, ORANGE, Axes, get_axes, legend_below, tidy
 
 __all__ = ["plot_log_weights"]
 
@@ -18,9 +15,9 @@ __all__ = ["plot_log_weights"]
 def plot_log_weights(
     idata: Any,
     *,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Histograms of the log weights of annealing, with log Z.
 
     Forward weights lie mostly below log Z and reverse ones above; their densities cross at log Z
@@ -55,7 +52,12 @@ def plot_log_weights(
         )
     ax = get_axes(ax, figsize, (7.0, 3.8))
     log_z = stored_estimate(idata).log_z
-    edges = _edges(list(finite.values()), log_z)
+    # 50 bins over the middle 99 %: a few particles far below would squeeze all others
+    parts = [part for part in finite.values() if part.size]
+    quantiles = np.concatenate([np.quantile(part, (0.005, 0.995)) for part in parts])
+    low, high = min(quantiles.min(), log_z), max(quantiles.max(), log_z)
+    margin = 0.03 * (high - low) or 0.5
+    edges = np.linspace(low - margin, high + margin, 51)
     for name, colour in (("forward", BLUE), ("reverse", ORANGE)):
         if name not in finite or finite[name].size == 0:
             continue
@@ -73,11 +75,3 @@ def plot_log_weights(
     tidy(ax)
     legend_below(ax)
     return ax
-
-
-def _edges(parts: list[np.ndarray], log_z: float) -> np.ndarray:
-    """Of 50 bins over the middle 99 %: a few particles far below would squeeze all others."""
-    quantiles = np.concatenate([np.quantile(part, (0.005, 0.995)) for part in parts if part.size])
-    low, high = min(quantiles.min(), log_z), max(quantiles.max(), log_z)
-    margin = 0.03 * (high - low) or 0.5
-    return np.linspace(low - margin, high + margin, 51)

@@ -1,6 +1,6 @@
 """How log Z settled as draws came in."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -9,18 +9,8 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.evidence.reading import check_tree
 from pymc_tempering.evidence.trace import LogZTrace, log_z_trace
 from pymc_tempering.options import check_choice
-from pymc_tempering.plots.common import (
-    GREY,
-    INK,
-    get_axes,
-    legend_below,
-    look_of_chain,
-    tidy,
-)
+from pymc_tempering.plots.common import GREY, INK, Axes, get_axes, legend_below, look_of_chain, tidy
 from pymc_tempering.types import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["plot_logz_trace"]
 
@@ -37,9 +27,9 @@ def plot_logz_trace(
     reference: float | None = None,
     bounds: tuple[float, float] | None = None,
     n_points: int = 24,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Log Z estimated from the first draws, against their number or the time they took.
 
     A trace that has settled, with chains inside the band, is what a finished run looks like;
@@ -121,7 +111,7 @@ def _places(trace: LogZTrace, x: str) -> FloatArray:
     return trace.seconds
 
 
-def _log_axis(ax: "Axes", places: FloatArray) -> None:
+def _log_axis(ax: Axes, places: FloatArray) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ax.set_xscale("log")

@@ -1,6 +1,7 @@
 """What is drawn along the schedule: swap rates, barrier, log z, and where beta spent its time."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from pymc_tempering.evidence.reading import with_estimate
 from pymc_tempering.plots.common import (
     GREY,
     INK,
+    Axes,
     draw_chains,
     get_axes,
     get_axes_row,
@@ -26,18 +28,13 @@ from pymc_tempering.plots.common import (
     whole_numbers,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
 __all__ = ["plot_barrier", "plot_beta_occupancy", "plot_logz_curve"]
 
 
 def plot_barrier(
     idata: Any,
     *,
-    ax: "Sequence[Axes] | None" = None,
+    ax: Sequence[Axes] | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Swap acceptance of each pair of neighbours, and the cumulative barrier with the schedule.
@@ -96,9 +93,9 @@ def plot_barrier(
 def plot_logz_curve(
     idata: Any,
     *,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Log z(beta) at the levels of each chain.
 
     All curves start at 0 and end at log Z. In between they differ where chains adapted different
@@ -147,9 +144,9 @@ def plot_beta_occupancy(
     idata: Any,
     *,
     n_bins: int = 20,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Share of time that each chain spent at each inverse temperature.
 
     Near the dashed line all parts of the path have their share. A chain that leaves a part out, or

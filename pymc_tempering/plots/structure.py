@@ -1,14 +1,11 @@
 """Which variables of a model depend on which, and bend with which: a table of all pairs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_tempering.diagnostics.structure import ModelStructure, structure
-from pymc_tempering.plots.common import GREY, ORANGE, SKY, get_axes, legend_below
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from pymc_tempering.plots.common import GREY, ORANGE, SKY, Axes, get_axes, legend_below
 
 __all__ = ["plot_structure"]
 
@@ -16,9 +13,9 @@ __all__ = ["plot_structure"]
 def plot_structure(
     found: Any = None,
     *,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     figsize: tuple[float, float] | None = None,
-) -> "Axes":
+) -> Axes:
     """Which variable depends on which, and bends with which.
 
     A row is the law of one variable, given all others; a number, how many values of another a value
