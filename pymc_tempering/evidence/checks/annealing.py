@@ -1,11 +1,9 @@
 """Whether annealed particles bound log Z, and how many of them an estimate rests on."""
 
-from collections.abc import Iterator
-
 import numpy as np
 from scipy.stats import t as student_t
 
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.numerics import MAX_PARETO_K
 
 __all__ = ["CHECKS", "MIN_STARTS"]
@@ -15,7 +13,7 @@ MIN_STARTS = 20
 one of 0.2 with probability 0.01."""
 
 
-def _bounds(run: AtHand) -> Iterator[Finding]:
+def _bounds(run: AtHand) -> Findings:
     gap, error = run.annealed.gap, run.annealed.gap_error
     # with few starting draws the error itself is uncertain
     allowed = max(4.0, float(student_t.isf(0.02, error.df)))
@@ -37,7 +35,7 @@ def _bounds(run: AtHand) -> Iterator[Finding]:
         )
 
 
-def _particles(run: AtHand) -> Iterator[Finding]:
+def _particles(run: AtHand) -> Findings:
     annealed = run.annealed
     if annealed.weight_ess < 20.0:
         yield Finding(
@@ -74,7 +72,7 @@ def _particles(run: AtHand) -> Iterator[Finding]:
         )
 
 
-def _tails(run: AtHand) -> Iterator[Finding]:
+def _tails(run: AtHand) -> Findings:
     k = run.annealed.pareto_k
     if k > MAX_PARETO_K:
         yield Finding(

@@ -4,7 +4,7 @@ Estimates of log Z can agree where chains have found different modes: two modes 
 one log Z each, and no chain gives their sum.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from pymc_tempering.estimators.uncertainty import chain_standard_errors, log_z_standard_error
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.evidence.run import MethodEstimate
 from pymc_tempering.results.datatree import named_entries
 from pymc_tempering.types import FloatArray, IntArray
@@ -93,13 +93,13 @@ def _disagreement(parts: MethodEstimate, chains: IntArray) -> float | None:
     return statistic if chi2.sf(lenient, chains.size - 1) < DISAGREEMENT_RATE else None
 
 
-def log_z_findings(parts: MethodEstimate, kept: IntArray) -> list[Finding]:
+def log_z_findings(parts: MethodEstimate, kept: IntArray) -> Findings:
     """Estimates of the chains that differ by more than their errors explain."""
     if not np.isfinite(parts.log_z).all():
-        return []
+        return
     statistic = _disagreement(parts, np.arange(len(parts.log_z)))
     if statistic is None:
-        return []
+        return
     said = (
         f"log Z of the chains, {np.round(parts.log_z, 2).tolist()}, differs by more than their own "
         "errors explain"
@@ -117,14 +117,12 @@ def log_z_findings(parts: MethodEstimate, kept: IntArray) -> list[Finding]:
         )
     else:
         told = f"{said}, so some have not found every mode."
-    return [
-        Finding(
-            told,
-            {"log_z_chain": parts.log_z.tolist(), "chi2": statistic, "chain": left_out},
-            "log_z",
-            "Raise `tune` and `draws`; look at the swap rates of each chain.",
-        )
-    ]
+    yield Finding(
+        told,
+        {"log_z_chain": parts.log_z.tolist(), "chi2": statistic, "chain": left_out},
+        "log_z",
+        "Raise `tune` and `draws`; look at the swap rates of each chain.",
+    )
 
 
 def posterior_findings(
@@ -269,7 +267,7 @@ def _comparable_barriers(arrays: Mapping[str, FloatArray]) -> FloatArray | None:
     return np.where(from_mixture == most, barriers, np.nan)
 
 
-def _look(run: AtHand) -> Iterator[Finding]:
+def _look(run: AtHand) -> Findings:
     yield from log_z_findings(run.parts, run.kept)
     yield from posterior_findings(run.draws or {}, _comparable_barriers(run.arrays))
 

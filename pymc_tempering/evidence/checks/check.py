@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.evidence.run import Run
 
-__all__ = ["AtHand", "Check", "Finding"]
+__all__ = ["AtHand", "Check", "Finding", "Findings"]
 
 
 type AtHand = Any
@@ -26,6 +26,10 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
+type Findings = Iterable[Finding]
+"""What a check finds, the strongest first; mostly yielded."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One kind of diagnostic, and how it is found."""
@@ -36,8 +40,8 @@ class Check:
     meaning: str
     """For the page of diagnostics: what it means and why it matters."""
     remedy: str
-    run: Callable[[AtHand], Iterable[Finding]] | None = None
-    """To findings, the strongest first. None where another function looks (`modes`, `compare`,
+    run: Callable[[AtHand], Findings] | None = None
+    """None where another function looks (`modes`, `compare`,
     `average`, `prior_sensitivity`)."""
     needs: tuple[str, ...] = ()
     """Attributes of the run that ``run`` reads. It runs where they are at hand."""

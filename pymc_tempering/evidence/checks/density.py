@@ -1,14 +1,14 @@
 """Points where the density of the model, or its gradient, is not a finite number."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from pymc_tempering.evidence.checks.check import Check, Finding
+from pymc_tempering.evidence.checks.check import Check, Finding, Findings
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "density_findings"]
 
 
-def density_findings(statistics: Mapping[str, FloatArray]) -> Iterator[Finding]:
+def density_findings(statistics: Mapping[str, FloatArray]) -> Findings:
     """Many points of infinite density, or of finite density without a finite gradient.
 
     Moves take missing entries of the gradient as zero. A kick may be any function of position, so

@@ -1,11 +1,9 @@
 """Whether an error rests on enough independent numbers to be trusted itself."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from pymc_tempering.estimators.controls import LEAST_DRAWS
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 
 __all__ = ["CHECKS", "LEAST_CONTROLLED", "MIN_ESS"]
 
@@ -17,7 +15,7 @@ LEAST_CONTROLLED = 2 * MIN_ESS
 `MIN_ESS` of them; without controls it rests on scans."""
 
 
-def _few(run: AtHand) -> Iterator[Finding]:
+def _few(run: AtHand) -> Findings:
     ess = run.estimate.ess
     # without an error there is no overlap, unless chains contradict each other
     known = np.isfinite(run.estimate.se) or (run.kept is not None and not run.kept.size)

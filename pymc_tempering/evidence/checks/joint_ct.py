@@ -1,17 +1,15 @@
 """Joint continuous tempering: NUTS in the tempered model, and draws picked by weight."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.evidence.checks.few_draws import MIN_ESS
 from pymc_tempering.evidence.run import FULL_SUPPORT
 
 __all__ = ["CHECKS"]
 
 
-def _weights(run: AtHand) -> Iterator[Finding]:
+def _weights(run: AtHand) -> Findings:
     if "base_weight_ess" not in run.arrays:
         return
     ess = float(run.arrays["weight_ess"].sum())
@@ -28,7 +26,7 @@ def _full(run: AtHand) -> bool:
     return "base_weight_ess" in run.arrays and run.support_mass > FULL_SUPPORT
 
 
-def _divergences(run: AtHand) -> Iterator[Finding]:
+def _divergences(run: AtHand) -> Findings:
     if not _full(run):
         return
     diverging = run.arrays["n_divergences"]
@@ -40,7 +38,7 @@ def _divergences(run: AtHand) -> Iterator[Finding]:
         )
 
 
-def _base(run: AtHand) -> Iterator[Finding]:
+def _base(run: AtHand) -> Findings:
     if not _full(run):
         return
     worst = np.nan_to_num(run.arrays["base_mean_error"])

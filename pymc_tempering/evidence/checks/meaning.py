@@ -9,7 +9,7 @@ import xarray as xr
 from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import TemperingError
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.model.at_draws import constrained_model, evaluate, stack_draws
 from pymc_tempering.private.of_pymc import has_total_size, is_improper, is_ordered
 from pymc_tempering.types import FloatArray
@@ -17,20 +17,19 @@ from pymc_tempering.types import FloatArray
 __all__ = ["CHECKS", "above_likelihood", "orders", "powers"]
 
 
-def powers(model: pm.Model) -> list[Finding]:
+def powers(model: pm.Model) -> Findings:
     """Observed variables whose likelihood `total_size` raises to a power."""
     factors = {rv.name: _power(rv) for rv in model.observed_RVs}
     factors = {name: power for name, power in factors.items() if not np.isclose(power, 1.0)}
     if not factors:
-        return []
+        return
     listed = ", ".join(f"{name} (by {power:.3g})" for name, power in factors.items())
-    finding = Finding(
+    yield Finding(
         f"`total_size` multiplies log likelihoods without a minibatch: {listed}. log Z is then the "
         "log normaliser of prior times likelihood to that power, and no marginal likelihood of the "
         "data.",
         {f"power of {name}": power for name, power in factors.items()},
     )
-    return [finding]
 
 
 def _power(rv: Any) -> float:
@@ -47,11 +46,11 @@ def _power(rv: Any) -> float:
     return float(np.prod(factors))
 
 
-def orders(model: pm.Model, idata: xr.DataTree) -> list[Finding]:
+def orders(model: pm.Model, idata: xr.DataTree) -> Findings:
     """Ordered variables, whose prior does not integrate to one."""
     ordered = [rv for rv in model.free_RVs if is_ordered(model.rvs_to_transforms.get(rv))]
     if not ordered:
-        return []
+        return
     names = [rv.name for rv in ordered]
     what = (
         f"the transform keeps {names} in increasing order without normalising the prior to that "
@@ -80,7 +79,7 @@ def orders(model: pm.Model, idata: xr.DataTree) -> list[Finding]:
             "Order by a prior that is normalised, as of the smallest value and of positive "
             "differences."
         )
-    return [Finding(text, measured, remedy=remedy)]
+    yield Finding(text, measured, remedy=remedy)
 
 
 def _components(ordered: list[Any], idata: xr.DataTree) -> int | None:
@@ -121,7 +120,7 @@ def _permute(values: FloatArray, order: np.ndarray) -> FloatArray:
     return np.take(values, order, axis=axes[0]) if axes else values
 
 
-def above_likelihood(run: AtHand) -> list[Finding]:
+def above_likelihood(run: AtHand) -> Findings:
     """Whether log Z is above the log likelihood of every draw by four of its errors.
 
     The evidence is the mean of the likelihood under the prior, so it is at most the largest one.
@@ -130,32 +129,25 @@ def above_likelihood(run: AtHand) -> list[Finding]:
     """
     model, estimate = run.model, run.estimate
     refused = any(warning.refuses for warning in run.warnings or ())
-    if refused or _may_exceed(model) or np.isnan(estimate.log_z):
-        return []
+    custom = any("Custom" in type(rv.owner.op).__name__ for rv in model.free_RVs)
+    unknown = custom or any(map(is_improper, model.free_RVs)) or bool(model.potentials)
+    if refused or unknown or not model.observed_RVs or np.isnan(estimate.log_z):
+        return
     try:
         constrained = constrained_model(model)
         draws = stack_draws(run.idata, constrained)
         [log_likelihood] = evaluate(constrained, [constrained.datalogp], draws)
     except TemperingError:
-        return []
+        return
     largest = float(log_likelihood.max())
     error = estimate.se if np.isfinite(estimate.se) else 0.0
-    if not estimate.log_z > largest + 4.0 * error:
-        return []
-    return [
-        Finding(
+    if estimate.log_z > largest + 4.0 * error:
+        yield Finding(
             f"log Z came out as {estimate.log_z:.2f}, and the largest log likelihood of all draws "
             f"is {largest:.2f}, which it cannot exceed with priors that integrate to one. So there "
             "is no estimate.",
             {"log_z": float(estimate.log_z), "largest log likelihood": largest},
         )
-    ]
-
-
-def _may_exceed(model: pm.Model) -> bool:
-    custom = any("Custom" in type(rv.owner.op).__name__ for rv in model.free_RVs)
-    unknown = custom or any(map(is_improper, model.free_RVs)) or bool(model.potentials)
-    return unknown or not model.observed_RVs
 
 
 CHECKS = (

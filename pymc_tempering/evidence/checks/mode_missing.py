@@ -4,13 +4,13 @@ A round trip shows that the path is open, not that a mode's share is known: a sh
 arrivals that are independent of one another, and on few of them where the mode is hard to reach.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_tempering.estimators.uncertainty import chain_standard_errors
 from pymc_tempering.evidence.checks.chains import MIN_SPLIT, scalar_series, split_in_two
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.references.prepared import MOST_ONCE, N_SEARCHES
 from pymc_tempering.types import FloatArray
 
@@ -23,7 +23,7 @@ MIN_SHARE = 0.05
 """Of the draws, for a group to matter: a smaller one is a twentieth of the evidence at most."""
 
 
-def mode_without_draws(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> list[Finding]:
+def mode_without_draws(log_masses: FloatArray, log_z: FloatArray, n_draws: int) -> Findings:
     """A mode of known mass that no chain has a draw from: log Z lacks as much.
 
     `log_masses` (chain, mode) in nats, nan where a mode had a draw; `n_draws` of all chains.
@@ -31,59 +31,50 @@ def mode_without_draws(log_masses: FloatArray, log_z: FloatArray, n_draws: int) 
     # where one chain was in a mode, the check of chains says how they differ
     in_none = np.min(log_masses, axis=0)
     if np.isnan(in_none).all():
-        return []
+        return
     log_share = float(np.nanmax(in_none) - np.mean(log_z))
     # of ten expected independent draws none is missing by chance
     if not log_share > np.log(max(MIN_SHARE, 10.0 / n_draws)):
-        return []
+        return
     lacking = float(np.logaddexp(0.0, log_share))
-    return [
-        Finding(
-            "no draw comes from a mode that the search found and that a Gaussian fits well; by "
-            f"that fit log Z lacks {lacking:.2g} nats.",
-            {"log_mass_unvisited": float(np.nanmax(in_none)), "lacking": lacking},
-            "mode_without_draws",
-            "Leave `base` away, or sample with method='pt' and base='mixture', for replicas to "
-            "come from that mode as well.",
-        )
-    ]
+    yield Finding(
+        "no draw comes from a mode that the search found and that a Gaussian fits well; by "
+        f"that fit log Z lacks {lacking:.2g} nats.",
+        {"log_mass_unvisited": float(np.nanmax(in_none)), "lacking": lacking},
+        "mode_without_draws",
+        "Leave `base` away, or sample with method='pt' and base='mixture', for replicas to "
+        "come from that mode as well.",
+    )
 
 
-def known_mass_missing(
-    searched: Mapping[str, FloatArray], log_z: float, se: float
-) -> list[Finding]:
+def known_mass_missing(searched: Mapping[str, FloatArray], log_z: float, se: float) -> Findings:
     """Log Z below the importance-sampled evidence of the modes that Gaussians fit well.
 
     Draws may come from every mode, and from one of them far too seldom, in all chains alike.
     """
     if "search_log_mass" not in searched:
-        return []
+        return
     # where chains of several runs were put together, the search that knows most
     chain = int(np.argmax(searched["search_log_mass"]))
     log_mass = float(searched["search_log_mass"][chain])
     error = float(np.hypot(searched["search_log_mass_se"][chain], se))
     lacking = log_mass - log_z
     # right runs fall short by three errors once in 700, and 0.05 nats do not matter
-    if not lacking > 3.0 * error + 0.05:
-        return []
-    return [
-        Finding(
+    if lacking > 3.0 * error + 0.05:
+        yield Finding(
             f"the modes that Gaussians fit well hold a log mass of {log_mass:.2f} by draws of "
             f"these fits. Log Z is less by {lacking:.2g} nats, with an error of {error:.2g}.",
             {"search_log_mass": log_mass, "lacking": lacking},
             "known_mass_missing",
             "Raise `tune` and `draws`, or sample with method='pt' and base='mixture'.",
         )
-    ]
 
 
-def mode_out_of_reach(n_modes: FloatArray) -> list[Finding]:
+def mode_out_of_reach(n_modes: FloatArray) -> Findings:
     """Modes that no Gaussian fits, or far outside a fixed base, and that no draw comes from."""
     unreached = int(n_modes.max())
-    if unreached < 1:
-        return []
-    return [
-        Finding(
+    if unreached >= 1:
+        yield Finding(
             f"local fits found {unreached} mode(s) from which no draw comes. They are many "
             "standard deviations outside a fixed base, or of a shape that no Gaussian has and by "
             "height and curvature with much of the mass.",
@@ -91,12 +82,11 @@ def mode_out_of_reach(n_modes: FloatArray) -> list[Finding]:
             "mode_out_of_reach",
             "Leave `adapt_base` on, give a wider base, or sample that mode by itself.",
         )
-    ]
 
 
 def legs_disagree(
     log_z: FloatArray, se: FloatArray, log_z_before: FloatArray, se_before: FloatArray
-) -> list[Finding]:
+) -> Findings:
     """A log Z that is not the one from the wide Gaussian that tuning began with.
 
     That one is rough, from a few hundred scans, but of another path: a mode without a fit, which
@@ -106,59 +96,50 @@ def legs_disagree(
     known = np.isfinite(log_z) & np.isfinite(se) & np.isfinite(log_z_before) & (se_before > 0.0)
     n = int(known.sum())
     if n == 0:
-        return []
+        return
     own, other = float(log_z[known].mean()), float(log_z_before[known].mean())
     before = float(np.sum(se_before[known] ** 2)) / n**2
     if n > 1:
         before = max(before, float(np.var(log_z_before[known], ddof=1)) / n)
     error = float(np.sqrt(before + np.sum(se[known] ** 2) / n**2))
     # errors of so few scans are rough, and step sizes still adapted: five of them, and 0.1 nats
-    if abs(own - other) <= 5.0 * error + 0.1:
-        return []
-    return [
-        Finding(
+    if not abs(own - other) <= 5.0 * error + 0.1:
+        yield Finding(
             f"from the mixture of the local fits log Z is {own:.2f}; from the wide Gaussian of "
             f"tuning it was {other:.2f}, with an error of {error:.2g}.",
             {"log_z_chain": own, "log_z_before": other, "error": error},
             "legs_disagree",
             'Pass `base="gaussian"`, and compare.',
         )
-    ]
 
 
-def few_restarts(round_trips: FloatArray | None, restarts: FloatArray | None) -> list[Finding]:
+def few_restarts(round_trips: FloatArray | None, restarts: FloatArray | None) -> Findings:
     """Chains without a round trip, or with few arrivals at the target from the base; (chain,) each.
 
     One journey shows that there is a path, not how much lies at its end.
     """
-    findings = []
     idle = [] if round_trips is None else np.flatnonzero(round_trips < 1).tolist()
     if round_trips is not None and idle:
-        findings.append(
-            Finding(
-                f"in chains {idle} no replica went from base to target and back.",
-                {"n_round_trips": round_trips[idle].tolist(), "chain": idle},
-                "no_round_trips",
-                "Raise `tune` and `draws`, or `n_levels`; or pass a wider `base`.",
-            )
+        yield Finding(
+            f"in chains {idle} no replica went from base to target and back.",
+            {"n_round_trips": round_trips[idle].tolist(), "chain": idle},
+            "no_round_trips",
+            "Raise `tune` and `draws`, or `n_levels`; or pass a wider `base`.",
         )
     few = [] if restarts is None else np.flatnonzero(restarts < MIN_ARRIVALS).tolist()
     few = [chain for chain in few if chain not in idle]
     if restarts is not None and few:
         counts = restarts[few].astype(int).tolist()
-        findings.append(
-            Finding(
-                f"in chains {few} the recorded replica came anew from the base {counts} times, "
-                f"fewer than {MIN_ARRIVALS}.",
-                {"n_tempered_restarts": counts, "chain": few},
-                "few_tempered_restarts",
-                "Raise `tune` and `draws`.",
-            )
+        yield Finding(
+            f"in chains {few} the recorded replica came anew from the base {counts} times, fewer "
+            f"than {MIN_ARRIVALS}.",
+            {"n_tempered_restarts": counts, "chain": few},
+            "few_tempered_restarts",
+            "Raise `tune` and `draws`.",
         )
-    return findings
 
 
-def modes_unseen(searched: Mapping[str, FloatArray], n_arrivals: int | None = 0) -> list[Finding]:
+def modes_unseen(searched: Mapping[str, FloatArray], n_arrivals: int | None = 0) -> Findings:
     """A search that has missed modes by its own count.
 
     Good and Turing's argument, for mass in place of starts: what one of several searches found
@@ -166,10 +147,10 @@ def modes_unseen(searched: Mapping[str, FloatArray], n_arrivals: int | None = 0)
     a wider one: `n_arrivals` of them, None where replicas come from the fits of the search.
     """
     if "search_starts" not in searched or not (searched["search_starts"] > 1).any():
-        return []
+        return
     # a hundred starts or arrivals find what is not much narrower
     if n_arrivals is not None and n_arrivals >= 100:
-        return []
+        return
     # half: replicas from a wide Gaussian find what lies among known modes; on Boltzmann machine
     # relaxations with a quarter of the mass found once log Z was right
     most_once = MOST_ONCE if n_arrivals is None else 0.5
@@ -187,7 +168,7 @@ def modes_unseen(searched: Mapping[str, FloatArray], n_arrivals: int | None = 0)
             "mode that may hold mass, so others as likely may have none."
         )
     else:
-        return []
+        return
     reach = (
         "Replicas come from the fits of known modes, and hardly reach others."
         if n_arrivals is None
@@ -195,7 +176,7 @@ def modes_unseen(searched: Mapping[str, FloatArray], n_arrivals: int | None = 0)
     )
     measured = {"search_mass_once": share, "search_modes": int(np.max(searched["search_modes"]))}
     remedy = "Pass search='thorough', and compare."
-    return [Finding(f"{text} {reach}", measured, "modes_unseen", remedy)]
+    yield Finding(f"{text} {reach}", measured, "modes_unseen", remedy)
 
 
 def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int | None:
@@ -211,12 +192,12 @@ def arrivals_of_wide_base(statistics: Mapping[str, FloatArray]) -> int | None:
     return int(by_chain.sum()) if (by_chain >= MIN_ARRIVALS).all() else 0
 
 
-def _look(run: AtHand) -> Iterator[Finding]:
+def _look(run: AtHand) -> Findings:
     arrays, parts, estimate = run.arrays, run.parts, run.estimate
     without = []
     if "log_mass_unvisited" in arrays:
         n_draws = int(np.prod(run.statistics["log_mass_unvisited"].shape[:2]))
-        without = mode_without_draws(arrays["log_mass_unvisited"], parts.log_z, n_draws)
+        without = [*mode_without_draws(arrays["log_mass_unvisited"], parts.log_z, n_draws)]
     # that no draw comes from a mode says as much as its missing mass
     yield from without or known_mass_missing(arrays, estimate.log_z, estimate.se)
     if "n_unreached_modes" in arrays:
@@ -241,7 +222,7 @@ def _enough(arrivals: FloatArray) -> float:
     return float(min(arrivals.mean() / MIN_ARRIVALS, arrivals.min() / 4))
 
 
-def component_arrivals(arrivals: FloatArray, share: FloatArray) -> list[Finding]:
+def component_arrivals(arrivals: FloatArray, share: FloatArray) -> Findings:
     """A component of the base that holds many scans by few arrivals; the one with fewest.
 
     What a mixture covers thinly, through its wide component, is reached seldom and then held for
@@ -261,26 +242,24 @@ def component_arrivals(arrivals: FloatArray, share: FloatArray) -> list[Finding]
         if (enough := _enough(own)) < worst:
             worst, found = enough, (component, counted, own.astype(int).tolist())
     if found is None:
-        return []
+        return
     component, counted, own = found
     name = "the wide component" if component == 0 else f"component {component}"
-    return [
-        Finding(
-            f"in chains {counted.tolist()} {own} replicas came from {name} of the base, where each "
-            f"chain should have some {MIN_ARRIVALS}. They hold up to "
-            f"{100 * share[counted, component].max():.0f} % of the draws.",
-            {"component": component, "arrivals": own, "chain": counted.tolist()},
-            "component",
-            "Raise `draws`.",
-        )
-    ]
+    yield Finding(
+        f"in chains {counted.tolist()} {own} replicas came from {name} of the base, where each "
+        f"chain should have some {MIN_ARRIVALS}. They hold up to "
+        f"{100 * share[counted, component].max():.0f} % of the draws.",
+        {"component": component, "arrivals": own, "chain": counted.tolist()},
+        "component",
+        "Raise `draws`.",
+    )
 
 
 def group_arrivals(
     draws: Mapping[str, FloatArray],
     restarts: FloatArray | None,
     tempered_restart: FloatArray | None = None,
-) -> list[Finding]:
+) -> Findings:
     """A group of draws into which some chain hardly ever came from the base; the one with fewest.
 
     Arrivals during a draw count for the group of the draw if the draw is of one of them: a replica
@@ -295,12 +274,12 @@ def group_arrivals(
     >>> [finding] = group_arrivals({"x": x}, np.where(x > 5, 2, 0))
     >>> finding.measured["arrivals"]
     [0, 0]
-    >>> group_arrivals({"x": x}, np.full(x.shape, 2))
+    >>> [*group_arrivals({"x": x}, np.full(x.shape, 2))]
     []
     """
     # chains with few arrivals in all are named by the check of missing modes
     if restarts is None or not (restarts.sum(axis=1) >= MIN_ARRIVALS).all():
-        return []
+        return
     if tempered_restart is not None:
         restarts = restarts * tempered_restart
     worst, found = 1.0, None
@@ -317,20 +296,18 @@ def group_arrivals(
             if (enough := _enough(arrivals)) < worst:
                 worst, found = enough, (f"{name} {sign} {threshold:.3g}", arrivals)
     if found is None:
-        return []
+        return
     group_name, arrivals = found
     counts = arrivals.astype(int).tolist()
-    return [
-        Finding(
-            f"among the draws with {group_name} replicas of each chain came {counts} times from "
-            f"the base, where each should some {MIN_ARRIVALS} times.",
-            {"group": group_name, "arrivals": counts},
-            "group",
-        )
-    ]
+    yield Finding(
+        f"among the draws with {group_name} replicas of each chain came {counts} times from "
+        f"the base, where each should some {MIN_ARRIVALS} times.",
+        {"group": group_name, "arrivals": counts},
+        "group",
+    )
 
 
-def _arrivals(run: AtHand) -> Iterator[Finding]:
+def _arrivals(run: AtHand) -> Findings:
     if "component_arrivals" in run.arrays:
         yield from component_arrivals(
             run.arrays["component_arrivals"], run.arrays["component_share"]

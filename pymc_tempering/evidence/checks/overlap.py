@@ -1,11 +1,11 @@
 """Whether neighbouring densities of the path, and base and posterior, share their draws."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.types import FloatArray
 
 __all__ = ["CHECKS", "MIN_SWAP_RATE", "base_reaches", "bounded"]
@@ -53,25 +53,22 @@ def base_reaches(statistics: Mapping[str, FloatArray]) -> bool:
     return bool(of_target.max() - np.median(of_target) <= np.log(of_target.size))
 
 
-def infinite_deltas(recorded: Mapping[Any, Any]) -> list[Finding]:
+def infinite_deltas(recorded: Mapping[Any, Any]) -> Findings:
     """Recorded positions where the base has no density and the posterior has."""
     counts = {name: int(np.isposinf(np.asarray(recorded[name])).sum())
               for name in _DELTAS if name in recorded}  # fmt: skip
     found = {f"infinite {name}": count for name, count in counts.items() if count}
-    if not found:
-        return []
-    return [
-        Finding(
+    if found:
+        yield Finding(
             f"at {sum(found.values())} recorded positions the posterior has a density and the base "
             "has none. No replica comes there from the base, so log Z cannot be trusted, and "
             "neither can the shares of modes.",
             found,
             "outside_base",
         )
-    ]
 
 
-def _support(run: AtHand) -> Iterator[Finding]:
+def _support(run: AtHand) -> Findings:
     if run.idata is not None and "sample_stats" in run.idata.children:
         yield from infinite_deltas(run.idata["sample_stats"].dataset)
     if run.support_mass < run.least_support:
@@ -85,7 +82,7 @@ def _support(run: AtHand) -> Iterator[Finding]:
         )
 
 
-def _no_overlap(run: AtHand) -> Iterator[Finding]:
+def _no_overlap(run: AtHand) -> Findings:
     if run.kept is not None and not run.kept.size:
         return  # chains contradict each other, each with an estimate
     if not np.isfinite(np.mean(run.parts.log_z)) or not np.isfinite(run.estimate.se):
@@ -95,7 +92,7 @@ def _no_overlap(run: AtHand) -> Iterator[Finding]:
         )
 
 
-def _swap_rates(run: AtHand) -> Iterator[Finding]:
+def _swap_rates(run: AtHand) -> Findings:
     rates = run.arrays.get("swap_acceptance_rate")
     if rates is None:
         return
@@ -112,7 +109,7 @@ def _swap_rates(run: AtHand) -> Iterator[Finding]:
         )
 
 
-def _visits(run: AtHand) -> Iterator[Finding]:
+def _visits(run: AtHand) -> Findings:
     if (share := run.arrays.get("level_probability")) is not None:
         name, remedy = "level", "Raise `tune`, or leave `log_level_weights` at 'adapt'."
         relative = np.nanmin(share, axis=1) * np.isfinite(share).sum(axis=1)

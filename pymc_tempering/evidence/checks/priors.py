@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.model.freeze import discrete_names
 from pymc_tempering.model.graph import interpreted
 from pymc_tempering.model.identity import Kept, recipe
@@ -23,24 +23,21 @@ def _improper(model: pm.Model) -> list[str]:
     return [rv.name for rv in model.free_RVs if is_improper(rv)]
 
 
-def improper_priors(model: pm.Model) -> list[Finding]:
+def improper_priors(model: pm.Model) -> Findings:
     """Priors that are not normalised."""
     improper = _improper(model)
     # in a model of potentials alone a flat variable is how an unnormalised density is written
     is_posterior = bool(model.observed_RVs) or len(improper) < len(model.free_RVs)
-    if not improper or not is_posterior:
-        return []
-    return [
-        Finding(
+    if improper and is_posterior:
+        yield Finding(
             f"{improper} have no normalised prior, so log Z is the log integral of the model's "
             "density and not a marginal likelihood; ratios with models of other priors mean "
             "nothing.",
             {"variables": improper},
         )
-    ]
 
 
-def runaway_flat_variables(run: AtHand) -> list[Finding]:
+def runaway_flat_variables(run: AtHand) -> Findings:
     """Draws of flat variables more than 10^7 from their median: the integral is not finite."""
     posterior = run.idata["posterior"].dataset
     spread = {}
@@ -50,21 +47,18 @@ def runaway_flat_variables(run: AtHand) -> list[Finding]:
                 distance = np.abs(posterior[name].values - np.median(posterior[name].values))
             spread[name] = float(np.nan_to_num(distance, nan=np.inf, posinf=np.inf).max())
     far = {name: s for name, s in spread.items() if not s <= 1e7}
-    if not far:
-        return []
-    listed = ", ".join(f"{name} ({s:.2g})" for name, s in far.items())
-    return [
-        Finding(
+    if far:
+        listed = ", ".join(f"{name} ({s:.2g})" for name, s in far.items())
+        yield Finding(
             f"draws of flat variables spread as far as {listed}, as they do where the posterior "
             "has no finite integral, and log Z is then infinite whatever is printed.",
             {f"largest distance from the median of {name}": s for name, s in far.items()},
             remedy="Give these variables proper priors; or, if such numbers are meant, write the "
             "model in other units.",
         )
-    ]
 
 
-def wide_priors(model: pm.Model, posterior: xr.Dataset) -> list[Finding]:
+def wide_priors(model: pm.Model, posterior: xr.Dataset) -> Findings:
     """Priors a thousand times as wide as the posterior, by the interquartile range of a variable.
 
     Log Z is then mostly about the width of the prior.
@@ -86,11 +80,12 @@ def wide_priors(model: pm.Model, posterior: xr.Dataset) -> list[Finding]:
         ratio = np.max((high - low) / np.maximum(upper - lower, 1e-300))
         if ratio > 1e3:
             wide[rv.name] = float(ratio)
-    if not wide:
-        return []
-    listed = ", ".join(f"{name} ({r:.1g} times the posterior's width)" for name, r in wide.items())
-    measured = {f"prior width / posterior width of {name}": r for name, r in wide.items()}
-    return [Finding(f"{listed}.", measured)]
+    if wide:
+        listed = ", ".join(
+            f"{name} ({r:.1g} times the posterior's width)" for name, r in wide.items()
+        )
+        measured = {f"prior width / posterior width of {name}": r for name, r in wide.items()}
+        yield Finding(f"{listed}.", measured)
 
 
 def _prior_draws(
@@ -109,7 +104,15 @@ def _prior_draws(
             [*recipe(model), *variables, None, *sampled],
             lambda: _given_parents(variables, sampled),
         )
-        return _draw_at(draw, sampled, posterior)
+        reseed(draw, 0)
+        values = [
+            posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).values
+            for rv in sampled
+        ]
+        # quartiles of so many are a sixth off, where widths a thousand times too large are wanted
+        chosen = np.linspace(0, len(values[0]) - 1, 100).astype(np.int64)
+        draws = [draw(*(value[i] for value in values)) for i in chosen]
+        return [np.array(column) for column in zip(*draws, strict=True)]
     except Exception as error:  # noqa: BLE001  user code may draw, and sampling was long
         _log.debug("no draws from the priors of %s: %s", variables, error)
         if len(variables) == 1:
@@ -126,18 +129,6 @@ def _given_parents(variables: list[Any], sampled: list[Any]) -> Any:
     fresh = [rv.owner.clone().outputs[rv.owner.outputs.index(rv)] for rv in variables]
     # compiling costs more than the draws do by the interpreter
     return interpreted(sampled, fresh, on_unused_input="ignore", allow_input_downcast=True)
-
-
-def _draw_at(draw: Any, sampled: list[Any], posterior: xr.Dataset) -> list[FloatArray | None]:
-    reseed(draw, 0)
-    values = [
-        posterior[rv.name].stack(sample=("chain", "draw")).transpose("sample", ...).values
-        for rv in sampled
-    ]
-    # quartiles of so many are a sixth off, where widths a thousand times too large are looked for
-    chosen = np.linspace(0, len(values[0]) - 1, 100).astype(np.int64)
-    draws = [draw(*(value[i] for value in values)) for i in chosen]
-    return [np.array(column) for column in zip(*draws, strict=True)]
 
 
 CHECKS = (

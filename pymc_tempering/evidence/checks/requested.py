@@ -1,12 +1,12 @@
 """Whether a run has what was requested: its draws, its chains, its error."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_tempering.estimators.result import LogZEstimate
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.steps.budget import CHAIN_ERROR, MOST_CHAIN_ERROR
 from pymc_tempering.types import FloatArray
 
@@ -39,7 +39,7 @@ def whole(estimate: LogZEstimate) -> LogZEstimate:
     return estimate
 
 
-def _max_gradients(run: AtHand) -> Iterator[Finding]:
+def _max_gradients(run: AtHand) -> Findings:
     request, estimate, budget = run.request, run.estimate, run.request.budget
     if budget is None:
         return
@@ -104,12 +104,12 @@ def rounded_up(n: float) -> int:
     return math.ceil(n / unit) * unit
 
 
-def _look(run: AtHand) -> Iterator[Finding]:
+def _look(run: AtHand) -> Findings:
     yield from interrupted(run)
     yield from _max_gradients(run)
 
 
-def _target_se(run: AtHand) -> Iterator[Finding]:
+def _target_se(run: AtHand) -> Findings:
     request, estimate = run.request, run.estimate
     target_se, most, budget = request.target_se, request.max_chains, request.budget
     if target_se is None or estimate.se <= target_se or interrupted(run):

@@ -1,7 +1,7 @@
 """What the density says around the draws: rounding noise, tails like a power, divergence."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 from scipy.stats import norm
@@ -12,7 +12,7 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.noise import first_noise, jitter, noisiest
 from pymc_tempering.engine.path.replicas import new_replicas
 from pymc_tempering.engine.path.tempered import Density, TemperedPath
-from pymc_tempering.evidence.checks.check import AtHand, Check, Finding
+from pymc_tempering.evidence.checks.check import AtHand, Check, Finding, Findings
 from pymc_tempering.evidence.checks.overlap import base_reaches
 from pymc_tempering.evidence.checks.priors import runaway_flat_variables
 from pymc_tempering.numerics import pareto_k
@@ -34,7 +34,7 @@ _MIN_DRAWS = 200  # 20 of them in a tail
 _N_CLIMBS = 3  # draws that climb: each costs hundreds of gradients
 
 
-def noise(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
+def noise(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
     """Draws `z` (n, D) that lie where the density is noise; `names` are those of the D coordinates.
 
     Such places have next to no mass in truth; one draw there says that noise was climbed. Looked at
@@ -43,20 +43,17 @@ def noise(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding
     farthest = np.argsort(-np.abs(z).max(axis=1))[:8]
     spread = np.linspace(0, len(z) - 1, 8).astype(int)
     for draw in z[np.concatenate([farthest, spread])]:
-        place = first_noise(density, draw)
-        if place is None:
+        if (place := first_noise(density, draw)) is None:
             continue
         i, off = noisiest(density, place), jitter(density, place)
-        return [
-            Finding(
-                f"where {_in_words(names[i], place[i])} the log density jumps by {off:.2g} nats "
-                "when its variables move by their last digits, and draws came to lie there or "
-                "further out: it is the difference of numbers too large to be subtracted, and says "
-                "nothing of the posterior. So there is no estimate.",
-                {str(names[i]): float(place[i]), "jitter": off},
-            )
-        ]
-    return []
+        yield Finding(
+            f"where {_in_words(names[i], place[i])} the log density jumps by {off:.2g} nats "
+            "when its variables move by their last digits, and draws came to lie there or "
+            "further out: it is the difference of numbers too large to be subtracted, and says "
+            "nothing of the posterior. So there is no estimate.",
+            {str(names[i]): float(place[i]), "jitter": off},
+        )
+        return
 
 
 def _in_words(name: str, value: float) -> str:
@@ -74,12 +71,11 @@ def _in_words(name: str, value: float) -> str:
 def _noise(run: AtHand) -> list[Finding]:
     at = run.unconstrained
     if "noise" not in at.found:
-        at.found["noise"] = noise(*at.parts)
-    found: list[Finding] = at.found["noise"]
-    return found
+        at.found["noise"] = [*noise(*at.parts)]
+    return at.found["noise"]
 
 
-def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
+def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
     """Coordinates along which draws and density fall off like a power of distance.
 
     Moves are made for tails like those of a Gaussian; along a power's they go step by step, and a
@@ -98,7 +94,7 @@ def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> list[F
     True
     """
     if len(z) < _MIN_DRAWS:
-        return []
+        return
     distance = z - np.median(z, axis=0)
     k = np.array([[_tail_index(sign * x) for x in distance.T] for sign in (1.0, -1.0)])
     # the largest of many indices, each from the tail of half the draws
@@ -112,15 +108,14 @@ def heavy_tails(density: Density, z: FloatArray, names: Sequence[str]) -> list[F
         if i not in heavy and _falls_like_a_power(density, z, int(i), outermost):
             heavy[int(i)] = float(k[side, i])
     if not heavy:
-        return []
+        return
     listed = ", ".join(f"{names[i]} ({index:.2f})" for i, index in heavy.items())
-    finding = Finding(
+    yield Finding(
         f"draws fall off like a power of the distance along {listed}; in brackets the tail "
         f"index, beyond {limit:.2f}. Moves hardly travel such tails, so that log Z may lack their "
         "mass, and its error be too small.",
         {f"tail index of {names[i]}": index for i, index in heavy.items()},
     )
-    return [finding]
 
 
 def _tail_index(distance: FloatArray) -> float:
@@ -150,17 +145,17 @@ def _falls_like_a_power(density: Density, z: FloatArray, i: int, rows: IntArray)
     return bool(fitted.size and 0.0 <= np.median(fitted) <= MAX_DROP)
 
 
-def rise_of_search(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> list[Finding]:
+def rise_of_search(arrays: Mapping[str, FloatArray], names: Sequence[str]) -> Findings:
     """Whether the search for modes saw the mass rise without end; `arrays` are of the search."""
     along = arrays.get("search_rise_along", np.array([-1]))
     chain = along.argmax()
     if along[chain] < 0:
-        return []
+        return
     rises = [arrays[name][chain] for name in ("search_rise", "search_rise_beyond")]
-    return [_rising(names[int(along[chain])], rises)]
+    yield _rising(names[int(along[chain])], rises)
 
 
-def rising_mass(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
+def rising_mass(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
     """Whether the mass of the posterior still rises far beyond all draws.
 
     A narrow place may have any density; what counts is density times width. Draws that climb end at
@@ -168,15 +163,15 @@ def rising_mass(density: Density, z: FloatArray, names: Sequence[str]) -> list[F
     a scale shrinks onto identical data, the integral diverges, and the sampler only stopped.
     """
     if (spread := _spread(z)) is None:
-        return []
+        return
     base = GaussianBase(z.mean(axis=0), spread)
     path = TemperedPath.from_base(density, base).view
     for start in base.to_base(z[np.linspace(0, len(z) - 1, _N_CLIMBS).astype(int)]):
         end = base.mean + base.standard_deviation * climb(path, start)[0]
         rise = rise_beyond(density, base, end)
         if rise.coordinate >= 0:
-            return [_rising(names[rise.coordinate], rise.nats)]
-    return []
+            yield _rising(names[rise.coordinate], rise.nats)
+            return
 
 
 def _spread(z: FloatArray) -> FloatArray | None:
@@ -201,13 +196,13 @@ def _rising(name: str, rises: Sequence[float]) -> Finding:
     )
 
 
-def plateau(density: Density, z: FloatArray, names: Sequence[str]) -> list[Finding]:
+def plateau(density: Density, z: FloatArray, names: Sequence[str]) -> Findings:
     """Whether the density lasts along a coordinate, so that its integral diverges.
 
     As of a scale with a flat prior and a single observation, on the scale of its logarithm.
     """
     if (spread := _spread(z)) is None:
-        return []
+        return
     centre = np.median(z, axis=0)
     path = TemperedPath.from_base(density, GaussianBase(centre, spread)).view
     # the last three are beyond the width of any funnel that is as wide where its density has not
@@ -229,32 +224,28 @@ def plateau(density: Density, z: FloatArray, names: Sequence[str]) -> list[Findi
         # index of 500 loses more
         if n >= 4 and np.diff(masses[n - 4 : n]).min() > -1e-3:
             reach = float(distances[n - 1])
-            return [
-                Finding(
-                    f"along {names[i]} the density falls no faster than one over the distance, as "
-                    f"far as {reach:.3g} standard deviations of the draws: it has no finite "
-                    "integral there, whatever is printed.",
-                    {f"distance along {names[i]}": reach},
-                )
-            ]
-    return []
+            yield Finding(
+                f"along {names[i]} the density falls no faster than one over the distance, as "
+                f"far as {reach:.3g} standard deviations of the draws: it has no finite "
+                "integral there, whatever is printed.",
+                {f"distance along {names[i]}": reach},
+            )
+            return
 
 
-def _heavy(run: AtHand) -> list[Finding]:
-    if _noise(run) or base_reaches(run.statistics):
-        return []
-    return heavy_tails(*run.unconstrained.parts)
+def _heavy(run: AtHand) -> Findings:
+    if not _noise(run) and not base_reaches(run.statistics):
+        yield from heavy_tails(*run.unconstrained.parts)
 
 
-def _divergent(run: AtHand) -> list[Finding]:
-    if run.unconstrained is None or _noise(run):
-        return []
-    density, z, names = run.unconstrained.parts
-    return (
-        rise_of_search(run.arrays, names)
-        or rising_mass(density, z, names)
-        or plateau(density, z, names)
-    )
+def _divergent(run: AtHand) -> Findings:
+    """By the first way that shows it, the cheapest before others."""
+    yield from runaway_flat_variables(run)
+    if run.unconstrained is not None and not _noise(run):
+        density, z, names = run.unconstrained.parts
+        yield from rise_of_search(run.arrays, names)
+        yield from rising_mass(density, z, names)
+        yield from plateau(density, z, names)
 
 
 CHECKS = (
@@ -298,7 +289,7 @@ CHECKS = (
         "over the distance, as along the logarithm of a scale with a flat prior and a single "
         "observation. Looked for in up to 100 dimensions, and only uphill of draws.",
         "Give the variable a proper prior, or more data than leave it free.",
-        lambda run: runaway_flat_variables(run) or _divergent(run),
+        lambda run: islice(_divergent(run), 1),
         ("model", "idata"),
         lasting=True,
         is_cause=True,

@@ -46,14 +46,14 @@ def test_a_thousand_runs_that_agree_raise_nothing(rng):
     for _ in range(1000):
         before = 2.0 + SE_BEFORE * rng.standard_normal(4)
         now = 2.0 + SE * rng.standard_normal(4)
-        assert legs_disagree(now, SE, before, SE_BEFORE) == []
+        assert [*legs_disagree(now, SE, before, SE_BEFORE)] == []
 
 
 def test_nothing_is_said_without_another_leg():
     nothing = np.full(4, np.nan)
     now = np.array([1.0, 2.0, 3.0, 4.0])
-    assert legs_disagree(now, SE, nothing, nothing) == []
-    assert legs_disagree(nothing, SE, now, SE_BEFORE) == []
+    assert [*legs_disagree(now, SE, nothing, nothing)] == []
+    assert [*legs_disagree(nothing, SE, now, SE_BEFORE)] == []
 
 
 def searched(values, se=0.01):
@@ -69,15 +69,15 @@ def searched(values, se=0.01):
     ],
 )  # fmt: skip
 def test_by_three_errors_of_both_and_a_twentieth_of_a_nat(log_z, se, named):
-    assert len(known_mass_missing(searched([0.0]), log_z, se)) == named
+    assert len([*known_mass_missing(searched([0.0]), log_z, se)]) == named
 
 
 def test_the_chain_that_knows_most_counts():
     [diagnostic] = known_mass_missing(searched([-np.inf, 0.5, 2.0]), 1.0, 0.01)
     assert diagnostic.measured == {"search_log_mass": 2.0, "lacking": 1.0}
     assert "Log Z is less by 1 nats" in diagnostic.text
-    assert known_mass_missing(searched([-np.inf]), -9.0, 0.01) == []
-    assert known_mass_missing({}, -9.0, 0.01) == []
+    assert [*known_mass_missing(searched([-np.inf]), -9.0, 0.01)] == []
+    assert [*known_mass_missing({}, -9.0, 0.01)] == []
 
 
 def test_a_run_below_what_its_search_knew_is_named(target, base, rng, make_statistics, make_tree):
@@ -117,24 +117,24 @@ def test_the_share_that_matters():
     [finding] = mode_without_draws(left(0.06), np.zeros(2), 400)
     assert np.isclose(finding.measured["lacking"], np.log(1.06))
     assert "log Z lacks 0.058 nats" in finding.text
-    assert mode_without_draws(left(0.04), np.zeros(2), 400) == []
+    assert [*mode_without_draws(left(0.04), np.zeros(2), 400)] == []
     # it is the share of the estimate: nats of another model do not count
-    assert len(mode_without_draws(left(0.04), np.full(2, -1.0), 400)) == 1
+    assert len([*mode_without_draws(left(0.04), np.full(2, -1.0), 400)]) == 1
     # where the evidence is infinite, so may fits be
     [finding] = mode_without_draws(left(0.5), np.full(2, -1e5), 400)
     assert np.isclose(finding.measured["lacking"], 1e5)
 
 
 def test_few_draws_may_miss_a_mode():
-    assert mode_without_draws(left(0.2), np.zeros(2), 40) == []
-    assert len(mode_without_draws(left(0.3), np.zeros(2), 40)) == 1
+    assert [*mode_without_draws(left(0.2), np.zeros(2), 40)] == []
+    assert len([*mode_without_draws(left(0.3), np.zeros(2), 40)]) == 1
 
 
 def test_a_draw_in_one_chain_is_enough():
     log_masses = left(0.5)
     log_masses[1, 0] = np.nan
     log_masses[1, 1] = np.log(0.4)
-    assert mode_without_draws(log_masses, np.zeros(2), 400) == []
+    assert [*mode_without_draws(log_masses, np.zeros(2), 400)] == []
     # a third one, that both lack
     log_masses[:, 2] = np.log(0.1)
     [finding] = mode_without_draws(log_masses, np.zeros(2), 400)
@@ -166,25 +166,24 @@ def test_modes_of_the_last_draw_count(target, base, rng, make_statistics, make_t
 def test_modes_seen_once_are_named_where_they_hold_mass():
     [diagnostic] = modes_unseen(read_search(searched_statistics(mass_once=0.6)))
     assert diagnostic.measured["search_mass_once"] == 0.6
-    assert modes_unseen(read_search(searched_statistics(mass_once=0.5))) == []
+    assert [*modes_unseen(read_search(searched_statistics(mass_once=0.5)))] == []
     [diagnostic] = modes_unseen(
         read_search(searched_statistics(modes=9, start_counts=np.array([2, 1, -1])))
     )
     assert "At most 2 of 1000 starts" in diagnostic.text
-    assert (
-        modes_unseen(read_search(searched_statistics(modes=9, start_counts=np.array([3, 1, -1]))))
-        == []
-    )
+    assert [
+        *modes_unseen(read_search(searched_statistics(modes=9, start_counts=np.array([3, 1, -1]))))
+    ] == []
     # a hundred replicas from a wide Gaussian have found what is not much narrower
-    assert modes_unseen(read_search(searched_statistics(mass_once=0.6)), 100) == []
-    assert len(modes_unseen(read_search(searched_statistics(mass_once=0.6)), 99)) == 1
+    assert [*modes_unseen(read_search(searched_statistics(mass_once=0.6)), 100)] == []
+    assert len([*modes_unseen(read_search(searched_statistics(mass_once=0.6)), 99)]) == 1
     # those from fits hardly find what these left out
     [diagnostic] = modes_unseen(read_search(searched_statistics(mass_once=0.06)), None)
     assert "Replicas come from the fits" in diagnostic.text
-    assert modes_unseen(read_search(searched_statistics(mass_once=0.05)), None) == []
+    assert [*modes_unseen(read_search(searched_statistics(mass_once=0.05)), None)] == []
     alone = searched_statistics(starts=1, modes=1, mass_once=1.0)
-    assert modes_unseen(read_search(alone)) == []
-    assert modes_unseen({}) == []
+    assert [*modes_unseen(read_search(alone))] == []
+    assert [*modes_unseen({})] == []
 
 
 def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
@@ -196,14 +195,14 @@ def test_a_search_that_misses_modes_says_so_and_one_that_does_not_is_quiet(rng):
     target = SimpleNamespace(address=waves.address, dim=2)
     searches = [find_modes(target, np.zeros(2), rng, effort=Effort(40, 40_000)).search
                 for _ in range(12)]  # fmt: skip
-    diagnostics = [modes_unseen(read_search(as_recorded(few))) for few in searches]
+    diagnostics = [[*modes_unseen(read_search(as_recorded(few)))] for few in searches]
     said = [diagnostic for [diagnostic] in filter(None, diagnostics)]
     assert len(said) >= 4
-    assert all(modes_unseen(read_search(as_recorded(few)), None) for few in searches)
+    assert all([*modes_unseen(read_search(as_recorded(few)), None)] for few in searches)
     assert np.median([diagnostic.measured["search_mass_once"] for diagnostic in said]) > 0.2
     many = find_modes(target, np.zeros(2), rng).search
     assert len(many.start_count) > 2 * max(len(few.start_count) for few in searches)
-    assert modes_unseen(read_search(as_recorded(many))) == []
+    assert [*modes_unseen(read_search(as_recorded(many)))] == []
 
 
 def as_recorded(search):

@@ -50,7 +50,7 @@ def test_one_side_is_enough(rng, side):
     target = heavy_tail(dof=(1.05,), loc=(0.0,), scale=(1.0,))
     z = target.draw(rng, 1000)
     z = np.where(side * z > 0.0, z, -side * rng.random(z.shape))
-    assert heavy_tails(target, z, ["x"])
+    assert [*heavy_tails(target, z, ["x"])]
 
 
 @pytest.mark.statistical
@@ -59,7 +59,7 @@ def test_light_tails_are_left_alone(rng, name):
     """50 runs of 640 draws. By their draws alone 6 of 1000 runs of each target were named at most:
     more than three here are once in 3000 seeds."""
     target = TARGETS[name]()
-    runs = (heavy_tails(target, target.draw(rng, 640), NAMES) for _ in range(50))
+    runs = ([*heavy_tails(target, target.draw(rng, 640), NAMES)] for _ in range(50))
     assert sum(map(bool, runs)) <= 3
 
 
@@ -70,19 +70,19 @@ def test_a_light_mode_far_away_is_no_tail(rng, separation):
     z = target.draw(rng, 1000)
     beyond = z[:, 0] - np.median(z[:, 0])
     assert pareto_k(np.log(beyond[beyond > 0.0])) > 2.0 * MIN_TAIL_K
-    assert heavy_tails(target, z, ["x", "y"]) == []
+    assert [*heavy_tails(target, z, ["x", "y"])] == []
 
 
 @pytest.mark.statistical
 def test_many_slow_coordinates_are_left_alone(rng):
     """The largest of 200 indices, each uncertain by 0.14."""
     draws = autoregressive_chains(rng, (4, 160, 100), 0.5).reshape(-1, 100)
-    assert heavy_tails(scaled_normal(100, 1.0), draws, list(map(str, range(100)))) == []
+    assert [*heavy_tails(scaled_normal(100, 1.0), draws, list(map(str, range(100))))] == []
 
 
 def test_few_draws_say_nothing(rng):
     target = heavy_tail(dof=(1.05,), loc=(0.0,), scale=(1.0,))
-    assert heavy_tails(target, target.draw(rng, 100), ["x"]) == []
+    assert [*heavy_tails(target, target.draw(rng, 100), ["x"])] == []
 
 
 class Neck:
@@ -120,7 +120,7 @@ def test_mass_that_rises_without_end_is_named(rng):
 
 def test_a_neck_of_finite_mass_is_left_alone(rng):
     """Its density rises by 2.7 nats for each unit of v, and its mass falls by 0.3."""
-    assert rising_mass(Neck(0.7), funnel_draws(rng), NAMES) == []
+    assert [*rising_mass(Neck(0.7), funnel_draws(rng), NAMES)] == []
 
 
 def test_the_search_sees_the_rise(rng):
@@ -140,15 +140,15 @@ def test_the_search_leaves_a_neck_of_finite_mass_alone(rng):
     found = find_modes(Neck(0.7), np.full(7, 0.5), rng)
     assert found.search.rise_along == -1
     arrays = read_search({"search": pack_search(found.search.statistics())[None, None]})
-    assert rise_of_search(arrays, NAMES) == []
+    assert [*rise_of_search(arrays, NAMES)] == []
 
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_modes_are_ends(rng, name):
     target = TARGETS[name]()
     z = target.draw(rng, 400)
-    assert rising_mass(target, z, NAMES) == []
-    assert plateau(target, z, NAMES) == []
+    assert [*rising_mass(target, z, NAMES)] == []
+    assert [*plateau(target, z, NAMES)] == []
 
 
 @toy(7)
@@ -171,7 +171,7 @@ def test_tails_of_all_coordinates_together_are_named(rng):
     z = rng.normal(size=(1000, 7))
     mean = z.mean(axis=1, keepdims=True)
     z = (mean + 0.1 * (z - mean)) / np.sqrt(rng.chisquare(1.0, size=(1000, 1)))
-    assert len(heavy_tails(target, z + np.arange(1.0, 8.0), NAMES)) == 1
+    assert len([*heavy_tails(target, z + np.arange(1.0, 8.0), NAMES)]) == 1
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +247,7 @@ def neck_of_a_funnel(z, grad):
 
 def test_a_funnel_that_is_wide_elsewhere_has_an_end(rng):
     target = neck_of_a_funnel
-    assert plateau(target, 3.0 + rng.normal(size=(400, 1)), ["x"]) == []
+    assert [*plateau(target, 3.0 + rng.normal(size=(400, 1)), ["x"])] == []
 
 
 @toy(1)
@@ -259,7 +259,7 @@ def slow(z, grad):
 
 def test_slow_tails_have_an_end():
     target = slow
-    assert plateau(target, np.linspace(-5.0, 5.0, 400)[:, None], ["x"]) == []
+    assert [*plateau(target, np.linspace(-5.0, 5.0, 400)[:, None], ["x"])] == []
 
 
 def test_identical_data_have_evidence_without_end(monkeypatch):
