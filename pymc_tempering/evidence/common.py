@@ -12,6 +12,7 @@ from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.evidence.checks import diagnose
 from pymc_tempering.evidence.checks.chains import chains_that_agree
+from pymc_tempering.evidence.checks.check import AtHand
 from pymc_tempering.evidence.run import MethodEstimate, Run
 from pymc_tempering.types import FloatArray
 
@@ -94,8 +95,7 @@ def combine(
     `method` are sampler and estimator, as users read them; `draws` of the posterior are
     (chain, draw, ...) by variable: chains that differ in these are warned about too.
     """
-    run = run_of(parts, method, draws=draws)
-    assert run.estimate is not None
+    run: AtHand = run_of(parts, method, draws=draws)
     return with_warnings(run.estimate, diagnose(run))
 
 

@@ -14,6 +14,7 @@ from pymc_tempering.errors import DataError, OptionError
 from pymc_tempering.estimators.diagnostic import Diagnostic, warn_of
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.checks import refusing
+from pymc_tempering.evidence.checks.check import AtHand
 from pymc_tempering.evidence.checks.requested import interrupted
 from pymc_tempering.evidence.more_chains import estimate_draws, reach_target_se, round_seeds
 from pymc_tempering.evidence.run import Request
@@ -356,10 +357,8 @@ def _estimate_stored(
             f"The options {sorted(options)} are for sampling, and a stored run is not sampled "
             "again. Leave them out, or pass the model."
         )
-    run = read_run(idata)
+    run: AtHand = read_run(idata)
     if target_se is None:
         return checked(run)
-    assert run.estimate is not None
-    assert run.idata is not None
     sizes = run.idata["sample_stats"].sizes
     return checked(run, request=Request(sizes["draw"], sizes["chain"], target_se=target_se))

@@ -12,7 +12,6 @@ from pymc_tempering.errors import TemperingError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.estimators.uncertainty import StandardError
-from pymc_tempering.methods import Method
 from pymc_tempering.model.at_draws import unconstrained_draws
 from pymc_tempering.model.compile import CompiledDensity, density_at_hand
 from pymc_tempering.results.datatree import named_entries
@@ -107,7 +106,6 @@ class Request:
 class Run:
     """A run, as far as it is at hand; a check runs where all that it needs is not None."""
 
-    method: Method | None = None
     statistics: Mapping[str, FloatArray] = field(default_factory=dict)
     """As recorded, leading dimensions (chain, draw)."""
     draws: Mapping[str, FloatArray] | None = None

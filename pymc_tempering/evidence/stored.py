@@ -11,6 +11,7 @@ from pymc_tempering.errors import DataError
 from pymc_tempering.estimators.diagnostic import Diagnostic
 from pymc_tempering.estimators.result import LogZEstimate
 from pymc_tempering.evidence.checks import diagnose
+from pymc_tempering.evidence.checks.check import AtHand
 from pymc_tempering.evidence.checks.overlap import bounded
 from pymc_tempering.evidence.common import run_of, with_warnings
 from pymc_tempering.evidence.run import Request, Run, Unconstrained
@@ -46,15 +47,13 @@ _OLDER = ("renewed", "scans_asked", "search_")
 """Beginnings of names of statistics that are recorded under others now."""
 
 
-def estimate_from_idata(
-    idata: xr.DataTree, *, model: pm.Model | None = None, request: Request | None = None
-) -> LogZEstimate:
+def estimate_from_idata(idata: xr.DataTree, model: pm.Model | None = None) -> LogZEstimate:
     """Estimate log Z of a run from what it recorded, with every check that can be made.
 
-    Its ``idata`` is a copy of the run with the estimate attached. Without `model` and `request`
-    checks of these are left out, and what an earlier estimate found out about them is repeated.
+    Its ``idata`` is a copy of the run with the estimate attached. Without `model` checks of it are
+    left out, and what an earlier estimate found out about it is repeated.
     """
-    return checked(read_run(idata), model=model, request=request)
+    return checked(read_run(idata), model=model)
 
 
 def read_run(idata: xr.DataTree) -> Run:
@@ -80,11 +79,9 @@ def read_run(idata: xr.DataTree) -> Run:
     draws = read_draws(idata)
     if "lp" in statistics:
         draws[LOG_DENSITY] = statistics["lp"]
-    run = run_of(
-        parts, method.label, method=method, statistics=statistics, draws=draws, idata=idata,
-        before=before,
+    run: AtHand = run_of(
+        parts, method.label, statistics=statistics, draws=draws, idata=idata, before=before,
     )  # fmt: skip
-    assert run.estimate is not None
     gradients = {name.removesuffix("_gradients"): int(n.sum()) for name, n in spent.items()}
     if spent:
         # chains of one run share a search; where runs were put together, each had its own
@@ -93,16 +90,15 @@ def read_run(idata: xr.DataTree) -> Run:
     return replace(run, estimate=estimate)
 
 
-def at_hand(run: Run, model: pm.Model) -> Run:
+def at_hand(run: AtHand, model: pm.Model) -> Run:
     """Add the model to a run, and its draws in the model's own coordinates, where they are not."""
     if run.unconstrained is not None:
         return run
-    assert run.idata is not None
     return replace(run, model=model, unconstrained=Unconstrained.of(model, run.idata))
 
 
 def checked(
-    run: Run,
+    run: AtHand,
     *,
     model: pm.Model | None = None,
     request: Request | None = None,
@@ -114,8 +110,6 @@ def checked(
     """
     if model is not None:
         run = at_hand(run, model)
-    assert run.estimate is not None
-    assert run.idata is not None
     diagnostics = [*diagnose(replace(run, request=request))]
     # what was found out about the model and the request when they were at hand
     before = () if run.before is None else read_diagnostics(run.before)
@@ -191,7 +185,15 @@ def method_of(idata: xr.DataTree) -> Method:
         )
     statistics = _recorded(idata)
     if METHOD_CODE not in statistics:
-        raise DataError(_foreign(sorted(map(str, statistics.data_vars))))
+        found = sorted(map(str, statistics.data_vars))
+        sampler = "NUTS" if {"tree_depth", "depth"} & set(found) else "a sampler without tempering"
+        raise DataError(
+            f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
+            "log Z. As a quick second opinion, pass the model: `estimate_logz(idata, model=model)` "
+            "is bridge sampling of these draws. Thorough, and for several modes: "
+            "`pm.sample(step=pymc_tempering.ParallelTempering(base=idata))`, which takes its base "
+            "from these draws."
+        )
     codes = np.unique(statistics[METHOD_CODE].values)
     if codes.size > 1:
         names = [getattr(method_of_code(code), "name", f"code {code:g}") for code in codes]
@@ -206,17 +208,6 @@ def method_of(idata: xr.DataTree) -> Method:
             "pymc_tempering does not know. Read it with the version that wrote it."
         )
     return method
-
-
-def _foreign(found: list[str]) -> str:
-    sampler = "NUTS" if {"tree_depth", "depth"} & set(found) else "a sampler without tempering"
-    return (
-        f"These draws come from {sampler}: `sample_stats` has {found}, none of which determine "
-        "log Z. As a quick second opinion, pass the model: `estimate_logz(idata, model=model)` is "
-        "bridge sampling of these draws. Thorough, and for several modes: "
-        "`pm.sample(step=pymc_tempering.ParallelTempering(base=idata))`, which takes its base "
-        "from these draws."
-    )
 
 
 def _spent(
