@@ -10,7 +10,7 @@ what JAX compiled, if Ops are made for it, or else what PyTensor's C backend did
 
 import ctypes
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -34,10 +34,9 @@ from pymc_tempering.model.python_density import (
 )
 from pymc_tempering.private.of_pytensor import compile_keyed, graph_key, jitted, without_key
 
-__all__ = ["BACKENDS", "DENSITY_SIGNATURE", "MachineCode", "machine_code", "numba_mode",
-           "wrapper_key"]  # fmt: skip
+__all__ = ["BACKENDS", "MachineCode", "at_addresses", "machine_code", "numba_mode", "wrapper_key"]
 
-DENSITY_SIGNATURE = numba.types.float64(
+_SIGNATURE = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.CPointer(numba.types.float64)
 )
 
@@ -53,6 +52,11 @@ def tempering_density(z_pointer, grad_pointer):
         return value.item()
     except Exception:
         return -np.inf
+"""
+
+_AT_ADDRESSES = """
+def density_at_addresses(z_pointer, grad_pointer):
+    return core(z_pointer, grad_pointer, {arguments})
 """
 
 _PYTHON_OPS = "parts of the model are Python code"
@@ -191,7 +195,22 @@ def _wrap(inner: Any, dim: int, z: str = "z") -> Any:
     # numba's cache imports the module that a function claims to come from
     names = {"__name__": __name__, "carray": numba.carray, "np": np, "inner": without_key(inner)}
     source = compile_keyed(source_text, "tempering_density", names, key)
-    return numba.cfunc(DENSITY_SIGNATURE, cache=key is not None)(source)
+    return numba.cfunc(_SIGNATURE, cache=key is not None)(source)
+
+
+def at_addresses(core_address: int, arguments: Sequence[float]) -> tuple[Any, Any]:
+    """Make a C function of a vector and its gradient that hands on addresses and real numbers.
+
+    Machine code at ``core_address`` takes these ``arguments`` after the two pointers. What comes
+    beside the function has to be kept as long as that.
+    """
+    # an address is a number to the one and a pointer to the other, which C does not tell apart
+    vector = ctypes.POINTER(ctypes.c_double)
+    kinds = [ctypes.c_double if isinstance(a, float) else ctypes.c_size_t for a in arguments]
+    core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *kinds)(core_address)
+    names: dict[str, Any] = {"__name__": __name__, "core": core}
+    exec(_AT_ADDRESSES.format(arguments=", ".join(map(repr, arguments))), names)
+    return numba.cfunc(_SIGNATURE)(names["density_at_addresses"]), core
 
 
 def wrapper_key(graph_key: str | None, source: str) -> str | None:
@@ -208,7 +227,7 @@ def wrapper_key(graph_key: str | None, source: str) -> str | None:
         graph_key,
         __name__,  # which numba imports when it loads the function
         source,
-        str(DENSITY_SIGNATURE),
+        str(_SIGNATURE),
         f"floatX={flags.floatX} fastmath={flags.numba__fastmath} opt={numba.config.OPT}",
         f"pytensor={pytensor.__version__} pymc={pm.__version__}",
         f"numba={numba.__version__} llvmlite={llvmlite.__version__} numpy={np.__version__}",

@@ -5,7 +5,6 @@ are. Names, draws and start go with it: whoever reads points of the density thro
 :class:`.PointMap` never sees the coordinates.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,75 +16,46 @@ import numpy as np
 from pymc_tempering.engine.path.conditional import ConditionalMap
 from pymc_tempering.engine.path.conditional_kernels import Arrays, density_through
 from pymc_tempering.model.compile import CompiledDensity
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE
+from pymc_tempering.model.machine_code import at_addresses
 from pymc_tempering.model.point import CoordinateMap
 
 __all__ = ["in_coordinates", "through_map"]
 
-_WHOLE = ("order", "begins", "parents", "summed")
 _DOUBLE, _INT = (numba.types.CPointer(t) for t in (numba.types.float64, numba.types.int64))
 _CORE = numba.types.float64(_DOUBLE, _DOUBLE, numba.types.int64, numba.types.float64, _DOUBLE, _INT)
-
-_AT_ADDRESSES = """
-def density_in_coordinates(u_pointer, grad_pointer):
-    return core(u_pointer, grad_pointer, {arguments})
-"""
 
 
 def _density_of_map(
     u_pointer: Any, grad_pointer: Any, target: Any, log_det: Any,
     floats_pointer: Any, ints_pointer: Any,
 ) -> Any:  # fmt: skip
-    sizes = numba.carray(ints_pointer, (9,))
-    k, n, n_nodes, n_functions, n_out, n_parents, n_summed, n_pairs, n_floats = (
-        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]
+    sizes = numba.carray(ints_pointer, (30,))
+    k, n, n_nodes, n_functions, n_out, n_pairs = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
     )  # fmt: skip
-    dim = k + n
-    last = 10 + dim + n + n_parents
-    ints = numba.carray(ints_pointer, (last + n_summed,))
-    f = numba.carray(floats_pointer, (n_floats,))
-    a = 0
-    mean = f[a : a + k]
-    a += k
-    root = f[a : a + k * k].reshape((k, k))
-    a += k * k
-    nodes = f[a : a + n_nodes * k].reshape((n_nodes, k))
-    a += n_nodes * k
-    lengths = f[a : a + k]
-    a += k
-    trend = f[a : a + (1 + k) * n_functions].reshape((1 + k, n_functions))
-    a += (1 + k) * n_functions
-    weights = f[a : a + n_nodes * n_functions].reshape((n_nodes, n_functions))
-    a += n_nodes * n_functions
-    affine = f[a : a + n * (1 + k)].reshape((n, 1 + k))
-    a += n * (1 + k)
-    constants = f[a : a + n_out]
-    a += n_out
-    loadings = f[a : a + n_out * n_functions].reshape((n_functions, n_out))
-    a += n_out * n_functions
-    shift = f[a : a + dim]
-    a += dim
-    log_scale = f[a : a + dim]
-    a += dim
-    skew = f[a : a + dim]
-    a += dim
-    tail = f[a : a + 2 * k].reshape((k, 2))
-    a += 2 * k
-    linear = f[a : a + k * k].reshape((k, k))
-    a += k * k
-    bend = f[a : a + k * k * k].reshape((k, k, k))
-    a += k * k * k
-    scale = f[a : a + k * k].reshape((k, k))
-    a += k * k
-    pair = f[a : a + 2 * n_pairs].reshape((n_pairs, 2))
-    a += 2 * n_pairs
-    width = f[a : a + dim]
+    # where each array begins among the whole numbers and among the real ones, and the last ends
+    b, a = sizes[6:11], sizes[11:]
+    ints, f = numba.carray(ints_pointer, (b[4],)), numba.carray(floats_pointer, (a[18],))
     m = Arrays(
-        ints[9 : 9 + dim], ints[9 + dim : 10 + dim + n], ints[10 + dim + n : last], ints[last:],
-        mean, root, nodes, lengths, trend, weights, affine, constants, loadings,
-        shift, log_scale, skew, tail, linear, bend, scale, pair, width,
+        ints[b[0] : b[1]], ints[b[1] : b[2]], ints[b[2] : b[3]], ints[b[3] : b[4]],
+        f[a[0] : a[1]],  # mean
+        f[a[1] : a[2]].reshape((k, k)),  # root
+        f[a[2] : a[3]].reshape((n_nodes, k)),  # nodes
+        f[a[3] : a[4]],  # lengths
+        f[a[4] : a[5]].reshape((1 + k, n_functions)),  # trend
+        f[a[5] : a[6]].reshape((n_nodes, n_functions)),  # weights
+        f[a[6] : a[7]].reshape((n, 1 + k)),  # affine
+        f[a[7] : a[8]],  # constants
+        f[a[8] : a[9]].reshape((n_functions, n_out)),  # loadings
+        f[a[9] : a[10]], f[a[10] : a[11]], f[a[11] : a[12]],  # shift, log_scale, skew
+        f[a[12] : a[13]].reshape((k, 2)),  # tail
+        f[a[13] : a[14]].reshape((k, k)),  # linear
+        f[a[14] : a[15]].reshape((k, k, k)),  # bend
+        f[a[15] : a[16]].reshape((k, k)),  # scale
+        f[a[16] : a[17]].reshape((n_pairs, 2)),  # pair
+        f[a[17] : a[18]],  # width
     )  # fmt: skip
-    u, grad = numba.carray(u_pointer, (dim,)), numba.carray(grad_pointer, (dim,))
+    u, grad = numba.carray(u_pointer, (k + n,)), numba.carray(grad_pointer, (k + n,))
     return density_through(target, m, u, grad) + log_det
 
 
@@ -104,15 +74,15 @@ def through_map(
     Its log density has the log Jacobian of the map, so that log Z is the same.
     """
     arrays = made.arrays
-    whole = [array.ravel() for name, array in arrays._asdict().items() if name in _WHOLE]
-    real = [array.ravel() for name, array in arrays._asdict().items() if name not in _WHOLE]
+    # whole numbers come first
+    whole, real = (list(map(np.ravel, part)) for part in (arrays[:4], arrays[4:]))
     floats = np.concatenate(real)
     sizes = (
         made.n_globals, made.dim - made.n_globals, len(arrays.nodes), arrays.trend.shape[1],
-        arrays.constants.size, arrays.parents.size, arrays.summed.size, len(arrays.pair),
-        floats.size,
+        arrays.constants.size, len(arrays.pair),
     )  # fmt: skip
-    ints = np.concatenate([np.array(sizes, dtype=np.int64), *whole])
+    begins = np.cumsum([30, *map(np.size, whole)]), np.cumsum([0, *map(np.size, real)])
+    ints = np.concatenate([np.array(sizes, dtype=np.int64), *begins, *whole])
     arguments = (density.address, made.log_det_root, floats.ctypes.data, ints.ctypes.data)
     return in_coordinates(density, made, _core().address, arguments, (floats, ints), through_map)
 
@@ -130,12 +100,7 @@ def in_coordinates(
     That takes pointers to the coordinates and to the gradient, and the ``arguments``, addresses and
     real numbers; what these point to is ``kept``. ``maker`` makes the same of density and map.
     """
-    vector = ctypes.POINTER(ctypes.c_double)
-    kinds = [ctypes.c_double if isinstance(a, float) else ctypes.c_size_t for a in arguments]
-    core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, *kinds)(core_address)
-    names: dict[str, Any] = {"__name__": __name__, "core": core}
-    exec(_AT_ADDRESSES.format(arguments=", ".join(map(repr, arguments))), names)
-    wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_in_coordinates"])
+    wrapper, core = at_addresses(core_address, arguments)
     return replace(
         density,
         address=wrapper.address,

@@ -7,7 +7,6 @@ function of two lines knows where a table is: of data that stay (:meth:`OpenDens
 that is written anew for each data set (:meth:`OpenDensity.refillable`).
 """
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -26,7 +25,7 @@ from pymc_tempering.errors import DataError, ModelError
 from pymc_tempering.model.compile import N_VERIFIED, CompiledDensity, compile_frozen
 from pymc_tempering.model.freeze import check_finite, copies_of_gps, freeze, starting_points
 from pymc_tempering.model.graph import density_graph, interpreted
-from pymc_tempering.model.machine_code import DENSITY_SIGNATURE, numba_mode, wrapper_key
+from pymc_tempering.model.machine_code import at_addresses, numba_mode, wrapper_key
 from pymc_tempering.model.point import PointMap
 from pymc_tempering.model.python_density import watch_for_python
 from pymc_tempering.model.verify import verify_density
@@ -54,11 +53,6 @@ def tempering_density_of_data(z_pointer, grad_pointer, table_pointer):
         return value.item()
     except Exception:
         return -np.inf
-"""
-
-_AT_ADDRESS = """
-def density_at_address(z_pointer, grad_pointer):
-    return core(z_pointer, grad_pointer, {address})
 """
 
 
@@ -257,14 +251,7 @@ class OpenDensity:
         """Compile the function that knows where these data are."""
         assert self._core is not None
         points = PointMap.from_model(frozen)
-        # an address is a number to the one and a pointer to the other, which C does not tell apart
-        vector = ctypes.POINTER(ctypes.c_double)
-        core = ctypes.CFUNCTYPE(ctypes.c_double, vector, vector, ctypes.c_size_t)(
-            self._core.address
-        )
-        names: dict[str, Any] = {"__name__": __name__, "core": core}
-        exec(_AT_ADDRESS.format(address=table.address), names)
-        wrapper = numba.cfunc(DENSITY_SIGNATURE)(names["density_at_address"])
+        wrapper, core = at_addresses(self._core.address, [table.address])
         return CompiledDensity(
             address=wrapper.address,
             dim=points.dim,
