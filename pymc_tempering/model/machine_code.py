@@ -140,7 +140,7 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
     inner = jitted(function)
     # An Op whose compiled code has no key was registered by others, and may call Python unsaid.
     unknown = pytensor.config.numba__cache and graph_key(inner) is None
-    if python_ops.found or unknown:
+    if python_ops or unknown:
         # compiled here and not at the first call, where the model's own exceptions are carried out
         inner.compile((numba.types.float64[::1],))
         return _through_python(inner, function, graph.points, (_PYTHON_OPS, "numba"))

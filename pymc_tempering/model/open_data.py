@@ -172,7 +172,7 @@ class OpenDensity:
             )
         self._types = [v.type for v in given]
         keyed = jitted(self._function)
-        in_python = python_ops.found or (pytensor.config.numba__cache and graph_key(keyed) is None)
+        in_python = bool(python_ops) or (pytensor.config.numba__cache and graph_key(keyed) is None)
         self._core = None if in_python or not data else self._compile(keyed, points)
 
     def _compile(self, keyed: Any, points: PointMap) -> Any:

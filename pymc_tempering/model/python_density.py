@@ -28,7 +28,7 @@ from pymc_tempering.private.of_pymc import parameter_error
 from pymc_tempering.private.of_pytensor import is_for_jax, jitted
 from pymc_tempering.types import FloatArray
 
-__all__ = ["NO_FORK", "PythonOps", "check_jax", "double_precision", "jax_function",
+__all__ = ["NO_FORK", "check_jax", "double_precision", "jax_function",
            "jax_is_installed", "made_for_jax", "python_density", "watch_for_python"]  # fmt: skip
 
 _C_DENSITY = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
@@ -39,26 +39,20 @@ _NO_DENSITY = (parameter_error(), np.linalg.LinAlgError, ArithmeticError)
 """What an Op may raise where the density is zero or cannot be computed."""
 
 
-class PythonOps:
-    """Whether a graph was found to run Python code."""
-
-    found = False
-
-
 @contextmanager
-def watch_for_python() -> Iterator[PythonOps]:
+def watch_for_python() -> Iterator[list[str]]:
     """Notice whether PyTensor's numba backend falls back on Python for an Op that it compiles.
 
-    It says so by a warning, which is kept back, as that fallback is not what runs. Other warnings
-    are passed on.
+    It says so by a warning, which is kept back, as that fallback is not what runs, and is in the
+    list in the end. Other warnings are passed on.
     """
-    ops = PythonOps()
+    found: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield ops
+        yield found
     for warning in caught:
         if str(warning.message).startswith(_OBJECT_MODE):
-            ops.found = True
+            found.append(str(warning.message))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
@@ -127,7 +121,6 @@ def check_jax() -> None:
             "`backend` is 'jax', and JAX is not installed: `pip install 'pymc-tempering[jax]'`. "
             "Leave `backend` away for what is there."
         )
-    _notice_forks()
     _refuse_forked()
 
 
@@ -176,20 +169,10 @@ def jax_function(
     return called, function
 
 
-_forked = False
-
-
-@functools.cache
-def _notice_forks() -> None:
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_note_fork)
-
-
-def _note_fork() -> None:
-    global _forked
-    _forked = True
+# where JAX was first asked for, which forked processes remember
+_process = functools.cache(os.getpid)
 
 
 def _refuse_forked() -> None:
-    if _forked:
+    if os.getpid() != _process():
         raise WorkerError(f'{NO_FORK}. Pass `mp_ctx="spawn"`, or `cores=1`.')

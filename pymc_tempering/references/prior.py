@@ -131,7 +131,7 @@ def _compile_draws(model: pm.Model) -> Any:
         outputs.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
     with watch_for_python() as python_ops:
         function = pymc_compile([], outputs, random_seed=0)
-    if python_ops.found:
+    if python_ops:
         # machine code that calls Python is no faster, and says so in a warning
         function = interpreted([], outputs, random_seed=0)
     return function
