@@ -143,7 +143,7 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
     if python_ops or unknown:
         # compiled here and not at the first call, where the model's own exceptions are carried out
         inner.compile((numba.types.float64[::1],))
-        return _through_python(inner, function, graph.points, (_PYTHON_OPS, "numba"))
+        return _through_python(inner, function, graph.points, "numba", _PYTHON_OPS)
     dim, dtype = graph.points.dim, graph.inputs[0].variable.dtype
     try:
         wrapper = _wrap(inner, dim)
@@ -158,17 +158,15 @@ def _by_numba(graph: _Graph, why: str) -> MachineCode:  # noqa: ARG001  it is th
 def _by_c(graph: _Graph, why: str) -> MachineCode:
     # without a C compiler of PyTensor's the same mode runs in Python
     function = pymc_compile(graph.inputs, graph.outputs, mode="CVM")
-    return _through_python(function, function, graph.points, (_computed("c", why), "c"))
+    said = f"{_LABELS['c']} computes it: {why}"
+    return _through_python(function, function, graph.points, "c", said)
 
 
 def _by_jax(graph: _Graph, why: str) -> MachineCode:
     start = graph.points.ravel(graph.points.initial)
     called, function = jax_function(graph.inputs, graph.outputs, start)
-    return _through_python(called, function, graph.points, (_computed("jax", why), "jax"))
-
-
-def _computed(name: str, why: str) -> str:
-    return f"{_LABELS[name]} computes it: {why}"
+    said = f"{_LABELS['jax']} computes it: {why}"
+    return _through_python(called, function, graph.points, "jax", said)
 
 
 BACKENDS: dict[str, Callable[[_Graph, str], MachineCode]] = {
@@ -182,11 +180,11 @@ _LABELS = {"numba": "numba", "c": "PyTensor's C backend", "jax": "JAX"}
 
 
 def _through_python(
-    value_and_grad: Any, function: Any, points: PointMap, said: tuple[str, str]
+    value_and_grad: Any, function: Any, points: PointMap, backend: str, why: str
 ) -> MachineCode:
     called = python_density(value_and_grad, points)
     address = int(ctypes.cast(called, ctypes.c_void_p).value or 0)
-    return MachineCode(address, called, function, *said, None)
+    return MachineCode(address, called, function, why, backend, None)
 
 
 def _wrap(inner: Any, dim: int, z: str = "z") -> Any:
@@ -244,9 +242,8 @@ def _by_rows(graph: Any) -> None:
     # a transposed constant is folded into one by columns, which is another type to numba
     for variable in [v for v in graph.variables if isinstance(v, Constant)]:
         data = variable.data
-        if not isinstance(data, np.ndarray) or data.nbytes > MAX_BYTES:
-            continue
-        if not data.flags.c_contiguous:
+        small = isinstance(data, np.ndarray) and data.nbytes <= MAX_BYTES
+        if small and not data.flags.c_contiguous:
             by_rows = variable.type.make_constant(np.ascontiguousarray(data))
             graph.replace(variable, by_rows, import_missing=True)
 
