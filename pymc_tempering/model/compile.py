@@ -7,7 +7,7 @@ which says so.
 
 import ctypes
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +17,6 @@ import numpy as np
 import pymc as pm
 import pytensor
 
-from pymc_tempering.engine.explorers.gibbs import Support
 from pymc_tempering.engine.guard import raise_failure
 from pymc_tempering.errors import ModelError
 from pymc_tempering.model.freeze import (
@@ -51,42 +50,22 @@ are discrete variables, it is all of them."""
 
 @dataclass(frozen=True)
 class CompiledDensity:
-    """A model's log density and gradient as a C function of one flat unconstrained vector.
+    """A model's log density and gradient as a C function of one flat unconstrained vector."""
 
-    Attributes
-    ----------
-    address : int
-        Address of ``double f(const double *z, double *grad)``: log density in nats with all
-        Jacobian terms, potentials and observed terms; ``-inf`` where it is zero. Of angles one
-        period (:class:`pymc_tempering.model.point.Angles`).
-    dim : int
-        Number D of unconstrained values.
-    start : ndarray of shape (D,)
-        The model's initial point, or the first place with a finite density: of seven around it
-        and, where nobody chose it, of 512 draws of the prior.
-    points : PointMap
-        Flat vector to named values and back.
-    model : pymc.Model
-        The frozen copy that was compiled.
-    no_gradient : str
-        Why there is no gradient, from PyTensor, which then counts as zero; empty where there is.
-    calls_python : str
-        Why an evaluation calls Python, many times slower than machine code; else empty.
-    backend : {"numba", "c", "jax"}
-        Of PyTensor, that computes it.
-    uses_jax : bool
-        Whether JAX is called, by this backend or by one that calls Python.
-    """
-
+    # of `double f(const double *z, double *grad)`: log density in nats with all Jacobian terms,
+    # potentials and observed terms; -inf where it is zero. Of angles one period (see `Angles`)
     address: int
-    dim: int
+    dim: int  # number D of unconstrained values
+    # (D,), the model's initial point, or the first place with a finite density: of seven around it
+    # and, where nobody chose it, of 512 draws of the prior
     start: FloatArray
-    points: PointMap
-    model: pm.Model
+    points: PointMap  # flat vector to named values and back
+    model: pm.Model  # the frozen copy that was compiled
+    # why there is no gradient, from PyTensor, which then counts as zero; empty where there is
     no_gradient: str
-    calls_python: str
-    backend: str
-    uses_jax: bool
+    calls_python: str  # why an evaluation calls Python, many times slower; else empty
+    backend: str  # "numba", "c" or "jax", of PyTensor, that computes it
+    uses_jax: bool  # whether JAX is called, by this backend or by one that calls Python
     _function: Any = field(repr=False, compare=False)
     _keep_alive: Any = field(repr=False, compare=False)
     _made_by: tuple[Any, ...] = field(repr=False, compare=False)
@@ -134,7 +113,7 @@ class CompiledDensity:
 
 
 def compile_density(
-    model: pm.Model, *, random_seed: int = 0, discrete: bool = False, backend: str | None = None
+    model: pm.Model, *, discrete: bool = False, backend: str | None = None
 ) -> CompiledDensity:
     """Compile a model's log density and gradient into a C function.
 
@@ -143,28 +122,15 @@ def compile_density(
     bit in every process. A model that has not changed since it was compiled in this process is not
     compiled again.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    random_seed : int
-        Seed of the starting points at which the density must be finite. Fixed by default, since a
-        constructor must not depend on chance.
-    discrete : bool
-        Whether free variables may be discrete, with finite supports. Their entries of the flat
-        vector have to be whole numbers; their gradient is zero.
-    backend : {"numba", "c", "jax"}, optional
-        Of PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
+    Free variables may be `discrete`, with finite supports, where that is asked for: their entries
+    of the flat vector have to be whole numbers, and their gradient is zero. `backend` is one of
+    PyTensor; by default that which suits (:func:`.machine_code.machine_code`).
 
-    Raises
-    ------
-    ModelError
-        For models without free variables, with free discrete variables, with minibatches or other
-        random graphs, or without a finite log density at any start; if the compiled density is not
-        what PyTensor evaluates; or if the backend cannot compile it.
-    OptionError
-        If the backend is JAX, and it is not installed.
-    DensityError
-        If Python code that the model calls raises at a start.
+    Refused with a ModelError are models without free variables, with free discrete variables, with
+    minibatches or other random graphs, or without a finite log density at any start; and what the
+    backend cannot compile, or compiles to something else than PyTensor evaluates. OptionError if
+    the backend is JAX, and it is not installed; DensityError if Python code that the model calls
+    raises at a start.
 
     Examples
     --------
@@ -180,7 +146,7 @@ def compile_density(
     density = _compiled.get(
         model,
         [*content, (backend,)],
-        lambda: compile_frozen(freeze(model, discrete=discrete), random_seed, backend),
+        lambda: compile_frozen(freeze(model, discrete=discrete), backend),
     )
     _latest.put(model, content, density)
     return density
@@ -205,16 +171,13 @@ def keep_density(model: pm.Model, density: CompiledDensity) -> None:
     _latest.put(model, content, density)
 
 
-def compile_frozen(
-    frozen: pm.Model, random_seed: int = 0, backend: str | None = None
-) -> CompiledDensity:
+def compile_frozen(frozen: pm.Model, backend: str | None = None) -> CompiledDensity:
     """Compile a model that is frozen already, as `compile_density` does."""
     # not frozen again when unpickled: PyMC orders variables anew in every copy of a model
     points = points_of(frozen)
-    made_by = compile_frozen, (frozen, random_seed)
     with naming_shapes(frozen):
         term = frozen.logp()
-    return _compile(frozen, points, term, random_seed, made_by, backend)
+    return _compile(frozen, points, term, (compile_frozen, (frozen,)), backend)
 
 
 def _content(model: pm.Model, discrete: bool = False) -> list[Any]:
@@ -227,16 +190,15 @@ def compile_prior(density: CompiledDensity, backend: str | None = None) -> Compi
 
     That is the densities of its free variables; potentials, of unknown meaning, are left out.
     """
-    model, made_by = density.model, (compile_prior, (density,))
-    points = replace(density.points, map=None)
-    return _compile(model, points, model.logp(vars=model.free_RVs), 0, made_by, backend)
+    model, points = density.model, replace(density.points, map=None)
+    term = model.logp(vars=model.free_RVs)
+    return _compile(model, points, term, (compile_prior, (density,)), backend)
 
 
 def _compile(
     frozen: pm.Model,
     points: PointMap,
     term: Any,
-    random_seed: int,
     made_by: tuple[Any, ...],
     backend: str | None,
 ) -> CompiledDensity:
@@ -260,8 +222,14 @@ def _compile(
         _keep_alive=code,
         _made_by=made_by,
     )
-    starts = starting_points(density.start, random_seed, supports)
-    verified = np.vstack([starts, *_ends(starts[0], supports)]) if supports else starts[:N_VERIFIED]
+    starts = starting_points(density.start, supports)
+    verified = starts[:N_VERIFIED]
+    if supports:
+        # and where all discrete entries have their lowest and their highest values
+        ends = np.vstack([starts[0], starts[0]])
+        for entry, lowest, n_values in supports:
+            ends[:, entry] = lowest, lowest + n_values - 1
+        verified = np.vstack([starts, ends])
     with double_precision():
         verify_density(density.value_and_grad, code.function, verified, backend=code.backend)
 
@@ -269,18 +237,10 @@ def _compile(
     chosen = any(start is not None for start in frozen.rvs_to_initial_values.values())
 
     def drawn() -> FloatArray:
-        return prior_points(density, np.random.default_rng(random_seed), 512)
+        return prior_points(density, np.random.default_rng(0), 512)
 
     place = check_finite(density.value_and_grad, points, frozen, starts, None if chosen else drawn)
     return density if chosen or np.array_equal(place, starts[0]) else replace(density, start=place)
-
-
-def _ends(start: FloatArray, supports: Sequence[Support]) -> FloatArray:
-    """Give two points whose discrete entries all have their lowest and their highest values."""
-    ends = np.vstack([start, start])
-    for place, lowest, n_values in supports:
-        ends[:, place] = lowest, lowest + n_values - 1
-    return ends
 
 
 def prior_points(density: CompiledDensity, rng: np.random.Generator, n: int) -> FloatArray:

@@ -66,7 +66,7 @@ def jax_density(density: CompiledDensity) -> JaxDensity:
                 return inner(z.astype(dtype), *arguments)[0].reshape(())
 
             both = jax.jit(jax.value_and_grad(log_density))
-            starts = starting_points(density.start, 0)[:N_VERIFIED]
+            starts = starting_points(density.start)[:N_VERIFIED]
             found = [both(z, *data.values()) for z in starts]
         except Exception as error:  # dispatch of others' Ops raises what it likes
             named = "" if function is None else _failing_op(function, list(data.values()))

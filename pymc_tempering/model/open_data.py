@@ -215,7 +215,7 @@ class OpenDensity:
             if not self._growing:
                 raise
             return compile_frozen(frozen)
-        starts = starting_points(density.start, 0)
+        starts = starting_points(density.start)
         check_finite(density.value_and_grad, density.points, frozen, starts)
         return density
 
@@ -268,7 +268,7 @@ class OpenDensity:
         )
 
     def _verify(self, density: CompiledDensity, table: _Table) -> None:
-        starts = starting_points(density.start, 0)[:N_VERIFIED]
+        starts = starting_points(density.start)[:N_VERIFIED]
         function, arrays = self._function, table.arrays
         if self._growing:
             # numbers of rows may be written down in the graph itself, where no input changes them

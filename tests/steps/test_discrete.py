@@ -123,7 +123,7 @@ def test_compiled_code_is_checked_at_several_discrete_states(monkeypatch):
 
 def test_starting_points_are_within_the_supports():
     supports = ((1, -3, 8), (2, 2, 1))
-    points = starting_points(np.array([0.5, 4.0, 2.0]), 0, supports)
+    points = starting_points(np.array([0.5, 4.0, 2.0]), supports)
     assert points[0].tolist() == [0.5, 4.0, 2.0]
     assert len(set(points[:, 0])) == len(points)
     values = points[1:, 1]
