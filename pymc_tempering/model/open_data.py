@@ -383,5 +383,7 @@ def _shared(variable: Any) -> Any:
 
 
 def value_of(variable: Any) -> Any:
-    """Of a constant; or of one that PyMC casts to the type of its distribution."""
+    """Of a constant, a shared variable, or one that PyMC casts to the type of its distribution."""
+    if isinstance(variable, SharedVariable):
+        return variable.get_value()
     return variable.data if isinstance(variable, Constant) else variable.eval()

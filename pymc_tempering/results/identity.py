@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant
 
 from pymc_tempering.errors import DataError
 from pymc_tempering.model.identity import Identity, listed
+from pymc_tempering.model.open_data import value_of
 
 __all__ = [
     "IDENTITY",
@@ -109,16 +108,10 @@ def describe_observed(source: Any) -> str:
 def observed_values(source: Any) -> dict[str, np.ndarray]:
     """Observed values of a model, a run or an estimate by name."""
     if isinstance(source, pm.Model):
-        return {rv.name: _model_values(source, rv) for rv in source.observed_RVs}
+        values = {rv.name: source.rvs_to_values[rv] for rv in source.observed_RVs}
+        return {name: np.asarray(value_of(value)) for name, value in values.items()}
     idata = _run_of(source)
     if idata is None or "observed_data" not in idata.children:
         return {}
     variables = idata["observed_data"].dataset.data_vars
     return {str(name): variable.values for name, variable in variables.items()}
-
-
-def _model_values(model: pm.Model, rv: Any) -> np.ndarray:
-    value = model.rvs_to_values[rv]
-    if isinstance(value, SharedVariable):
-        return np.asarray(value.get_value())
-    return np.asarray(value.data if isinstance(value, Constant) else value.eval())
