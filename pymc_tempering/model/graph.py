@@ -56,15 +56,11 @@ def density_graph(
     if points.dim <= MOST_DIM and (names := staircase_names(frozen)):
         reason = f"everything depends on {', '.join(names)} through comparisons alone"
         return DensityGraph(z, log_density, pt.zeros_like(z), reason)
-    return DensityGraph(z, log_density, *_gradient(log_density, z))
-
-
-def _gradient(log_density: Any, z: Any) -> tuple[Any, str]:
-    """Gradient of a log density; where there is none zeros, with the reason."""
     try:
-        return pytensor.gradient.grad(log_density, z), ""
+        return DensityGraph(z, log_density, pytensor.gradient.grad(log_density, z), "")
     except (NotImplementedError, NullTypeGradError, DisconnectedInputError) as error:
-        return pt.zeros_like(z), str(error).strip().split("\n")[0]
+        reason = str(error).strip().split("\n")[0]
+        return DensityGraph(z, log_density, pt.zeros_like(z), reason)
 
 
 MOST_DIM = 30
@@ -127,8 +123,7 @@ def in_python() -> Any:
 def interpreted(inputs: list[Any], outputs: Any, **options: Any) -> Callable[..., Any]:
     """Compile a graph for PyTensor's interpreter; options are ``pymc.pytensorf.compile``'s."""
     with in_python():
-        function: Callable[..., Any] = pymc_compile(inputs, outputs, mode="FAST_COMPILE", **options)
-    return function
+        return pymc_compile(inputs, outputs, mode="FAST_COMPILE", **options)
 
 
 MAX_ENTRIES = 50_000

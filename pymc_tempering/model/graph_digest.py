@@ -7,7 +7,7 @@ the digest is asked for: whoever holds one may have changed it in place.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -117,12 +117,16 @@ class GraphDigest:
     def of_value(self, value: Any) -> Digested:
         """Digest what is no variable: an array, a number, a function, or a transform."""
         is_transform = hasattr(value, "forward") and hasattr(value, "backward")
+        digest_it = self._code.state if is_transform else self._code.value
+        digest, undigested = self._noting(type(value).__name__, digest_it, value)
+        return Digested(digest, _NOTHING, undigested)
+
+    def _noting(
+        self, label: str, digest_it: Callable[[Any], bytes], value: Any
+    ) -> tuple[bytes, frozenset[str]]:
         with self._code.noting() as unknown:
-            digest = (self._code.state if is_transform else self._code.value)(value)
-        if not unknown:
-            return Digested(digest, _NOTHING, _NOTHING)
-        label = type(value).__name__
-        return Digested(digest, _NOTHING, frozenset(f"{label}, which holds {w}" for w in unknown))
+            digest = digest_it(value)
+        return digest, frozenset(f"{label}, which holds {what}" for what in unknown)
 
     def _node(self, node: Any) -> None:
         if isinstance(node.op, self._classes.view):
@@ -166,35 +170,25 @@ class GraphDigest:
         if isinstance(value, np.ndarray):
             digest, undigested = self._code.value(value), _NOTHING
         else:
-            digest, undigested = self._of_other(value)
+            digest, undigested = self._noting("a constant", self._code.value, value)
         if title is None:
             return Digested(digest, _NOTHING, undigested)
         self._contents[title].add(digest.hex())
         return Digested(digest, frozenset([title]), undigested)
 
-    def _of_other(self, value: Any) -> tuple[bytes, frozenset[str]]:
-        with self._code.noting() as unknown:
-            digest = self._code.value(value)
-        return digest, frozenset(f"a constant, which holds {what}" for what in unknown)
-
     def _op(self, op: Any) -> tuple[bytes, frozenset[str]]:
         found = self._ops.get(id(op)) or _fixed.get(id(op))
         if found is not None and found[0]() is op:
             return found[1:]
-        n_inner = self._n_inner[0]
-        with self._code.noting() as unknown:
-            digest = self._digest_op(op)
-        name = getattr(op, "name", None)
+        n_inner, name = self._n_inner[0], getattr(op, "name", None)
         label = type(op).__name__ + (f" {name!r}" if isinstance(name, str) else "")
-        undigested = frozenset(f"{label}, which holds {what}" for what in unknown)
-        known = _fixed if self._is_fixed(op, undigested, n_inner) else self._ops
+        digest, undigested = self._noting(label, self._digest_op, op)
+        by_name = self._code.is_by_name(type(op)) and type(op).__hash__ is not object.__hash__
+        # one that is made of names and numbers alone cannot change
+        is_fixed = by_name and not undigested and self._n_inner[0] == n_inner
+        known = _fixed if is_fixed else self._ops
         known[id(op)] = ref(op), digest, undigested
         return digest, undigested
-
-    def _is_fixed(self, op: Any, undigested: frozenset[str], n_inner: int) -> bool:
-        """Whether an Op is made of names and numbers alone, which cannot change."""
-        by_name = self._code.is_by_name(type(op)) and type(op).__hash__ is not object.__hash__
-        return by_name and not undigested and self._n_inner[0] == n_inner
 
     def _digest_op(self, op: Any) -> bytes:
         cls = type(op)

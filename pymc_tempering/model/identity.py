@@ -6,7 +6,7 @@ it is asked for: nothing tells that whoever holds a model, or an array in it, ha
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -72,17 +72,13 @@ class Identity:
                 found[f"the dims of {name!r}"] = graphs.of_value(tuple(dims))
         flags = (pytensor.config.floatX, model.check_bounds)
         found["`floatX` or `check_bounds`"] = graphs.of_value(flags)
-        return cls._from(found, graphs.values)
-
-    @classmethod
-    def _from(cls, found: Mapping[str, Digested], values: dict[str, str]) -> "Identity":
         whole = hashlib.blake2b(digest_size=16)
         for name in sorted(found):
             whole.update(name.encode() + b"\0" + found[name].digest)
         return cls(
             digest=whole.hexdigest(),
             parts={n: [d.digest.hex()[:12], *sorted(d.values)] for n, d in found.items()},
-            values={title: content[:12] for title, content in values.items()},
+            values={title: content[:12] for title, content in graphs.values.items()},
             undigested={n: sorted(d.undigested) for n, d in found.items() if d.undigested},
         )
 
@@ -107,9 +103,8 @@ class Identity:
             # too large to be stored
             return [] if self.undigested or other.undigested else ["a part that was not recorded"]
         changed = {t for t in self.values if self.values[t] != other.values.get(t, self.values[t])}
-        named = list(dict.fromkeys([*self.parts, *other.parts]))
         different, used = [], set()
-        for name in named:
+        for name in dict.fromkeys([*self.parts, *other.parts]):
             mine, theirs = self.parts.get(name), other.parts.get(name)
             if name in self.undigested or name in other.undigested:
                 continue
