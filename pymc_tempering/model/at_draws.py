@@ -213,8 +213,7 @@ def unconstrained_draws(
     posterior = _posterior(idata, model, hint)
     names = [rv.name for rv in model.free_RVs]
     shapes = dict(zip(density.points.names, density.points.shapes, strict=True))
-    outputs = []
-    inputs = []
+    inputs, outputs = [], []
     for rv in model.free_RVs:
         value = rv.clone()
         inputs.append(value)

@@ -101,21 +101,12 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Which unconstrained values of a model are neighbours, and which are globals.
+    """Which unconstrained values of a model are neighbours, and which are globals."""
 
-    Attributes
-    ----------
-    neighbours : scipy.sparse.csr_array of bool, shape (D, D)
-        Whether the gradient by one value depends on another.
-    globals : ndarray of int, shape (k,)
-        Positions of the globals in the flat vector.
-    summed : ndarray of int, shape (m,)
-        Positions of locals whose sum the density depends on, beyond what neighbours have in common;
-        mostly none.
-    """
-
-    neighbours: sparse.csr_array
-    globals: IntArray
+    neighbours: sparse.csr_array  # bool (D, D): whether the gradient by one depends on another
+    globals: IntArray  # (k,), positions of the globals in the flat vector
+    # (m,), positions of locals whose sum the density depends on, beyond what neighbours have in
+    # common; mostly none
     summed: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
@@ -265,9 +256,12 @@ def neighbours_of(
     # no two at one distance, where a difference of theirs would be none
     signs = rng.choice(np.array([-1.0, 1.0]), dim) * rng.uniform(0.5, 1.0, dim)
     for aside in (signs, -signs):
-        point, n = _with_density(density, aside)
-        hessian = _hessian(density, point)
-        n_gradients += n + 2 * dim
+        # as far as there is a density
+        points = density.start + _FAR[:, None] * aside
+        values, grads = density_at(density.address, points)
+        fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
+        hessian = _hessian(density, points[int(fine.argmax()) if fine.any() else -1])
+        n_gradients += len(points) + 2 * dim
         if np.isfinite(hessian).all():
             seen.append(hessian)
     if not seen:
@@ -313,14 +307,6 @@ def _summed(sizes: Iterable[int], hessians: list[FloatArray]) -> IntArray:
         ):
             largest = own
     return largest
-
-
-def _with_density(density: CompiledDensity, aside: FloatArray) -> tuple[FloatArray, int]:
-    """Point aside of the start, as far as there is a density, and the gradients that it took."""
-    points = density.start + _FAR[:, None] * aside
-    values, grads = density_at(density.address, points)
-    fine = np.isfinite(values) & np.isfinite(grads).all(axis=1)
-    return points[int(fine.argmax())] if fine.any() else points[-1], len(points)
 
 
 @np.errstate(over="ignore", invalid="ignore")

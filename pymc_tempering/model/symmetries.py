@@ -189,14 +189,11 @@ class _Parts:
             groups += [[*a, *b] for a, b in combinations(groups, 2)]
         groups.append([self._entries[name] for name in free])
         for n, axes in self._labelled():
-            for i in range(n):
-                groups.append(
-                    [
-                        self._entries[name].take([i], a[0])
-                        for name, a in axes.items()
-                        if name in free
-                    ]
-                )
+            of_labels = {name: along[0] for name, along in axes.items() if name in free}
+            groups += [
+                [self._entries[name].take([i], axis) for name, axis in of_labels.items()]
+                for i in range(n)
+            ]
         for name in free:
             entries = self._entries[name].ravel()[:MOST_LABELS]
             groups += [[entries[k : k + 1]] for k in range(entries.size)]
@@ -212,21 +209,19 @@ class _Parts:
         Axes of one dimension belong together; without names, those of one length, of which a
         variable may have several.
         """
-        first: Labelled = defaultdict(dict)
-        last: Labelled = defaultdict(dict)
-        every: Labelled = defaultdict(dict)
+        axes: Labelled = defaultdict(dict)
         for name, entries in self._entries.items():
             dims = self._model.named_vars_to_dims.get(self._rvs[name].name, ())
             named = len(dims) == entries.ndim
-            by_key: dict[tuple[str | None, int], list[int]] = defaultdict(list)
             for axis, n in enumerate(entries.shape):
-                by_key[dims[axis] if named else None, n].append(axis)
-            for key, axes in by_key.items():
-                if 1 < key[1] <= MOST_LABELS:
-                    first[key][name] = (axes[0],)
-                    last[key][name] = (axes[-1],)
-                    every[key][name] = tuple(axes)
-        found = [(n, axes) for way in (first, last, every) for (_, n), axes in way.items()]
+                if 1 < n <= MOST_LABELS:
+                    key = dims[axis] if named else None, n
+                    axes[key][name] = (*axes[key].get(name, ()), axis)
+        found = [
+            (n, {name: along[those] for name, along in of.items()})
+            for those in (slice(1), slice(-1, None), slice(None))
+            for (_, n), of in axes.items()
+        ]
         return sorted(found, key=lambda each: each[0])
 
     def _numbered(self) -> Iterator[IntArray]:
