@@ -149,5 +149,4 @@ def load(place: str) -> Callable[..., Any]:
     'load'
     """
     module, _, name = place.rpartition(".")
-    value: Callable[..., Any] = getattr(import_module(module), name)
-    return value
+    return getattr(import_module(module), name)

@@ -88,8 +88,7 @@ def parameter_error() -> type[Exception]:
     """What PyMC's checks of parameters raise, such as for a negative standard deviation."""
     from pymc.logprob.utils import ParameterValueError
 
-    error: type[Exception] = ParameterValueError
-    return error
+    return ParameterValueError
 
 
 def reseed(function: Any, seed: int) -> None:
@@ -127,10 +126,7 @@ def draws_from_prior(model: Any) -> Callable[[int], dict[str, Any]]:
     """
     from pymc.initial_point import make_initial_point_fn
 
-    draw: Callable[[int], dict[str, Any]] = make_initial_point_fn(
-        model=model, default_strategy="prior", return_transformed=True
-    )
-    return draw
+    return make_initial_point_fn(model=model, default_strategy="prior", return_transformed=True)
 
 
 def assigned_steps(model: Any) -> Any:
@@ -153,8 +149,7 @@ def start_method(mp_ctx: Any) -> str:
     """How ``pm.sample`` starts processes for its argument ``mp_ctx``; None is PyMC's default."""
     from pymc.sampling.parallel import _initialize_multiprocessing_context
 
-    method: str = _initialize_multiprocessing_context(mp_ctx, quiet=True).get_start_method()
-    return method
+    return _initialize_multiprocessing_context(mp_ctx, quiet=True).get_start_method()
 
 
 def dispatch_by_op(names: Collection[str] = ()) -> dict[str, Any]:

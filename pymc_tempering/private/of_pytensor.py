@@ -100,8 +100,7 @@ def graph_key(compiled: Any) -> str | None:
     """Key under which PyTensor keeps a graph's machine code on disk; None where it has none."""
     from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
 
-    key: str | None = CACHED_SRC_FUNCTIONS.get(compiled.py_func)
-    return key
+    return CACHED_SRC_FUNCTIONS.get(compiled.py_func)
 
 
 def without_key(compiled: Any) -> Any:
