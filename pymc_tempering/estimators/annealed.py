@@ -49,11 +49,11 @@ class BidirectionalEstimate(NamedTuple):
     overlap: float
 
 
-def _check(log_weights: ArrayLike, name: str) -> FloatArray:
+def _check(log_weights: ArrayLike) -> FloatArray:
     array = as_numbers("log_weights", log_weights, DataError)
     if array.ndim != 1 or array.size == 0 or np.isnan(array).any() or np.isposinf(array).any():
         raise DataError(
-            f"{name} has shape {array.shape} and {np.isnan(array).sum()} nan; expected "
+            f"log_weights has shape {array.shape} and {np.isnan(array).sum()} nan; expected "
             "(n_particles,) finite values, or -inf for a particle of weight zero. Record an "
             "invalid density as -inf."
         )
@@ -86,7 +86,7 @@ def annealed_forward(log_weights: ArrayLike) -> AnnealedEstimate:
     >>> annealed_forward([-2.0, -2.0]).log_z
     -2.0
     """
-    array = _check(log_weights, "log_weights")
+    array = _check(log_weights)
     log_z = float(log_mean_exp(array))
     with np.errstate(invalid="ignore"):
         influence = np.exp(array - log_z) - 1.0
@@ -121,7 +121,7 @@ def annealed_reverse(log_weights: ArrayLike, log_support_mass: float = 0.0) -> A
     >>> annealed_reverse([-2.0, -2.0]).log_z
     -2.0
     """
-    array = _check(log_weights, "log_weights")
+    array = _check(log_weights)
     mass = as_numbers("log_support_mass", log_support_mass, DataError)
     if mass.ndim or not mass < np.inf:
         raise DataError(

@@ -162,11 +162,15 @@ def bar_ladder(delta: ArrayLike, betas: ArrayLike) -> LadderEstimate:
     delta, betas = check_ladder(delta, betas)
     log_z = np.zeros(betas.size)
     influence = np.zeros(delta.shape[0])
-    for k, step in enumerate(np.diff(betas)):
-        pair = bar(step * delta[:, k], -step * delta[:, k + 1])
+    for k, pair in enumerate(_pairs(delta, betas)):
         log_z[k + 1] = log_z[k] + pair.log_ratio
         influence += pair.forward_influence + pair.reverse_influence
     return LadderEstimate(log_z, influence)
+
+
+def _pairs(delta: FloatArray, betas: FloatArray) -> list[BarEstimate]:
+    """Estimates of all pairs of neighbouring levels."""
+    return [bar(s * delta[:, k], -s * delta[:, k + 1]) for k, s in enumerate(np.diff(betas))]
 
 
 def neighbour_overlap(delta: ArrayLike, betas: ArrayLike) -> FloatArray:
@@ -189,9 +193,4 @@ def neighbour_overlap(delta: ArrayLike, betas: ArrayLike) -> FloatArray:
     [1.0, 1.0]
     """
     delta, betas = check_ladder(delta, betas)
-    return np.array(
-        [
-            bar(step * delta[:, k], -step * delta[:, k + 1]).overlap
-            for k, step in enumerate(np.diff(betas))
-        ]
-    )
+    return np.array([pair.overlap for pair in _pairs(delta, betas)])

@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import t as student_t
 
 from pymc_tempering.errors import DataError
-from pymc_tempering.estimators.bar import BarEstimate, bar
+from pymc_tempering.estimators.bar import bar
 from pymc_tempering.estimators.uncertainty import log_z_standard_error
 from pymc_tempering.numerics import pareto_k
 from pymc_tempering.options import as_numbers
@@ -104,40 +104,27 @@ def bridge(
             "zero at its own draws is not the one that was sampled."
         )
     first = bar(proposals, -draws)
-    ess = log_z_standard_error(np.zeros(len(draws)), _shaped(first, draws)).ess
+    influence = first.reverse_influence.reshape(draws.shape)
+    ess = log_z_standard_error(np.zeros(len(draws)), influence).ess
     known = np.isfinite(ess)
     sizes = (float(proposals.size), float(ess)) if known else None
     each = (float(proposals.size), float(ess) / len(draws)) if known else None
     estimate = bar(proposals, -draws, n_effective=sizes)
     fitted = np.empty((len(draws), 0)) if delta_fitted is None else np.asarray(delta_fitted)
+    fitted_influence = np.full(fitted.shape, np.nan)
+    if sizes is not None and np.isfinite(estimate.log_ratio):
+        shift = estimate.log_ratio - np.log(sizes[1] / sizes[0])
+        p, q = expit(proposals - shift), expit(shift - draws)
+        slope = 2.0 - (p @ p) / p.sum() - (q**2).sum() / q.sum()
+        fitted_influence = (1.0 - expit(shift - fitted) / q.mean()) / slope
     return BridgeEstimate(
         estimate.log_ratio,
-        _shaped(estimate, draws),
+        estimate.reverse_influence.reshape(draws.shape),
         estimate.forward_influence,
-        _influence_at(fitted, estimate.log_ratio, proposals, draws, sizes),
+        fitted_influence,
         np.array([bar(proposals, -chain, n_effective=each).log_ratio for chain in draws]),
         (proposals, -draws.ravel()),
     )
-
-
-def _influence_at(
-    points: FloatArray,
-    log_z: float,
-    proposals: FloatArray,
-    draws: FloatArray,
-    sizes: tuple[float, float] | None,
-) -> FloatArray:
-    """Influence that draws at other points would have had."""
-    if sizes is None or not np.isfinite(log_z):
-        return np.full(points.shape, np.nan)
-    shift = log_z - np.log(sizes[1] / sizes[0])
-    p, q = expit(proposals - shift), expit(shift - draws)
-    slope = 2.0 - (p @ p) / p.sum() - (q**2).sum() / q.sum()
-    return np.asarray((1.0 - expit(shift - points) / q.mean()) / slope)
-
-
-def _shaped(estimate: BarEstimate, draws: FloatArray) -> FloatArray:
-    return estimate.reverse_influence.reshape(draws.shape)
 
 
 def bridge_halves(first: BridgeEstimate, second: BridgeEstimate) -> HalvesEstimate:
@@ -202,10 +189,12 @@ def bridge_halves(first: BridgeEstimate, second: BridgeEstimate) -> HalvesEstima
     )  # fmt: skip
     n_chains = len(series)
     chains = log_z_standard_error(np.zeros(n_chains), series)
-    proposals = np.array([_variance_of_mean(half.proposal_influence) for half in halves])
+    # nan of a single draw, which has no error
+    own = [half.proposal_influence for half in halves]
+    proposals = np.array([x.var(ddof=1) / x.size if x.size > 1 else np.nan for x in own])
     variance = chains.se**2 + float(weights**2 @ proposals) + _shared_variance(first, second)
-    own = [log_z_standard_error(np.zeros(n_chains), half.draw_influence) for half in halves]
-    spread = np.sqrt(sum(error.se**2 for error in own) + proposals.sum())
+    errors = [log_z_standard_error(np.zeros(n_chains), half.draw_influence) for half in halves]
+    spread = np.sqrt(sum(error.se**2 for error in errors) + proposals.sum())
     difference = abs(per_half[0] - per_half[1]) if np.isfinite(per_half).all() else np.nan
     return HalvesEstimate(
         log_z=log_z,
@@ -215,7 +204,7 @@ def bridge_halves(first: BridgeEstimate, second: BridgeEstimate) -> HalvesEstima
         ess=chains.ess,
         per_chain=weights @ np.stack([half.per_chain for half in halves]),
         per_half=per_half,
-        halves_p=_p_value(difference, spread, min(error.df for error in own)),
+        halves_p=_p_value(difference, spread, min(error.df for error in errors)),
         influence=series,
         pareto_k=np.array(
             [pareto_k(np.concatenate([half.log_weights[i] for half in halves])) for i in range(2)]
@@ -234,10 +223,6 @@ def _shared_variance(first: BridgeEstimate, second: BridgeEstimate) -> float:
     # further the more dimensions: a bias of what stands in for other draws, and no error of theirs.
     difference = np.concatenate([part - part.mean() for part in parts], axis=1)
     return 0.5 * log_z_standard_error(np.zeros(len(difference)), difference).se ** 2
-
-
-def _variance_of_mean(influence: FloatArray) -> float:
-    return float(influence.var(ddof=1) / influence.size) if influence.size > 1 else np.nan
 
 
 def _p_value(difference: float, spread: float, df: float) -> float:

@@ -102,7 +102,12 @@ def with_controls(
         return as_it_is
     first = np.cumsum(n_scans) - n_scans
     sums = np.add.reduceat(influence, first)
-    controls = _varying(controls, len(n_scans) // DRAWS_PER_CONTROL)
+    # those that vary most, in their order, without those that hardly do: below 10, a control is of
+    # a component that ten draws at most were of
+    squares = np.square(controls).sum(axis=0)
+    most = len(n_scans) // DRAWS_PER_CONTROL
+    largest = np.sort(np.argsort(-squares, kind="stable")[:most])
+    controls = controls[:, largest[squares[largest] >= 10.0]]
     if second is not None and np.isfinite(second[1]).all():
         differs = np.add.reduceat(second[1] - influence, first) + (second[0] - log_z) * n_scans
         controls = np.column_stack([controls, differs])
@@ -122,11 +127,3 @@ def with_controls(
         return as_it_is
     # a mean of weights is linear in them, its logarithm is not
     return Controlled(log_z + float(np.log1p(-correction)), left * n_draws / total, n_controls)
-
-
-def _varying(controls: FloatArray, most: int) -> FloatArray:
-    """Return those that vary most, in their order, without those that hardly do."""
-    squares = np.square(controls).sum(axis=0)
-    largest = np.sort(np.argsort(-squares, kind="stable")[:most])
-    # below it, a control is of a component that ten draws at most were of
-    return controls[:, largest[squares[largest] >= 10.0]]

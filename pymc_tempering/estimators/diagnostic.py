@@ -9,28 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import resolve_name
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pymc_tempering.errors import TemperingWarning
 
-__all__ = ["Diagnostic", "Kind", "kinds", "warn_of"]
+if TYPE_CHECKING:
+    from pymc_tempering.evidence.checks.check import Check
 
-
-class Kind(Protocol):
-    """One kind of diagnostic; see :class:`pymc_tempering.evidence.checks.check.Check`."""
-
-    name: str
-    lasting: bool
-    is_cause: bool
-    mass_missing: bool
-    of_comparison: bool
-    refuses: bool
+__all__ = ["Diagnostic", "kinds", "warn_of"]
 
 
 @cache
-def kinds() -> Mapping[str, Kind]:
+def kinds() -> Mapping[str, "Check"]:
     """Every kind by its code: the list of checks, which is above this module."""
-    known: Mapping[str, Kind] = resolve_name("pymc_tempering.evidence.checks:CODES")
+    known: Mapping[str, Check] = resolve_name("pymc_tempering.evidence.checks:CODES")
     return known
 
 

@@ -117,8 +117,7 @@ def _solve(delta: FloatArray, level: IntArray, betas: FloatArray) -> tuple[Float
     counts = np.bincount(level, minlength=betas.size)
     visited = np.flatnonzero(counts)
     n, b = counts[visited].astype(float), betas[visited]
-    # so many of a level locate the solution before all are used
-    thinned = [_thin(delta[level == k], 2000) for k in visited]
+    thinned = [_thinned(delta[level == k]) for k in visited]
     c = _bar_start(thinned, b)
     small = np.array([len(group) for group in thinned], dtype=float)
     if small.sum() < delta.size:
@@ -129,8 +128,11 @@ def _solve(delta: FloatArray, level: IntArray, betas: FloatArray) -> tuple[Float
     log_z = np.empty(betas.size)
     log_z[visited] = c
     if visited.size < betas.size:
-        missing = np.setdiff1d(np.arange(betas.size), visited)
-        log_z[missing] = _predict(delta, b, n, c, betas[missing])
+        # levels without samples: Shirts & Chodera 2008, eq. 11 with n_k = 0
+        log_mixture = np.empty(delta.size)
+        _log_mixture(delta, b, np.log(n) - c, np.empty(b.size), log_mixture)
+        for k in np.setdiff1d(np.arange(betas.size), visited):
+            log_z[k] = np.logaddexp.reduce(betas[k] * delta - log_mixture)
     if curvature is None:
         return log_z, influence
     to_last = np.zeros(visited.size)
@@ -142,10 +144,10 @@ def _solve(delta: FloatArray, level: IntArray, betas: FloatArray) -> tuple[Float
     return log_z, (influence - own[level]) * delta.size
 
 
-def _thin(samples: FloatArray, n_most: int) -> FloatArray:
-    if samples.size <= n_most:
-        return samples
-    return samples[np.arange(n_most) * samples.size // n_most]
+def _thinned(samples: FloatArray) -> FloatArray:
+    """So many of a level locate the solution before all are used."""
+    n = min(samples.size, 2000)
+    return samples[np.arange(n) * samples.size // n]
 
 
 def _bar_start(groups: list[FloatArray], betas: FloatArray) -> FloatArray:
@@ -276,15 +278,6 @@ def _project(
         _, first, stop = _level_probability(delta[i], betas, offset, probability)
         for k in range(first, stop):
             out[i] += probability[k] * direction[k]
-
-
-def _predict(
-    delta: FloatArray, betas: FloatArray, n: FloatArray, c: FloatArray, new_betas: FloatArray
-) -> FloatArray:
-    """Log z of levels without samples: Shirts & Chodera 2008, eq. 11 with n_k = 0."""
-    log_mixture = np.empty(delta.size)
-    _log_mixture(delta, betas, np.log(n) - c, np.empty(betas.size), log_mixture)
-    return np.array([np.logaddexp.reduce(beta * delta - log_mixture) for beta in new_betas])
 
 
 @compiled(borrows=True)

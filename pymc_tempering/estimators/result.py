@@ -213,15 +213,8 @@ class LogZEstimate:
         )
 
     def __repr__(self) -> str:
-        lines = [self._summary()]
-        if self.lower is not None or self.upper is not None:
-            lines.append(f"  {self._bounds()}")
-        if self.search is not None:
-            lines.append(f"  search: {self.search}")
-        if self.gradients:
-            lines.append(f"  gradients: {self._spent()}")
-        lines.extend(f"  warning: {warning}" for warning in self.warnings)
-        return "\n".join(lines)
+        warnings = [f"warning: {warning}" for warning in self.warnings]
+        return "\n  ".join([self._summary(), *self._details(), *warnings])
 
     def _summary(self) -> str:
         n_chains = np.size(self.per_chain)
@@ -242,9 +235,17 @@ class LogZEstimate:
             f"log Z = {value} ± {se} nats ({self.method}, {chains}; 95 % interval [{low}, {high}])"
         )
 
-    def _spent(self) -> str:
-        parts = ", ".join(f"{n:,} for {part}" for part, n in self.gradients.items())
-        return f"{sum(self.gradients.values()):,} ({parts})"
+    def _details(self) -> list[str]:
+        """What is known beside the estimate: bounds, search and gradients, a line each."""
+        lines = []
+        if self.lower is not None or self.upper is not None:
+            lines.append(self._bounds())
+        if self.search is not None:
+            lines.append(f"search: {self.search}")
+        if self.gradients:
+            parts = ", ".join(f"{n:,} for {part}" for part, n in self.gradients.items())
+            lines.append(f"gradients: {sum(self.gradients.values()):,} ({parts})")
+        return lines
 
     def _bounds(self) -> str:
         digits = decimals_of_error(self.se)
@@ -261,13 +262,9 @@ class LogZEstimate:
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<li>{html.escape(str(warning))}</li>" for warning in self.warnings)
-        bounds = ""
-        if self.lower is not None or self.upper is not None:
-            bounds = f"<br>{self._bounds()}"
-        search = "" if self.search is None else f"<br>search: {html.escape(self.search)}"
-        spent = f"<br>gradients: {self._spent()}" if self.gradients else ""
+        details = "".join(f"<br>{html.escape(line)}" for line in self._details())
         listed = f"<ul>{warnings}</ul>" if warnings else ""
-        return f"<div><b>{html.escape(self._summary())}</b>{bounds}{search}{spent}{listed}</div>"
+        return f"<div><b>{html.escape(self._summary())}</b>{details}{listed}</div>"
 
 
 def format_nats(value: float, digits: int) -> str:
@@ -278,9 +275,7 @@ def format_nats(value: float, digits: int) -> str:
     >>> format_nats(-1081.02, 1), format_nats(3.2e195, 2)
     ('-1081.0', '3.2e+195')
     """
-    return (
-        f"{value:.{digits}f}" if abs(value) < 1e12 or not np.isfinite(value) else (f"{value:.4g}")
-    )
+    return f"{value:.{digits}f}" if abs(value) < 1e12 or not np.isfinite(value) else f"{value:.4g}"
 
 
 def with_error(value: float, se: float, *, mass_missing: bool = False, unit: str = "") -> str:

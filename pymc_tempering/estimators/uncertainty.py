@@ -112,10 +112,6 @@ def log_z_standard_error(
     True
     """
     series = pooled_series(log_z_per_chain, influences)
-    return _mean_error(series)
-
-
-def _mean_error(series: FloatArray) -> StandardError:
     n_chains, n_scans = series.shape
     if n_scans < 4 or not np.isfinite(series).all():
         return StandardError(np.nan, np.nan, np.nan)
