@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_tempering.checkpoint.description import differences
 from pymc_tempering.checkpoint.files import DamagedFileError, read_tree, write_tree
-from pymc_tempering.checkpoint.store import check_folder, locked
+from pymc_tempering.checkpoint.store import Folder
 from pymc_tempering.errors import DataError, OutputError
 from pymc_tempering.results.files import PARTIAL, write_whole
 
@@ -31,12 +31,7 @@ def _file(folder: Path, number: int) -> Path:
 
 
 def write_block(folder: Path, number: int, tree: Any) -> None:
-    """Write what a block came to, without pickling anything.
-
-    Raises
-    ------
-    OutputError
-    """
+    """Write what a block came to, without pickling anything; OutputError where that fails."""
     try:
         write_whole(_file(folder, number), lambda path: write_tree(path, tree), overwrite=True)
     except OSError as error:
@@ -46,33 +41,13 @@ def write_block(folder: Path, number: int, tree: Any) -> None:
         ) from error
 
 
-class BlockFolder:
-    """The folder of one call, open to this process alone until it is closed.
-
-    ``seed`` is the seed that the folder was begun with; None for a new one.
-    """
-
-    def __init__(self, path: Any) -> None:
-        self.folder = check_folder(path)
-        self._lock = locked(self.folder)
-        try:
-            self._about = self._read_about()
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def seed(self) -> Any:
-        """Seed of the call that the folder is of; None for a new one."""
-        return self._about["run"]["settings"]["random_seed"] if self._about else None
+class BlockFolder(Folder):
+    """A folder of one call, with the blocks that are finished."""
 
     def attach(self, run: Mapping[str, Any]) -> None:
         """Make the folder that of a call, as :func:`.description.describe` says it.
 
-        Raises
-        ------
-        DataError
-            Where it is of another call; it says what differs.
+        Where it is of another call, a DataError says what differs.
         """
         if self._about:
             found = differences(self._about["run"], run)
@@ -100,12 +75,7 @@ class BlockFolder:
         path = self.folder / f"draws-{number:03d}.npy"
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
 
-    def close(self) -> None:
-        """Let other processes use the folder."""
-        if self._lock is not None:
-            self._lock.close()
-
-    def _read_about(self) -> dict[str, Any]:
+    def _opened(self) -> dict[str, Any]:
         path = self.folder / _ABOUT
         if not path.exists():
             return {}

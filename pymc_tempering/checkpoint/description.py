@@ -52,7 +52,11 @@ def describe(
     return {
         "versions": {name: version(name) for name in _PACKAGES},
         "model": {
-            "variables": [_variable(rv) for rv in model.free_RVs],
+            "variables": [
+                f"{rv.name} of {type(rv.owner.op).__name__.removesuffix('RV')} and shape "
+                f"{rv.type.shape}"
+                for rv in model.free_RVs
+            ],
             _IDENTITY: identity.to_json(),
         },
         "step": step,
@@ -101,11 +105,6 @@ def plain_seed(seed: Any) -> Any:
     else:
         return seed
     return f"{type(seed).__name__} in the state {_digest(repr(state).encode())}"
-
-
-def _variable(rv: Any) -> str:
-    op = getattr(rv.owner, "op", None)
-    return f"{rv.name} of {type(op).__name__.removesuffix('RV')} and shape {rv.type.shape}"
 
 
 def _digest(content: bytes) -> str:

@@ -125,11 +125,11 @@ class Journal:
         statistics = {name: dtype for name, (dtype, _) in step.stats_dtypes_shapes.items()}
         size = sum(np.dtype(d).itemsize for d in (*types.values(), *statistics.values()))
         self._capacity = int(np.clip(_MOST_BYTES // size, 1, _MOST_DRAWS))
-        made = tuple(
+        draws, kept = (
             {name: np.zeros(self._capacity, dtype) for name, dtype in named.items()}
             for named in (types, statistics)
         )
-        self._buffers = made[0], made[1]
+        self._buffers = draws, kept
         return self._buffers
 
     def _flush(self, step: ChainStep) -> None:

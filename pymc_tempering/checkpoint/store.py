@@ -36,7 +36,7 @@ from pymc_tempering.model.compile import CompiledDensity
 from pymc_tempering.references.prepared import Prepared, Search
 from pymc_tempering.results.files import PARTIAL, probe, write_whole
 
-__all__ = ["Kept", "Store", "check_folder", "locked", "resumed"]
+__all__ = ["Folder", "Kept", "Store", "resumed"]
 
 FORMAT = 8
 """Number of the layout of a folder; raised with every change of it."""
@@ -104,29 +104,61 @@ def _with_tuples(kept: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}
 
 
-class Store:
-    """A folder for one run; ``random_seed`` is that of the run: as given, as stored, or drawn."""
+class Folder:
+    """The folder of one call, open to this process alone until it is closed."""
 
-    def __init__(self, path: Any, random_seed: Any) -> None:
+    def __init__(self, path: Any) -> None:
         self.folder = check_folder(path)
-        self._lock = locked(self.folder)
         try:
-            for part in self.folder.glob(PARTIAL):
-                # of a process that was killed before its chains
-                part.unlink(missing_ok=True)
-            self._about = _read_about(self.folder)
-            for file in self.folder.rglob("*.npz"):
-                refuse_objects(file)
+            lock = acquire(self.folder / _LOCK)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        if lock is None:
+            raise OptionError(
+                f"Another process is sampling into {self.folder}. Wait until it has ended, or give "
+                "another path for a run of its own."
+            )
+        self._lock = lock
+        try:
+            self._about = self._opened()
         except BaseException:
             self.close()
             raise
+
+    def _opened(self) -> dict[str, Any]:
+        """Read what the folder says of the call that it is of; empty for a new one."""
+        raise NotImplementedError
+
+    @property
+    def seed(self) -> Any:
+        """Seed that the folder was begun with; None for a new one."""
+        return self._about["run"]["settings"]["random_seed"] if self._about else None
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        self._lock.close()
+
+
+class Store(Folder):
+    """A folder for one run; ``random_seed`` is that of the run: as given, as stored, or drawn."""
+
+    def __init__(self, path: Any, random_seed: Any) -> None:
+        super().__init__(path)
         self._chains = [p for p in self.folder.glob(f"{_CHAIN}*") if n_kept(p)]
-        kept = self._about["run"]["settings"]["random_seed"] if self._about else None
         if random_seed is None:
             # one that was given as a generator is stored as a digest, which gives no draws
-            reproducible = kept is not None and not isinstance(kept, str)
-            random_seed = kept if reproducible else np.random.SeedSequence().entropy
+            reproducible = self.seed is not None and not isinstance(self.seed, str)
+            random_seed = self.seed if reproducible else np.random.SeedSequence().entropy
         self.random_seed = random_seed
+
+    def _opened(self) -> dict[str, Any]:
+        for part in self.folder.glob(PARTIAL):
+            # of a process that was killed before its chains
+            part.unlink(missing_ok=True)
+        about = _read_about(self.folder)
+        for file in self.folder.rglob("*.npz"):
+            refuse_objects(file)
+        return about
 
     def attach(self, step: Any, run: dict[str, Any]) -> None:
         """Have a step keep its chains here, if what is here already is of the same run.
@@ -202,11 +234,6 @@ class Store:
             f"{len(counts)} chains; it goes on from them."
         )
 
-    def close(self) -> None:
-        """Let other processes use the folder."""
-        if self._lock is not None:
-            self._lock.close()
-
 
 @contextmanager
 def resumed(path: Any, method: Method, random_seed: Any) -> Iterator[tuple[Store | None, Any]]:
@@ -259,20 +286,6 @@ def check_folder(path: Any) -> Path:
 
 def _unwritable(folder: Path, error: Exception) -> OptionError:
     return OptionError(f"`resume` is {folder}, which cannot be written: {error}")
-
-
-def locked(folder: Path) -> Any:
-    """Have a folder for this process alone until what is returned is closed."""
-    try:
-        lock = acquire(folder / _LOCK)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    if lock is None:
-        raise OptionError(
-            f"Another process is sampling into {folder}. Wait until it has ended, or give another "
-            "path for a run of its own."
-        )
-    return lock
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
