@@ -42,10 +42,16 @@ def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         influences.append(estimate.influence + _support_influence(statistics, chain, mass[chain]))
         ends = np.stack([log_beta_density(x, knots[chain], bias[chain], b) for b in (0.0, 1.0)])
         tail[chain] = pareto_k(ends[0])
-        with_target[chain] = log_mass + _with_target(
-            ends, statistics["target_delta"][chain].ravel(), knots[chain], bias[chain]
-        )
-        occupancy[chain] = _lowest_share(statistics["beta"][chain].ravel(), knots[chain])
+        # eq. 21 with the mean of p(beta = 1 | z) replaced by BAR, which uses the draws y as well:
+        # it is the ratio of the posterior to the density of z, so it has draws of both
+        target_delta = statistics["target_delta"][chain].ravel()
+        reverse = -log_beta_density(target_delta, knots[chain], bias[chain], 1.0)
+        ratio = bias[chain, -1] - bias[chain, 0] + bar(ends[1], reverse).log_ratio
+        with_target[chain] = log_mass + float(ratio - log_mean_exp(ends[0]))
+        # few knots do not resolve where beta is: then eight bins do
+        edges = knots[chain] if knots.shape[1] > 8 else np.linspace(0.0, 1.0, 9)
+        counts, _ = np.histogram(statistics["beta"][chain], edges)
+        occupancy[chain] = counts.min() * counts.size / statistics["beta"][chain].size
     arrays = {
         "betas": knots,
         "bias": bias,
@@ -65,19 +71,6 @@ def collect_gibbs_ct(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     )
 
 
-def _with_target(
-    ends: FloatArray, target_delta: FloatArray, knots: FloatArray, bias: FloatArray
-) -> float:
-    """Eq. 21 with the mean of p(beta = 1 | z) replaced by BAR, which uses the draws y as well.
-
-    ``p(1 | .)`` is the ratio of the posterior to the density of z, so it has draws of both.
-    """
-    log_p0, log_p1 = ends
-    reverse = -log_beta_density(target_delta, knots, bias, 1.0)
-    ratio = bar(log_p1, reverse).log_ratio
-    return float(bias[-1] - bias[0] + ratio - log_mean_exp(log_p0))
-
-
 def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: float) -> FloatArray:
     # the draws of a block share its mean, which keeps the variance of the chain's mean
     draws = statistics["n_base_draws"][chain].astype(float)
@@ -85,13 +78,6 @@ def _support_influence(statistics: Mapping[str, FloatArray], chain: int, mass: f
     weight = draws / draws.mean()
     n_scans = statistics["delta"].shape[2]
     return np.repeat(weight * (share / mass - 1.0), n_scans)
-
-
-def _lowest_share(beta: FloatArray, knots: FloatArray) -> float:
-    # few knots do not resolve where beta is: then eight bins do
-    edges = knots if knots.size > 8 else np.linspace(0.0, 1.0, 9)
-    counts, _ = np.histogram(beta, edges)
-    return float(counts.min() * counts.size / beta.size)
 
 
 def collect_st(statistics: Mapping[str, FloatArray]) -> MethodEstimate:

@@ -34,7 +34,6 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     """
     forward_all = statistics["log_weight_forward"]
     reverse_all = statistics["log_weight_reverse"]
-    betas = statistics["betas"]
     n_chains = len(forward_all)
     for chain in range(n_chains):
         if np.isnan(forward_all[chain]).any() or np.ptp(statistics["n_levels"][chain]) > 0:
@@ -42,13 +41,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
                 f"Chain {chain} has draws of more than one schedule, or of the pilot run, so it "
                 "mixes tuning with sampling. Pass the draws after tuning only."
             )
-    names = ("support_mass", "weight_ess", "pareto_k_weights_forward", "pareto_k_weights_reverse",
-             "log_z_forward", "log_z_reverse")  # fmt: skip
-    arrays = {name: np.full(n_chains, np.nan) for name in names}
-    arrays["betas"] = betas[:, 0]
-    arrays["n_levels"] = statistics["n_levels"][:, 0].astype(float)
-    arrays["acceptance_rate_particles"] = statistics["accepted"].mean(axis=(1, 2))
-    log_z, influences = np.empty(n_chains), []
+    log_z, influences, rows = np.empty(n_chains), [], []
     for chain in range(n_chains):
         forward, reverse = forward_all[chain].ravel(), reverse_all[chain].ravel()
         mass = float(np.mean(np.isfinite(forward)))
@@ -57,12 +50,13 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         pair = bidirectional(forward, reverse, log_mass)
         log_z[chain] = pair.log_z
         influences.append(pair.forward_influence + pair.reverse_influence)
-        for name, value in zip(
-            names,
-            (mass, up.weight_ess, up.pareto_k, down.pareto_k, pair.lower, pair.upper),
-            strict=True,
-        ):
-            arrays[name][chain] = value
+        rows.append((mass, up.weight_ess, up.pareto_k, down.pareto_k, pair.lower, pair.upper))
+    names = ("support_mass", "weight_ess", "pareto_k_weights_forward", "pareto_k_weights_reverse",
+             "log_z_forward", "log_z_reverse")  # fmt: skip
+    arrays = dict(zip(names, np.array(rows).T, strict=True))
+    arrays["betas"] = statistics["betas"][:, 0]
+    arrays["n_levels"] = statistics["n_levels"][:, 0].astype(float)
+    arrays["acceptance_rate_particles"] = statistics["accepted"].mean(axis=(1, 2))
     mass = float(np.mean(np.isfinite(forward_all)))
     up = annealed_forward(forward_all.ravel())
     down = annealed_reverse(reverse_all.ravel(), np.log(mass) if mass > 0 else -np.inf)

@@ -60,7 +60,7 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
     }
     plain: list[Controlled] = []
     better: list[Controlled] = []
-    others: dict[str, list[float]] = {n: [] for n in ("mbar", "bar", "forward", "reverse")}
+    others = []
     for chain in range(n_chains):
         betas = _schedule(betas_all[chain], statistics["base_id"][chain], chain)
         n = betas.size
@@ -69,10 +69,8 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         forward, reverse = stepping_stone(delta, betas), stepping_stone_reverse(delta, betas)
         plain.append(Controlled(float(estimate.log_z[-1]), estimate.influence, 0))
         better.append(_controlled(statistics, chain, estimate, delta, betas))
-        others["mbar"].append(float(estimate.log_z[-1]))
-        others["bar"].append(float(bar_ladder(delta, betas).log_z[-1]))
-        others["forward"].append(float(forward.log_z[-1]))
-        others["reverse"].append(float(reverse.log_z[-1]))
+        by_others = (estimate, bar_ladder(delta, betas), forward, reverse)
+        others.append([float(other.log_z[-1]) for other in by_others])
         arrays["log_z_levels"][chain, :n] = estimate.log_z
         rejection = 1.0 - arrays["swap_acceptance_rate"][chain, : n - 1]
         arrays["cumulative_barrier"][chain, :n] = np.concatenate([[0.0], np.cumsum(rejection)])
@@ -86,8 +84,9 @@ def collect(statistics: Mapping[str, FloatArray]) -> MethodEstimate:
         arrays["component_arrivals"] = np.maximum(statistics["component_arrivals"], 0).sum(axis=1)
         arrays["component_share"] = scans / np.maximum(scans.sum(axis=1, keepdims=True), 1)
     arrays["global_barrier"] = np.nanmax(arrays["cumulative_barrier"], axis=1)
-    names = {"forward": "stepping stone forward", "reverse": "stepping stone reverse"}
-    per_method = {names.get(k, k): float(np.mean(v)) for k, v in others.items()}
+    names = ("mbar", "bar", "stepping stone forward", "stepping stone reverse")
+    means = [float(np.mean(values)) for values in zip(*others, strict=True)]
+    per_method = dict(zip(names, means, strict=True))
     if n_controls.any():
         per_method["with controls"] = float(log_z.mean())
     # with less of the base on the support of the target swaps with it are rare; above, a hard edge

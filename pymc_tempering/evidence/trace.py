@@ -75,20 +75,19 @@ def log_z_trace(idata: xr.DataTree, n_points: int = 24) -> LogZTrace:
     n_draws = shape[1]
     first = min(max(n_draws // 50, 2), n_draws)
     draws = np.unique(np.geomspace(first, n_draws, n_points).round().astype(np.int64))
-    rows = []
-    for n in draws:
-        parts = collect(whole | {name: array[:, :n] for name, array in recorded.items()})
-        error = log_z_standard_error(parts.log_z, parts.influences)
-        rows.append((parts, error))
+    rows = [
+        collect(whole | {name: array[:, :n] for name, array in recorded.items()}) for n in draws
+    ]
+    errors = [log_z_standard_error(row.log_z, row.influences) for row in rows]
     nan = np.nan
     seconds = statistics.get("perf_counter_diff", np.full(shape, nan))
     return LogZTrace(
         draws,
-        np.stack([parts.log_z for parts, _ in rows]),
-        np.array([parts.log_z.mean() for parts, _ in rows]),
-        np.array([error.se for _, error in rows]),
-        np.array([error.df for _, error in rows]),
-        np.array([nan if parts.lower is None else parts.lower for parts, _ in rows]),
-        np.array([nan if parts.upper is None else parts.upper for parts, _ in rows]),
+        np.stack([row.log_z for row in rows]),
+        np.array([row.log_z.mean() for row in rows]),
+        np.array([error.se for error in errors]),
+        np.array([error.df for error in errors]),
+        np.array([nan if row.lower is None else row.lower for row in rows]),
+        np.array([nan if row.upper is None else row.upper for row in rows]),
         np.cumsum(seconds, axis=1).T[draws - 1],
     )
