@@ -244,13 +244,17 @@ def _many(  # noqa: PLR0913 - the one path of both
 ) -> tuple[ManyEvidences, xr.Dataset]:
     """Check the options, estimate all blocks, and put their results together."""
     model = resolve_model(model, caller)
-    _check_options(
-        model, method, options, random_seed=random_seed, target_se=target_se,
-        max_gradients=max_gradients,
-    )  # fmt: skip
+    run = {"random_seed": random_seed, "target_se": target_se}
+    _check_options(model, method, options, max_gradients, run)
     check_whole("starts", starts, 1)
     check_flag("quick", quick)
-    _check_workers(threads, executor)
+    check_executor(executor)
+    check_whole("threads", threads, 1)
+    if threads > 1 and executor is not None:
+        raise OptionError(
+            f"`threads` is {threads}, and there is an `executor`; expected one: threads are "
+            "of this process, and an executor has its own workers."
+        )
     if not callable(reference) and reference not in (FIT, NEIGHBOUR):
         raise OptionError(
             f"`reference` is {reference!r:.60}; expected {FIT!r}, {NEIGHBOUR!r}, or a function of "
@@ -292,16 +296,6 @@ def _many(  # noqa: PLR0913 - the one path of both
     return found, posterior
 
 
-def _check_workers(threads: int, executor: Any) -> None:
-    check_executor(executor)
-    check_whole("threads", threads, 1)
-    if threads > 1 and executor is not None:
-        raise OptionError(
-            f"`threads` is {threads}, and there is an `executor`; expected one: threads are "
-            "of this process, and an executor has its own workers."
-        )
-
-
 def _variables(
     model: pm.Model, var_names: Sequence[str] | None, lengths: Sequence[str]
 ) -> tuple[str, ...]:
@@ -313,18 +307,12 @@ def _variables(
 
 
 def _check_options(
-    model: pm.Model,
-    method: str,
-    options: dict[str, Any],
-    *,
-    random_seed: Any,
-    target_se: float,
-    max_gradients: int | None,
+    model: pm.Model, method: str, options: dict[str, Any], max_gradients: Any, run: dict[str, Any]
 ) -> None:
     row = resolve_method(method)
-    run = {name: options.get(name) for name in ("tune", "cores")}
+    run = run | {name: options.get(name) for name in ("tune", "cores")}
     draws, chains = options.get("draws", row.draws), options.get("chains", DEFAULT_CHAINS)
-    check_run(draws=draws, chains=chains, random_seed=random_seed, target_se=target_se, **run)
+    check_run(draws=draws, chains=chains, **run)
     check_positive("max_chains", options.get("max_chains", 1), integer=True)
     check_budget(row, max_gradients)
     if row.step is not None:

@@ -26,27 +26,13 @@ type Rows = np.ndarray | list[np.ndarray]
 
 @dataclass(frozen=True)
 class ManyData:
-    """Data sets of a model.
+    """Data sets of a model."""
 
-    Attributes
-    ----------
-    model : pymc.Model
-        A copy, whose data are shared variables with the values of the first data set.
-    inputs : dict of str to str
-        Name of that shared variable, by the name of the data.
-    values : dict of str to array or list of array
-        By name, along the first axis.
-    lengths : tuple of str
-        Names of data whose lengths may differ.
-    coordinate : array
-        Labels of the data sets.
-    """
-
-    model: pm.Model
-    inputs: dict[str, str]
-    values: dict[str, Rows]
-    lengths: tuple[str, ...]
-    coordinate: Any
+    model: pm.Model  # a copy, whose data are shared variables with the values of the first data set
+    inputs: dict[str, str]  # name of that shared variable, by the name of the data
+    values: dict[str, Rows]  # by name, along the first axis
+    lengths: tuple[str, ...]  # names of data whose lengths may differ
+    coordinate: Any  # labels of the data sets
 
     @property
     def n(self) -> int:
@@ -72,21 +58,21 @@ class ManyData:
 
 
 def read_data(model: pm.Model, data: Any) -> ManyData:
-    """Check data against a model, and make them its inputs.
-
-    Raises
-    ------
-    DataError
-    """
+    """Check data against a model, and make them its inputs; DataError where they do not fit."""
     given = _by_name(data)
-    lengths = tuple(name for name, rows in given.items() if _differ(rows))
-    conditioned, inputs = _with_inputs(model, list(given), lengths)
-    values = {
-        name: _checked(
-            name, rows, conditioned[inputs[name]].get_value(), any_length=name in lengths
-        )
+    lengths = tuple(
+        name
         for name, rows in given.items()
-    }
+        if isinstance(rows, list | tuple) and len({np.shape(row) for row in rows}) > 1
+    )
+    conditioned, inputs = _with_inputs(model, list(given), lengths)
+    values: dict[str, Rows] = {}
+    for name, rows in given.items():
+        like = conditioned[inputs[name]].get_value()
+        if name in lengths:
+            values[name] = [_checked(name, row, like, i) for i, row in enumerate(rows)]
+        else:
+            values[name] = _checked(name, rows, like)
     numbers = {name: len(rows) for name, rows in values.items()}
     if len(set(numbers.values())) > 1:
         raise DataError(
@@ -120,10 +106,6 @@ def _by_name(data: Any) -> dict[str, Any]:
     return dict(data)
 
 
-def _differ(rows: Any) -> bool:
-    return isinstance(rows, list | tuple) and len({np.shape(row) for row in rows}) > 1
-
-
 def _with_inputs(
     model: pm.Model, names: Sequence[str], lengths: Sequence[str]
 ) -> tuple[pm.Model, dict[str, str]]:
@@ -155,15 +137,11 @@ def _with_inputs(
     return cloudpickle.loads(cloudpickle.dumps(copy)), inputs
 
 
-def _checked(name: str, given: Any, like: np.ndarray, *, any_length: bool) -> Rows:
-    """Data of one variable in the type that the model has them in."""
-    if any_length:
-        return [_checked_array(name, row, like, i) for i, row in enumerate(given)]
-    return _checked_array(name, given, like, None)
+def _checked(name: str, given: Any, like: np.ndarray, row: int | None = None) -> np.ndarray:
+    """Data of one variable in the type that the model has them in.
 
-
-def _checked_array(name: str, given: Any, like: np.ndarray, row: int | None) -> np.ndarray:
-    """All data sets, of the shape of the model's; or the one in a row, of any length."""
+    Of all data sets, of the shape of the model's; or of the one in a row, of any length.
+    """
     of = f"{name!r} of `data`" + ("" if row is None else f", data set {row},")
     if row is None:
         expected = f"expected {like.dtype} of shape (number of data sets, *{like.shape})"

@@ -55,9 +55,8 @@ class ManyEvidences:
         """
         log_z, se = (self.dataset[n].to_numpy() for n in ("log_marginal_likelihood", "se"))
         squares, n = float((se**2).sum()), len(log_z)
-        spread = np.sqrt(max(n * log_z.var(ddof=1) - squares, 0.0)) if n > 1 else np.nan
-        if np.isnan(squares):
-            spread = np.nan
+        known = n > 1 and not np.isnan(squares)
+        spread = np.sqrt(max(n * log_z.var(ddof=1) - squares, 0.0)) if known else np.nan
         return Total(float(log_z.sum()), float(np.sqrt(squares)), float(spread))
 
     def to_datatree(self) -> xr.DataTree:

@@ -58,41 +58,22 @@ of its weighted draws stay."""
 
 @dataclass(frozen=True)
 class Many:
-    """What is the same for all data sets; sent to every process.
+    """What is the same for all data sets; sent to every process."""
 
-    Attributes
-    ----------
-    model : bytes
-        A model, pickled, whose data are shared variables.
-    inputs : dict of str to str
-        Name of that shared variable, by the name of the data.
-    method, options
-        Of :func:`pymc_tempering.estimate_logz`.
-    entropy : int or list of int
-        From which all generators come.
-    lengths : tuple of str
-        Names of data whose lengths differ.
-    reference : {"fit", "neighbour"} or callable
-        Where searches begin; a function of the data gives a Gaussian, or mean and scale.
-    draws : int
-        Of the posterior, from each data set.
-    variables : tuple of str
-        Names of which there are draws.
-    """
-
-    model: bytes
-    inputs: dict[str, str]
+    model: bytes  # pickled, whose data are shared variables
+    inputs: dict[str, str]  # name of that shared variable, by the name of the data
     method: str
-    options: dict[str, Any]
-    entropy: Any
+    options: dict[str, Any]  # of `estimate_logz`
+    entropy: Any  # from which all generators come
     target_se: float
     max_gradients: int | None
     starts: int
     quick: bool
-    lengths: tuple[str, ...] = ()
+    lengths: tuple[str, ...] = ()  # names of data whose lengths differ
+    # where searches begin; a function of the data gives a Gaussian, or mean and scale
     reference: Any = FIT
-    draws: int = 0
-    variables: tuple[str, ...] = ()
+    draws: int = 0  # of the posterior, from each data set
+    variables: tuple[str, ...] = ()  # names of which there are draws
 
     def generator(self, purpose: int, i: int = 0) -> np.random.Generator:
         """A generator for one purpose, of the data set i."""
@@ -132,9 +113,7 @@ class Quick(NamedTuple):
 def reference_at(many: Many, data: Mapping[str, np.ndarray], dim: int) -> GaussianBase | None:
     """The Gaussian that the user's function gives for a data set; None where there is no function.
 
-    Raises
-    ------
-    BaseError
+    BaseError where it gives something else, or raises.
     """
     if not callable(many.reference):
         return None
