@@ -123,9 +123,8 @@ class ModelCalibration:
             n = len(probability)
             se = float(probability.std(ddof=1) / n**0.5) if n > 1 else np.nan
             mean = float(probability.mean())
-            prior, z_prior = float(self.prior[k]), np.nan
-            if se > 0.0:
-                z_prior = (mean - prior) / se
+            prior = float(self.prior[k])
+            z_prior = (mean - prior) / se if se > 0.0 else np.nan
             tests = (z_prior, shift(probability, is_true), over_dispersion(probability, is_true))
             rows.append((prior, mean, se, float(is_true.mean()), *tests))
         columns = ["prior", "mean_posterior", "mean_posterior_se", "share", "z_prior", "z_shift",
@@ -297,21 +296,15 @@ def check_calibration(
     if not found:
         raise WorkerError(f"The workers of all data sets were lost, and lost again: {lost}")
     if len(found) < n_datasets:
-        warn_of([_fewer(len(found), n_datasets, lost)])
+        why = "it was stopped"
+        if lost:
+            whose = ", ".join(set(lost.values()))
+            why = f"the workers of {sorted(lost)} were lost twice ({whose})"
+        text = f"the check is of {len(found)} of {n_datasets} data sets: {why}."
+        measured = {"data_sets": len(found)}
+        warn_of([Diagnostic("interrupted", text, "Run it again for the rest.", measured)])
     true, log_z, se, warned = map(np.array, zip(*found, strict=True))
     return ModelCalibration(names, prior, true, log_z, se, warned)
-
-
-def _fewer(n_found: int, n_datasets: int, lost: Mapping[int, str]) -> Diagnostic:
-    why = "it was stopped"
-    if lost:
-        why = f"the workers of {sorted(lost)} were lost twice ({', '.join(set(lost.values()))})"
-    return Diagnostic(
-        "interrupted",
-        f"the check is of {n_found} of {n_datasets} data sets: {why}.",
-        "Run it again for the rest.",
-        {"data_sets": n_found},
-    )
 
 
 def _functions(

@@ -185,8 +185,7 @@ def _diagnostics(table: pd.DataFrame) -> Iterator[Diagnostic]:
     """One for each code in the column ``warning``."""
     rows, measured = {}, {}
     for code, part in table.groupby("warning"):
-        changes = zip(part["change"], part["name"], part["value"], strict=True)
-        labels = [_label(*change) for change in changes]
+        labels = list(map(_label, part["change"], part["name"], part["value"]))
         rows[code] = ", ".join(labels)
         numbers = {name: part[name].tolist() for name in ("pareto_k", "weight_ess_share")}
         measured[code] = {"rows": labels} | numbers

@@ -124,7 +124,13 @@ def _of_alternatives(
         if change.model is not None:
             check_observed(change.model, idata, f"The alternative {change.name!r}")
             other = constrained_model(change.model)
-            _check_variables(other, constrained, change.name)
+            ours, theirs = (sorted(rv.name for rv in m.free_RVs) for m in (constrained, other))
+            if ours != theirs:
+                raise DataError(
+                    f"The alternative {change.name!r} has the free variables {theirs} and the "
+                    f"model {ours}. Reweighting needs the same variables; models of different "
+                    "parameters are compared with `compare`."
+                )
             tasks.append((other, stack_draws(idata, other)))
     results = run_tasks(executor, partial(_of_alternative, constrained), tasks)
     for result in results:
@@ -141,16 +147,6 @@ def _of_alternative(
 ) -> tuple[FloatArray, float]:
     [joint] = evaluate(other, [other.varlogp + other.datalogp], draws)
     return joint, _share_out_of_reach(other, constrained)
-
-
-def _check_variables(other: pm.Model, model: pm.Model, name: str) -> None:
-    ours, theirs = (sorted(rv.name for rv in m.free_RVs) for m in (model, other))
-    if ours != theirs:
-        raise DataError(
-            f"The alternative {name!r} has the free variables {theirs} and the model {ours}. "
-            "Reweighting needs the same variables; models of different parameters are compared "
-            "with `compare`."
-        )
 
 
 def _share_out_of_reach(other: pm.Model, model: pm.Model) -> float:

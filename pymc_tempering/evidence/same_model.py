@@ -1,6 +1,6 @@
 """Whether a model is the one that a run sampled: by identity, and by density at the draws."""
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -90,7 +90,7 @@ def check_density(idata: xr.DataTree, model: pm.Model, log_density: FloatArray) 
     if recorded.shape != log_density.shape:
         return
     now = log_density - _offset(log_density - recorded, model, idata)
-    sizes = _rounding_at_draws(model, idata)
+    sizes = partial(_rounding_at_draws, model, idata)
     other = differing(recorded, now, sizes, _precision(idata, recorded))
     if other.any():
         largest = np.nanmax(np.abs(log_density - recorded)[other])
@@ -123,36 +123,32 @@ def _precision(idata: xr.DataTree, recorded: FloatArray) -> float:
     return float(np.finfo(np.float32 if single else np.float64).eps)
 
 
-def _rounding_at_draws(model: pm.Model, idata: xr.DataTree) -> Callable[[IntArray], FloatArray]:
-    """Give the function from positions of draws to the magnitude of what is summed there.
+def _rounding_at_draws(model: pm.Model, idata: xr.DataTree, index: IntArray) -> FloatArray:
+    """Magnitude of what is summed at the draws of these positions.
 
     What rounding a draw itself does to the density counts too, as close to the end of an interval
     or where a covariance is nearly singular: it is tried.
     """
-
-    def sizes(index: IntArray) -> FloatArray:
-        constrained = constrained_model(model)
-        draws = {n: v[index] for n, v in stack_draws(idata, constrained).items()}
-        jacobian = log_jacobian(model, constrained)
-        joint = constrained.varlogp + constrained.datalogp + jacobian
-        size, here = evaluate(
-            constrained, [size_of_terms(constrained) + pt.abs(jacobian), joint], draws
-        )
-        # units of the last digit: what transforms and back may do to a draw
-        moved_by, rng = 4.0 * _precision(idata, here), np.random.default_rng(0)
-        noise = np.zeros_like(here)
-        # the largest of three random moves counts
-        for _ in range(3):
-            moved = {
-                name: v * (1.0 + moved_by * rng.choice([-1.0, 1.0], v.shape))
-                if v.dtype.kind == "f" else v
-                for name, v in draws.items()
-            }  # fmt: skip
-            [there] = evaluate(constrained, [joint], moved)
-            noise = np.maximum(noise, np.nan_to_num(np.abs(there - here), posinf=0.0))
-        return size + noise / moved_by
-
-    return sizes
+    constrained = constrained_model(model)
+    draws = {n: v[index] for n, v in stack_draws(idata, constrained).items()}
+    jacobian = log_jacobian(model, constrained)
+    joint = constrained.varlogp + constrained.datalogp + jacobian
+    size, here = evaluate(
+        constrained, [size_of_terms(constrained) + pt.abs(jacobian), joint], draws
+    )
+    # units of the last digit: what transforms and back may do to a draw
+    moved_by, rng = 4.0 * _precision(idata, here), np.random.default_rng(0)
+    noise = np.zeros_like(here)
+    # the largest of three random moves counts
+    for _ in range(3):
+        moved = {
+            name: v * (1.0 + moved_by * rng.choice([-1.0, 1.0], v.shape))
+            if v.dtype.kind == "f" else v
+            for name, v in draws.items()
+        }  # fmt: skip
+        [there] = evaluate(constrained, [joint], moved)
+        noise = np.maximum(noise, np.nan_to_num(np.abs(there - here), posinf=0.0))
+    return size + noise / moved_by
 
 
 def draws_of_model(

@@ -87,10 +87,9 @@ def _vector(name: str, meaning: str, entries: Mapping[str, Statistic]) -> Statis
         for method, dims in entry.methods.items():
             methods[method] = (f"{name}_entry", *dims)
     whole = all(entry.dtype is np.int64 for entry in entries.values())
+    dtype, fill = (np.int64, -1) if whole else (np.float64, np.nan)
     meaning = f"{meaning}: {'; '.join(f'{n}, {e.meaning}' for n, e in entries.items())}"
-    if whole:
-        return Statistic(meaning, methods, dtype=np.int64, fill=-1, entries=entries)
-    return Statistic(meaning, methods, entries=entries)
+    return Statistic(meaning, methods, dtype=dtype, fill=fill, entries=entries)
 
 
 STATISTICS: dict[str, Statistic] = {
