@@ -214,7 +214,9 @@ def annealing_function(
         momentum = jnp.where(accepted, moved, -momentum)
         if not reverse and not walks:
             momentum = refreshed(momentum, step, noise)
-        log_weight += increment * _delta(point if reverse else before)
+        at = point if reverse else before
+        delta = at.log_target + 0.5 * at.u @ at.u + dim * HALF_LOG_2PI
+        log_weight += increment * delta
         return (point, momentum, key, log_weight), rate
 
     def run(key: Any, start: Any, *data: Any) -> tuple[Any, Any, Any]:
@@ -249,10 +251,6 @@ def _evaluation(path: TemperedPath, density: JaxDensity) -> Callable[[Any, Any],
         return _Point(u, jnp.where(jnp.isfinite(value), value + log_det, -jnp.inf), gradient)
 
     return evaluate
-
-
-def _delta(point: _Point) -> Any:
-    return point.log_target + 0.5 * point.u @ point.u + point.u.size * HALF_LOG_2PI
 
 
 def _energy(beta: Any, point: _Point, momentum: Any) -> Any:

@@ -331,10 +331,9 @@ def _run(
     starts: FloatArray | None,
     rng: np.random.Generator,
 ) -> Particles:
-    if isinstance(target, bytes):
-        target = _unpacked(target)
+    density = _unpacked(target) if isinstance(target, bytes) else target
     coordinates = from_plain(state["coordinates"])
-    annealer = Annealer.restored(state, path=TemperedPath(target, coordinates), settings=settings)
+    annealer = Annealer.restored(state, path=TemperedPath(density, coordinates), settings=settings)
     record = annealer.ensemble(rng, n_particles=n_particles, positions=starts)
     log_weights = record.log_weight_forward if starts is None else record.log_weight_reverse
     return Particles(
@@ -342,8 +341,5 @@ def _run(
     )
 
 
-@functools.lru_cache(maxsize=4)
-def _unpacked(target: bytes) -> Density:
-    """Compile once in each worker."""
-    density: Density = cloudpickle.loads(target)
-    return density
+# compiles once in each worker
+_unpacked = functools.lru_cache(maxsize=4)(cloudpickle.loads)

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["CommandError", "ExitCode", "compare", "load_model", "report", "sample"]
 
 
+_OPTIONS = ("method", "draws", "tune", "chains", "max_gradients", "cores")
+
+
 class ExitCode(IntEnum):
     """What the program ends with where it does not end with 0."""
 
@@ -141,13 +144,22 @@ def sample(arguments: argparse.Namespace) -> None:
     files = _unique_names(arguments.model_files)
     targets, folders = _targets(arguments, list(files)), _resume_folders(arguments, list(files))
     models = load_models(files)
-    seeds = _seeds(models, arguments.seed)
+    seeds = [arguments.seed]
+    if len(models) > 1:
+        from pymc_tempering.comparison.estimates import check_same_data
+
+        check_same_data(models)
+        # as `compare` does, so that both give the same numbers
+        drawn = np.random.SeedSequence(arguments.seed).generate_state(len(models))
+        seeds = [int(seed) for seed in drawn]
     estimates: dict[str, LogZEstimate] = {}
     failures: list[str] = []
     for (name, model), seed in zip(models.items(), seeds, strict=True):
         _print(f"[bold]{escape(files[name].name)}[/]")
         started = time.perf_counter()
-        options = _options(arguments) | {"random_seed": seed, "resume": folders.get(name)}
+        # whose defaults are in the signature of the library alone
+        options = {option: getattr(arguments, option) for option in _OPTIONS}
+        options |= {"random_seed": seed, "resume": folders.get(name)}
         given = {option: value for option, value in options.items() if value is not None}
         estimate = estimates[name] = _estimate(model, files[name], given)
         seconds = time.perf_counter() - started
@@ -246,17 +258,6 @@ def _is_interrupted(estimate: "LogZEstimate") -> bool:
     return any(diagnostic.code == "interrupted" for diagnostic in estimate.warnings)
 
 
-def _seeds(models: Mapping[str, Any], seed: int | None) -> list[int | None]:
-    """One seed for each model; several models have to be of the same data."""
-    if len(models) == 1:
-        return [seed]
-    from pymc_tempering.comparison.estimates import check_same_data
-
-    check_same_data(models)
-    # as `compare` does, so that both give the same numbers
-    return [int(s) for s in np.random.SeedSequence(seed).generate_state(len(models))]
-
-
 def _store(estimate: "LogZEstimate", target: Path, overwrite: bool) -> list[str]:
     """Store a run; return what failed, so that the models that remain are sampled."""
     try:
@@ -346,9 +347,3 @@ def _estimate(model: "pm.Model", path: Path, options: dict[str, Any]) -> "LogZEs
             + "\n--full-errors prints where that came from.",
             exit_code=ExitCode.FAILED,
         ) from error
-
-
-def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Options of the library, whose defaults are in its signature alone."""
-    names = ("method", "draws", "tune", "chains", "max_gradients", "cores")
-    return {name: getattr(arguments, name) for name in names}
