@@ -132,7 +132,10 @@ class Basins:
                 continue
             distances = np.linalg.norm(places[: len(self.known)] - u[i], axis=1)
             new = Basin(starts[i], found.ends[i], float(found.values[i]), bool(found.converged[i]))
-            known = self._nearby(new, distances)
+            nearest = np.argsort(distances, kind="stable")[:N_NEAREST].tolist()
+            known = next(
+                (j for j in nearest if self._are_one(new, self.known[j], distances[j])), None
+            )
             if known is None:
                 rises_on = not new.converged
                 if rises_on and sum(not b.converged for b in self.known) >= MOST_RUNAWAYS:
@@ -165,13 +168,7 @@ class Basins:
         )
         return np.where(same, nearest, -1)
 
-    def _nearby(self, new: Basin, distances: FloatArray) -> int | None:
-        for i in np.argsort(distances, kind="stable")[:N_NEAREST]:
-            if self._are_one(new, self.known[i], close=distances[i] < 0.3):
-                return int(i)
-        return None
-
-    def _are_one(self, new: Basin, known: Basin, *, close: bool) -> bool:
+    def _are_one(self, new: Basin, known: Basin, distance: float) -> bool:
         """Whether two ends are of one mode: the log density does not dip in between.
 
         Between maxima of unlike heights it has to rise by midway, too. A narrow mode may be tens of
@@ -188,7 +185,7 @@ class Basins:
             return False
         if unlike and not line[2] - min(new.value, known.value) >= LEAST_RISE * difference:
             return False
-        return close or dip(self._line(new, known, N_ON_LINE)) <= MAX_DIP
+        return distance < 0.3 or dip(self._line(new, known, N_ON_LINE)) <= MAX_DIP
 
     def _is_passed(self, known: Basin, new: Basin) -> bool:
         """Whether a known place is no mode: from there the line only rises to another end.

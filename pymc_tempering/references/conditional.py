@@ -101,7 +101,7 @@ def conditional_fit(
             break
         if best is not None:
             laws = _with_tails(profiles, best)
-        g = _globals_at(_nodes(k, rng), mean, root, laws)
+        g = _alone(mean, root, laws).from_base(_nodes(k, rng))
         solved = nested.at(g, np.sqrt((root**2).sum(axis=1)))
         solved = solved.at(np.isfinite(solved.log_marginal))
         if len(solved.z) < max(len(g) // 2, 2 * k + 2):
@@ -139,7 +139,6 @@ class _Profile(NamedTuple):
 
 
 def _profile(nested: NestedLaplace, made: ConditionalMap, i: int) -> _Profile:
-    """Profile of a map along a global."""
     k = made.n_globals
     places = np.sort([*_ALONG, 0.0])
     u = np.zeros((len(places), made.dim))
@@ -215,11 +214,6 @@ def _nodes(k: int, rng: np.random.Generator) -> FloatArray:
     return np.vstack([np.zeros(k), spread, *(distance * np.eye(k) for distance in _ALONG)])
 
 
-def _globals_at(u: FloatArray, mean: FloatArray, root: FloatArray, laws: Laws) -> FloatArray:
-    """Globals (N, k) at standard normal ones, by the laws of a map."""
-    return _alone(mean, root, laws).from_base(u)
-
-
 def _alone(mean: FloatArray, root: FloatArray, laws: Laws) -> ConditionalMap:
     """The map of the globals without locals."""
     k = mean.size
@@ -271,11 +265,11 @@ def _marginal_gaussian(
         scaled = 0.5 * (precision + precision.T) * np.outer(sd, sd)
         eigenvalues, vectors = np.linalg.eigh(scaled)
         units = sd
-        # a start that the curvature says is not the mode, or is flat
         if eigenvalues[0] > 1e-2:
-            root = sd[:, None] * (vectors / np.sqrt(eigenvalues))
-            return start, np.linalg.cholesky(root @ root.T)
-    eigenvalues = np.maximum(np.abs(eigenvalues), 0.05)
+            break
+        # a start that the curvature says is not the mode, or is flat
+    else:
+        eigenvalues = np.maximum(np.abs(eigenvalues), 0.05)
     root = sd[:, None] * (vectors / np.sqrt(eigenvalues))
     return start, np.linalg.cholesky(root @ root.T)
 

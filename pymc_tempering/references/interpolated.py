@@ -62,14 +62,12 @@ def interpolated(
     left, sizes, right = np.linalg.svd(values - constants, full_matrices=False)
     tail = np.cumsum(sizes[::-1] ** 2)[::-1] / len(values)
     n_kept = max(int((tail > _UNEXPLAINED).sum()), 1)
-    lengths, trend, weights = _process(
-        BOUND * np.tanh(t / BOUND), left[:, :n_kept] * sizes[:n_kept]
-    )
-    nodes = BOUND * np.tanh(t / BOUND) / lengths
+    v = BOUND * np.tanh(t / BOUND)
+    lengths, trend, weights = _process(v, left[:, :n_kept] * sizes[:n_kept])
     begins = factor.begins - np.arange(n + 1)
     arrays = Arrays(
         np.concatenate([structure.globals, at]), begins, factor.rows[off], summed, mean, root,
-        nodes, lengths, trend, weights, affine, constants / units,
+        v / lengths, lengths, trend, weights, affine, constants / units,
         right[:n_kept] / units,
         *Laws.normal(structure.dim, k),
     )  # fmt: skip

@@ -125,7 +125,8 @@ class KnownModes:
             self.n_gradients += 1
             if not len(here.points):
                 return
-            step = _times_covariance(fit, here.grads[0])
+            along = _times_factor(fit, here.grads[0])
+            step = fit.scale * along if fit.is_diagonal else fit.scale @ along
             height = float(here.values[0] + 0.5 * here.grads[0] @ step)
             fit = GaussianBase(fit.mean + step, fit.scale)
         is_exact = variance <= GAUSSIAN_ITSELF
@@ -224,8 +225,3 @@ class KnownModes:
 
 def _times_factor(fit: GaussianBase, grad: FloatArray) -> FloatArray:
     return fit.scale * grad if fit.is_diagonal else np.asarray(grad @ fit.scale)
-
-
-def _times_covariance(fit: GaussianBase, grad: FloatArray) -> FloatArray:
-    along = _times_factor(fit, grad)
-    return fit.scale * along if fit.is_diagonal else np.asarray(fit.scale @ along)

@@ -11,8 +11,6 @@ it and out of it are rejected for hundreds of scans. Its mass comes out too smal
 does not show it.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ladder import Ladder
@@ -119,13 +117,19 @@ def map_by_run(
             if (best is not None and lowest <= GOOD) or (best is None and in_vain):
                 break
         earlier.append(record.target_positions)
-        positions = _later_half(earlier)
+        # without the first half, which begins at the fit's mean
+        positions = np.concatenate(earlier)
+        positions = positions[len(positions) // 2 :]
         # scales of heavy tails differ as those of a funnel do, and short steps do not get there
         narrows = gaussian > COARSE and not is_heavy
         if narrows and funnel_depth < DEEP and len(positions) >= wanted:
             wanted = 2 * len(positions)
             n_gradients += N_EVALUATIONS
-            funnel_depth = _with_local_steps(ladder, density, positions, rng)
+            funnel_depth = depth_of_funnels(density, positions, rng)
+            if funnel_depth >= DEEP:
+                # by steps of local sizes from now on
+                ladder.settings = Gist()
+                ladder.restart_adaptation()
         n_fitted = _map_again(ladder, positions, n_fitted)
     n_gradients += ladder.n_off_record
     if best is not None:
@@ -138,17 +142,6 @@ def map_by_run(
     return Shape(last, variance, n_gradients, funnel_depth, needs_levels=variance > AS_IT_IS)
 
 
-def _with_local_steps(
-    ladder: Ladder, density: Density, positions: FloatArray, rng: np.random.Generator
-) -> float:
-    """Depth of the funnels; a deep one is explored by steps of local sizes from now on."""
-    depth = depth_of_funnels(density, positions, rng)
-    if depth >= DEEP:
-        ladder.settings = Gist()
-        ladder.restart_adaptation()
-    return depth
-
-
 def _map_again(ladder: Ladder, positions: FloatArray, n_fitted: float) -> float:
     """Start from a new map, if there are enough new draws; return how many made the latest."""
     n = max(n_independent(positions), len(positions) / DRAWS_PER_INDEPENDENT)
@@ -157,12 +150,6 @@ def _map_again(ladder: Ladder, positions: FloatArray, n_fitted: float) -> float:
     if (mapped := map_of_draws(positions, n)) is not None:
         ladder.change_mixture(Mixture((mapped,), np.ones(1)))
     return n
-
-
-def _later_half(blocks: Sequence[FloatArray]) -> FloatArray:
-    """Draws without the first half, which begins at the fit's mean."""
-    positions = np.concatenate(blocks)
-    return positions[len(positions) // 2 :]
 
 
 def _most(gaussian: float, lowest: float, maps: bool) -> float:

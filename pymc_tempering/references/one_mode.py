@@ -30,13 +30,6 @@ class OneMode(NamedTuple):
     doubt: str = ""
 
 
-class _Maximum(NamedTuple):
-    mode: FloatArray
-    value: float
-    base: GaussianBase | None
-    n_gradients: int
-
-
 def one_mode(
     density: Density,
     start: FloatArray,
@@ -73,9 +66,8 @@ def one_mode(
     n_gradients += found.n_gradients
     if not (found.converged & np.isfinite(found.values)).all():
         return OneMode(None, n_gradients, _NO_MAXIMUM)
-    away = (
-        np.abs(base.to_base(found.ends)).max(axis=1) > 1.0
-    )  # standard deviation, as ascents tell modes apart
+    # a standard deviation, as ascents tell modes apart
+    away = np.abs(base.to_base(found.ends)).max(axis=1) > 1.0
     if away.any():
         doubt = f"{away.sum()} of {1 + len(away)} ascents ended elsewhere than the first"
         return OneMode(None, n_gradients, doubt)
@@ -88,18 +80,20 @@ def mode_near(density: Density, near: GaussianBase, most: float) -> OneMode:
     left = int(min(MOST_GRADIENTS, most - 24 * near.dim - 20))
     if left < 1:
         return OneMode(None, 0, _SPENT)
-    found = _maximum(density, near, near.standard_deviation, left)
-    return OneMode(found.base, found.n_gradients, "" if found.base else _NO_MAXIMUM)
+    _, _, base, n_gradients = _maximum(density, near, near.standard_deviation, left)
+    return OneMode(base, n_gradients, "" if base else _NO_MAXIMUM)
 
 
-def _maximum(density: Density, near: GaussianBase, units: FloatArray, most: int) -> _Maximum:
-    """Where an ascent from the mean of a Gaussian ends, and the Laplace approximation there."""
+def _maximum(
+    density: Density, near: GaussianBase, units: FloatArray, most: int
+) -> tuple[FloatArray, float, GaussianBase | None, int]:
+    """End of an ascent from a Gaussian's mean, value, Laplace's approximation, and gradients."""
     found = ascend(density, near.mean[None], Coordinates.of(near), most_gradients=most)
     mode, value = found.ends[0], float(found.values[0])
     if not (found.converged[0] and np.isfinite(value)):
-        return _Maximum(mode, value, None, found.n_gradients)
+        return mode, value, None, found.n_gradients
     base, n_curvature = laplace_at(density, mode, value, units)
-    return _Maximum(mode, value, base, found.n_gradients + n_curvature)
+    return mode, value, base, found.n_gradients + n_curvature
 
 
 def _places(

@@ -92,7 +92,10 @@ class PosteriorDraws:
         known, found, n = drawn, None, N_DRAWS * n_modes
         if effort is not None:
             start = centre(max(drawn, key=lambda each: each.elbo).shape)
-            starts = np.vstack([self._one_of_each(rng), prior_points])
+            # one of each mode, of those with most draws
+            modes = range(min(n_modes, NEARBY.n_starts // 2))
+            of_modes = [rng.choice(self.draws[self.mode == k]) for k in modes]
+            starts = np.vstack([of_modes, prior_points])
             found = find_modes(
                 density, start, rng, prior_points=starts, effort=effort, report=report
             )
@@ -124,11 +127,6 @@ class PosteriorDraws:
             needs_levels=max(each.variance for each in kept) > FAIR,
             well_fitted=() if found is None else found.well_fitted,
         )
-
-    def _one_of_each(self, rng: np.random.Generator) -> FloatArray:
-        """Draw from each mode, of those with most draws."""
-        modes = range(min(int(self.mode.max()) + 1, NEARBY.n_starts // 2))
-        return np.array([rng.choice(self.draws[self.mode == k]) for k in modes])
 
     def _of_mode(self, density: Density, k: int, rng: np.random.Generator) -> _Known:
         own = self.draws[self.mode == k]

@@ -63,10 +63,6 @@ class _Map:
     scale: FloatArray
     skew: FloatArray
 
-    @property
-    def is_gaussian_fit(self) -> bool:
-        return not (self.bend.any() or self.scale.any() or self.skew.any())
-
     def shape(self) -> TransportMap:
         of_maps, of_scales = np.argwhere(self.bend).tolist(), np.argwhere(self.scale).tolist()
         rows = [
@@ -91,9 +87,8 @@ class _Map:
 def _of_gaussian(fit: GaussianBase, order: IntArray) -> _Map:
     """Return the map of a Gaussian, with the Cholesky factor of its coordinates in this order."""
     dim = fit.dim
-    factor = np.diag(fit.scale) if fit.is_diagonal else np.asarray(fit.scale)
     root = np.zeros((dim, dim))
-    lower = np.linalg.cholesky((factor @ factor.T)[np.ix_(order, order)])
+    lower = np.linalg.cholesky(fit.covariance[np.ix_(order, order)])
     root[:, order] = solve_triangular(lower, np.eye(dim), lower=True)
     zeros = np.zeros(dim)
     return _Map(
@@ -127,8 +122,8 @@ def third_order_fit(
     if search.best is None:
         return Shape(None, search.lowest, search.n_gradients)
     best = search.best
-    shape = best.gaussian() if best.is_gaussian_fit else best.shape()
-    return Shape(shape, search.lowest, search.n_gradients)
+    is_bent = best.bend.any() or best.scale.any() or best.skew.any()
+    return Shape(best.shape() if is_bent else best.gaussian(), search.lowest, search.n_gradients)
 
 
 class _Seen(NamedTuple):

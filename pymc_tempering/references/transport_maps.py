@@ -95,7 +95,10 @@ def fit_maps(
         # a run may have left for a mode that has its shape
         elif better.shape is not None and not maps.explain(better.shape):
             shapes[i] = maps.add(better.shape, rng)
-            fits[i] = _gaussian_of(shapes[i], rng)
+            # the Gaussian of the same moments, with the same ELBO
+            z = shapes[i].from_base(rng.standard_normal((_N_TAIL, density.dim)))
+            moments = GaussianBase.from_draws(z, full=True, n_effective=_N_TAIL)
+            fits[i] = GaussianBase(moments.mean, moments.scale, shapes[i].log_zeta)
     found = replace(found, fits=tuple(fits), shapes=tuple(shapes), needs_levels=needs_levels)
     if maps.known:
         found, n_checked = _without_needless(density, found, maps, rng)
@@ -207,10 +210,3 @@ def _without_needless(
     fits, shapes = (tuple(of) for of in zip(*kept, strict=True))
     pooled = combine_local_bases(with_images(fits, found.orbit))
     return replace(found, pooled=pooled, fits=fits, shapes=shapes), n_evaluations
-
-
-def _gaussian_of(shape: LocalDensity, rng: np.random.Generator) -> GaussianBase:
-    """Gaussian of the same moments, with the same ELBO."""
-    z = shape.from_base(rng.standard_normal((_N_TAIL, shape.dim)))
-    fit = GaussianBase.from_draws(z, full=True, n_effective=_N_TAIL)
-    return GaussianBase(fit.mean, fit.scale, shape.log_zeta)

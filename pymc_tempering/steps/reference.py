@@ -345,15 +345,10 @@ class ReferenceChoice(Stateful):
         if self.fixed or len(ended.positions) < _ENOUGH_SCANS:
             return True
         variance = ended.variance
-        if (
-            not mixture.has_map
-            and not self.is_of_map
-            and self.orbit is None
-            and (
-                variance > COARSE or uncovered_share(mixture.fits, ended.positions) > MAX_UNCOVERED
-            )
-        ):
-            return False
+        if not mixture.has_map and not self.is_of_map and self.orbit is None:
+            uncovered = uncovered_share(mixture.fits, ended.positions)
+            if variance > COARSE or uncovered > MAX_UNCOVERED:
+                return False
         if np.isnan(self.gaussian_variance) and variance > COARSE:
             self.gaussian_variance = self._on_trial(ladder.path.starting_from(None), ended, rng)
         other = np.nan_to_num(self.gaussian_variance, nan=np.inf)
