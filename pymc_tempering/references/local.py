@@ -141,30 +141,28 @@ def refine(
     return fit, n_gradients + n_fit + N_MANY
 
 
-def poorly_fitted_modes(
-    fits: Sequence[LocalFit], least_share: float = 1 / 3
-) -> tuple[GaussianBase, ...]:
+def poorly_fitted_modes(fits: Sequence[LocalFit]) -> tuple[GaussianBase, ...]:
     """Laplace approximations of poorly fitted modes that may have a third of the mass or more.
 
     They are wrong by factors: of 80 modes of two sinusoids two or three were given a tenth and hold
     nothing. Without that of the fit with most mass, from which draws come for certain.
     """
     first = max(fits, key=lambda fit: fit.mass)
-    least = logsumexp([fit.most for fit in fits]) + np.log(least_share)
+    least = logsumexp([fit.most for fit in fits]) + np.log(1 / 3)
     others = [fit for fit in fits if fit is not first and fit.most >= least]
     return tuple(fit.laplace for fit in others if fit.laplace is not None)
 
 
 def well_fitted_modes(
-    fits: Sequence[LocalFit], orbit: Orbit | None = None, least_share: float = 0.02
+    fits: Sequence[LocalFit], orbit: Orbit | None = None
 ) -> tuple[GaussianBase, ...]:
     """Good fits of the heaviest modes, with the log of their mass as ``log_zeta``, by mass.
 
     Their mass is known, whatever else there is: where log Z is not much more, draws lie in them. A
-    mode with less than a share of the largest mass matters to no log Z. With an orbit the mass is
-    that of all images of the mode.
+    mode with less than a fiftieth of the largest mass matters to no log Z. With an orbit the mass
+    is that of all images of the mode.
     """
-    least = max(fit.mass for fit in fits) + np.log(least_share)
+    least = max(fit.mass for fit in fits) + np.log(0.02)
     good = [fit for fit in fits if fit.variance <= GOOD and fit.mass >= least]
     heaviest = sorted(good, key=lambda fit: fit.mass, reverse=True)[:N_WELL_FITTED]
     n_images = 1 if orbit is None else orbit.size

@@ -66,22 +66,17 @@ class Looked(NamedTuple):
 
 
 def found_if_there(
-    density: Density,
-    looked: Looked,
-    modes: list[GaussianBase],
-    rng: np.random.Generator,
-    masses: tuple[float, ...] = MASSES,
-    widths: tuple[float, ...] = WIDTHS,
+    density: Density, looked: Looked, modes: list[GaussianBase], rng: np.random.Generator
 ) -> FloatArray:
-    """Probability that one mode more would have been found, for each width and mass.
+    """Probability that one mode more would have been found, for each of `WIDTHS` and `MASSES`.
 
     Of the places where it would be a mode, with a valley before it. The mode more has the shape of
     one of ``modes`` (with the log of their mass as ``log_zeta``), drawn by mass, and is in a random
     direction from there. It takes 200 gradients. Returns an array of shape (W, M).
     """
     log_masses = np.array([mode.log_zeta for mode in modes], dtype=np.float64)
-    log_odds = np.log(masses) - np.log1p(-np.array(masses)) + logsumexp(log_masses)
-    found, is_mode = np.zeros((2, len(widths), len(masses)))
+    log_odds = np.log(MASSES) - np.log1p(-np.array(MASSES)) + logsumexp(log_masses)
+    found, is_mode = np.zeros((2, len(WIDTHS), len(MASSES)))
     near, far = (float(np.log(distance)) for distance in NEAREST_AND_FURTHEST)
     for mode, n in zip(modes, rng.multinomial(N_PLACES, softmax(log_masses)), strict=True):
         at = rng.standard_normal((n, mode.dim))
@@ -90,7 +85,7 @@ def found_if_there(
         at = mode.to_base(there.points)
         squares = cdist(at, mode.to_base(looked.points), "sqeuclidean")
         valley = VALLEY * np.linalg.norm(at, axis=1)
-        for i, width in enumerate(widths):
+        for i, width in enumerate(WIDTHS):
             height = log_odds - mode.log_det_scale - mode.dim * (np.log(width) + 0.5 * LOG_2PI)
             needed = (0.5 / width**2 * squares + looked.least).min(axis=1, initial=np.inf)
             stands = height > (there.values + valley)[:, None]

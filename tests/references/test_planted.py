@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.references import planted
 from pymc_tempering.references.planted import NEAREST_AND_FURTHEST, VALLEY, Looked, found_if_there
 from pymc_tempering.references.prepared import N_SEARCHES, mass_once
 from pymc_tempering.references.search import Effort, find_modes
@@ -83,10 +84,11 @@ def test_more_mass_and_more_width_are_found_more_often(rng):
     assert (found_if_there(TARGET, seen, [KNOWN], np.random.default_rng(0)) >= found).all()
 
 
-def test_what_would_be_no_mode_anywhere_is_not_missed(rng):
+def test_what_would_be_no_mode_anywhere_is_not_missed(rng, monkeypatch):
     """No valley is before one that has no mass."""
-    looked = Looked.nowhere(DIM)
-    assert found_if_there(TARGET, looked, [KNOWN], rng, masses=(1e-60,), widths=(1.0,)) == 1.0
+    monkeypatch.setattr(planted, "MASSES", (1e-60,))
+    monkeypatch.setattr(planted, "WIDTHS", (1.0,))
+    assert found_if_there(TARGET, Looked.nowhere(DIM), [KNOWN], rng) == 1.0
 
 
 @pytest.mark.statistical
