@@ -278,10 +278,7 @@ def _climb_each(
     values, grads = first
     for n in range(u.shape[0]):
         here = (values[n], grads[n])
-        value, n_gradients, ended = _climb(at, u[n], here, most, known, path[n], scratch)
-        out[n, 0] = value
-        out[n, 1] = n_gradients
-        out[n, 2] = ended
+        out[n, 0], out[n, 1], out[n, 2] = _climb(at, u[n], here, most, known, path[n], scratch)
 
 
 class Ascents(NamedTuple):

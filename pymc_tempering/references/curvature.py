@@ -36,22 +36,13 @@ def _fall(value: float, above: float, below: float, rise: float) -> float:
     return math.inf if math.isnan(fall) else fall
 
 
-@compiled(borrows=True)
+@compiled
 def _second_differences(
-    address: int,
-    z: FloatArray,
-    steps: FloatArray,
-    longest: FloatArray,
-    wanted_fall: float,
-    precision: FloatArray,
-    here: FloatArray,
-    work: FloatArray,
-) -> int:
-    """Fill the rows of ``precision`` and the gradient ``here``; return the number of gradients."""
-    dim = z.size
-    there, up, down = work[0], work[1], work[2]
-    for i in range(dim):
-        there[i] = z[i]
+    address: int, z: FloatArray, steps: FloatArray, longest: FloatArray, wanted_fall: float
+) -> tuple[FloatArray, FloatArray, int]:
+    """Precision, gradient, and the number of gradients; ``steps`` become those that were taken."""
+    dim, there = z.size, z.copy()
+    precision, here, up, down = np.empty((dim, dim)), np.empty(dim), np.empty(dim), np.empty(dim)
     value = call_density(address, there, here)
     n_gradients = 1
     for i in range(dim):
@@ -84,7 +75,7 @@ def _second_differences(
                 precision[i, j] = (down[j] - here[j]) / steps[i]
             else:
                 precision[i, j] = 0.0
-    return n_gradients
+    return precision, here, n_gradients
 
 
 def _wants_all(precision: FloatArray) -> bool:
@@ -127,11 +118,9 @@ def curvature_at(
     the curvature is that of the mode, over fewer that of its maximum.
     """
     steps = 0.3 * units
-    precision, gradient = np.empty((z.size, z.size)), np.empty(z.size)
-    n_gradients = _second_differences(
-        density.address, np.array(z), steps, 100.0 * units, fall, precision, gradient,
-        np.empty((3, z.size)),
-    )  # fmt: skip
+    precision, gradient, n_gradients = _second_differences(
+        density.address, np.array(z), steps, 100.0 * units, fall
+    )
     precision[~np.isfinite(precision)] = 0.0
     slope = np.nan_to_num(gradient, posinf=0.0, neginf=0.0) * steps
     scaled = precision * np.outer(steps, steps)
