@@ -33,10 +33,11 @@ from pymc_tempering.model.open_data import OpenDensity, Refillable
 from pymc_tempering.references.importance import (
     N_DRAWS,
     QuickEvidence,
+    evidence_at_mode,
     evidence_from,
-    evidence_near,
     quick_evidence,
 )
+from pymc_tempering.references.one_mode import mode_near
 from pymc_tempering.types import FloatArray
 
 __all__ = ["FIT", "IMPORTANCE", "NEIGHBOUR", "Many", "Outcome", "Quick", "Worker", "reference_at"]
@@ -220,7 +221,8 @@ class Worker:
         if given is not None and most >= N_DRAWS:
             found = evidence_from(density, given, rng, most=most, **options)
         elif near is not None:
-            found = evidence_near(density, near, rng, most=most, **options)
+            mode = mode_near(density, near, most - N_DRAWS)
+            found = evidence_at_mode(density, mode, rng, most=most, **options)
         if found is not None:
             if not found.doubt:
                 return found

@@ -14,13 +14,13 @@ from pymc_tempering.engine.path.gaussian import GaussianBase
 from pymc_tempering.engine.path.tempered import Density
 from pymc_tempering.numerics import LOG_2PI, pareto_k, systematic_indices
 from pymc_tempering.references.full_rank import fit_gaussian
-from pymc_tempering.references.one_mode import OneMode, mode_near, one_mode
+from pymc_tempering.references.one_mode import OneMode, one_mode
 from pymc_tempering.references.quality import FAIR, delta_at, trimmed_variance
 from pymc_tempering.types import FloatArray
 
 __all__ = [
     "FINITE_VARIANCE", "N_DRAWS", "QuickEvidence", "defensive_weights", "evidence_at_mode",
-    "evidence_from", "evidence_near", "log_mean_weight", "quick_evidence",
+    "evidence_from", "log_mean_weight", "quick_evidence",
 ]  # fmt: skip
 
 N_DRAWS = 400
@@ -113,20 +113,6 @@ def quick_evidence(
     """
     found = one_mode(density, start, prior_points, rng, n_starts, most - N_DRAWS)
     return evidence_at_mode(density, found, rng, target_se=target_se, n_draws=n_draws, most=most)
-
-
-def evidence_near(
-    density: Density,
-    near: GaussianBase,
-    rng: np.random.Generator,
-    *,
-    target_se: float,
-    n_draws: int = N_DRAWS,
-    most: float = np.inf,
-) -> QuickEvidence:
-    """Estimate log Z as :func:`quick_evidence` does, from one ascent that begins near the mode."""
-    mode = mode_near(density, near, most - N_DRAWS)
-    return evidence_at_mode(density, mode, rng, target_se=target_se, n_draws=n_draws, most=most)
 
 
 def evidence_at_mode(
