@@ -5,7 +5,6 @@ Also those of the geometric path from a Gaussian base to it: log z(beta) and exa
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from pymc_tempering.engine.path.gaussian import GaussianBase
+from pymc_tempering.engine.path.path import density_at
 from pymc_tempering.errors import BaseError, OptionError
 from pymc_tempering.numerics import LOG_2PI
 from pymc_tempering.types import FloatArray
@@ -96,11 +96,6 @@ def quadrature(target: ExactTarget, base: GaussianBase, n: int) -> tuple[FloatAr
     return mean + sds * u.reshape(-1, target.dim), log_volume
 
 
-_C_DENSITY = ctypes.CFUNCTYPE(
-    ctypes.c_double, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double)
-)
-
-
 @dataclass(frozen=True, eq=False)
 class TargetParts:
     """The functions an :class:`ExactTarget` is made of; only builders of new targets need it."""
@@ -166,12 +161,8 @@ class ExactTarget:
                 f"z has shape {position.shape}, expected ({self.dim},). "
                 "Pass one flat point; use log_density for many points."
             )
-        grad = np.zeros(self.dim)
-        pointer = ctypes.POINTER(ctypes.c_double)
-        value = _C_DENSITY(self.address)(
-            position.ctypes.data_as(pointer), grad.ctypes.data_as(pointer)
-        )
-        return float(value), grad
+        values, grads = density_at(self.address, position[None])
+        return float(values[0]), grads[0]
 
     def log_density(self, z: ArrayLike) -> FloatArray:
         """Log target, Jacobians included, at `z` of shape ``(..., D)``; the NumPy reference."""
@@ -285,10 +276,6 @@ class ExactTarget:
                 f"is too far from target '{self.name}', or too narrow. Take one of the target's "
                 "scale."
             )
-        values = np.array(
-            [
-                special.logsumexp((log_base if b == 0 else (1 - b) * log_base + b * log_target) + w)
-                for b, w in ((b, log_volume) for b in flat)
-            ]
-        )
+        at = ((log_base if b == 0 else (1 - b) * log_base + b * log_target) for b in flat)
+        values = np.array([special.logsumexp(log_path + log_volume) for log_path in at])
         return values.reshape(schedule.shape)

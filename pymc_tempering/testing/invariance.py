@@ -212,14 +212,17 @@ def invariance_test(
     after = _apply(kernel, before, kernel_rng, n_steps, vectorized)
     finite = np.isfinite(after).reshape(n, -1).all(axis=1)
     if not finite.all():
-        row = ("all finite", "mean", 1.0, float(finite.mean()), np.inf, 0.0, 0.0)
-        rows = [dict(zip(_COLUMNS, row, strict=True))]
+        rows = [("all finite", "mean", 1.0, float(finite.mean()), np.inf, 0.0, 0.0)]
     else:
         rows = []
         for name, statistic in statistics.items():
             values = [_evaluate(name, statistic, states) for states in (before, after, fresh)]
             rows += _compare(name, *values)
-    table = _holm(pd.DataFrame(rows))
+    table = pd.DataFrame(rows, columns=_COLUMNS).sort_values(
+        "p_value", kind="stable", ignore_index=True
+    )
+    scaled = table["p_value"].to_numpy() * np.arange(len(table), 0, -1)
+    table["p_holm"] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     crit = stats.norm.isf(0.5 * alpha / len(table)) + stats.norm.ppf(0.99)
     table.insert(5, "detectable", crit * table.pop("se"))
     p_value = float(table["p_holm"].min())
@@ -264,7 +267,7 @@ def _apply(
 
 def _compare(
     name: str, before: FloatArray, after: FloatArray, fresh: FloatArray
-) -> list[dict[str, Any]]:
+) -> list[tuple[Any, ...]]:
     means = float(before.mean()), float(after.mean())
     sd = float(np.std(np.concatenate([before, fresh])))
     difference = after - before
@@ -274,18 +277,9 @@ def _compare(
     unit = sd if sd > 0 else 1.0
     shift, se = float(difference.mean()) / unit, norm / len(difference) / unit
     p_value = float(2.0 * stats.norm.sf(abs(z)))
-    rows = [dict(zip(_COLUMNS, (name, "mean", *means, shift, se, p_value), strict=True))]
+    rows: list[tuple[Any, ...]] = [(name, "mean", *means, shift, se, p_value)]
     # two values or a few: the mean says it all, and KS would only be conservative
     if len(np.unique(fresh[:1000])) > 10:
         ks = stats.ks_2samp(after, fresh, method="asymp")
-        row = (name, "ks", *means, float(ks.statistic), np.nan, float(ks.pvalue))
-        rows.append(dict(zip(_COLUMNS, row, strict=True)))
+        rows.append((name, "ks", *means, float(ks.statistic), np.nan, float(ks.pvalue)))
     return rows
-
-
-def _holm(table: pd.DataFrame) -> pd.DataFrame:
-    table = table.sort_values("p_value", kind="stable", ignore_index=True)
-    m = len(table)
-    scaled = table["p_value"].to_numpy() * np.arange(m, 0, -1)
-    table["p_holm"] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return table

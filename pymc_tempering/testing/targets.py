@@ -39,13 +39,14 @@ def _nested(array: ArrayLike) -> Any:
     return tuples(np.asarray(array, dtype=np.float64).tolist())
 
 
-def _flat_model(graph: Callable[[Any], Any], start: FloatArray) -> pm.Model:
-    """Model with ``pm.Flat("x")`` and ``graph(x)`` as its only Potential."""
+def _flat_model(graph: Callable[[Any, Any], Any], start: FloatArray) -> pm.Model:
+    """Model with ``pm.Flat("x")``, and ``graph(x, pytensor.tensor)`` as its only Potential."""
     import pymc as pm
+    import pytensor.tensor as pt
 
     with pm.Model() as model:
         x = pm.Flat("x", shape=len(start), initval=np.asarray(start))
-        pm.Potential("target", graph(x))
+        pm.Potential("target", graph(x, pt))
     return model
 
 
@@ -84,16 +85,11 @@ def _gaussian(
         joint = both.cdf(np.stack(np.broadcast_arrays(-cut, t), axis=-1))
         return 1.0 - joint / stats.norm.sf(cut)
 
-    def build() -> pm.Model:
-        import pytensor.tensor as pt
-
-        def graph(x: Any) -> Any:
-            r = x - mean
-            # not `precision @ r`: the machine code of a matrix product takes 20 s to compile
-            value = log_const - 0.5 * (r[:, None] * precision * r[None, :]).sum()
-            return value if edge == -np.inf else pt.switch(x[0] > edge, value, -np.inf)
-
-        return _flat_model(graph, start)
+    def graph(x: Any, pt: Any) -> Any:
+        r = x - mean
+        # not `precision @ r`: the machine code of a matrix product takes 20 s to compile
+        value = log_const - 0.5 * (r[:, None] * precision * r[None, :]).sum()
+        return value if edge == -np.inf else pt.switch(x[0] > edge, value, -np.inf)
 
     start = mean + regression * max(0.0, cut + 0.5)
     return ExactTarget(
@@ -104,7 +100,8 @@ def _gaussian(
         parts=TargetParts(
             log_density=log_density, draw=draw, survival=survival,
             compile=lambda: compiled.gaussian(_nested(mean), _nested(precision), log_const, edge),
-            build=build, recipe=recipe, gaussian=(mean, cov), log_scale=log_scale, edge=edge,
+            build=lambda: _flat_model(graph, start), recipe=recipe, gaussian=(mean, cov),
+            log_scale=log_scale, edge=edge,
         ),
     )  # fmt: skip
 
@@ -168,15 +165,10 @@ def _mixture(
     def survival(i: int, x: FloatArray) -> FloatArray:
         return stats.norm.sf(x[..., None], means[:, i], np.sqrt(covs[:, i, i])) @ w
 
-    def build() -> pm.Model:
-        import pytensor.tensor as pt
-
-        def graph(x: Any) -> Any:
-            r = x[None, :] - means
-            quad = (r[:, :, None] * precisions * r[:, None, :]).sum((1, 2))
-            return pt.logsumexp(log_consts - 0.5 * quad)
-
-        return _flat_model(graph, means[0])
+    def graph(x: Any, pt: Any) -> Any:
+        r = x[None, :] - means
+        quad = (r[:, :, None] * precisions * r[:, None, :]).sum((1, 2))
+        return pt.logsumexp(log_consts - 0.5 * quad)
 
     mean = w @ means
     cov = np.einsum("k,kij->ij", w, covs) + np.einsum("k,ki,kj->ij", w, means - mean, means - mean)
@@ -184,7 +176,8 @@ def _mixture(
         name=recipe[0].__name__, dim=dim, log_z=float(log_z), mean=mean, cov=cov,
         start=means[0].copy(),
         parts=TargetParts(
-            log_density=log_density, draw=draw, survival=survival, build=build, recipe=recipe,
+            log_density=log_density, draw=draw, survival=survival, recipe=recipe,
+            build=lambda: _flat_model(graph, means[0]),
             compile=lambda: compiled.mixture(*map(_nested, (log_consts, means, precisions))),
         ),
     )  # fmt: skip
@@ -233,12 +226,8 @@ def heavy_tail(
     law = stats.t(nu, mu, sd)
     log_const = log_z + float(stats.t.logpdf(0.0, nu, 0.0, sd).sum())
 
-    def build() -> pm.Model:
-        import pytensor.tensor as pt
-
-        return _flat_model(
-            lambda x: log_const - (0.5 * (nu + 1) * pt.log1p(((x - mu) / sd) ** 2 / nu)).sum(), mu
-        )
+    def graph(x: Any, pt: Any) -> Any:
+        return log_const - (0.5 * (nu + 1) * pt.log1p(((x - mu) / sd) ** 2 / nu)).sum()
 
     variance = np.where(nu > 2, sd**2 * nu / np.where(nu > 2, nu - 2, 1.0), np.inf)
     cov = np.zeros((len(nu), len(nu)))
@@ -250,7 +239,8 @@ def heavy_tail(
             draw=lambda rng, n: mu + sd * rng.standard_t(nu, size=(n, len(nu))),
             survival=lambda i, x: stats.t.sf(x, nu[i], mu[i], sd[i]),
             compile=lambda: compiled.student(_nested(nu), _nested(mu), _nested(sd), log_const),
-            build=build, recipe=(heavy_tail, (tuple(dof), tuple(loc), tuple(scale), log_z)),
+            build=lambda: _flat_model(graph, mu),
+            recipe=(heavy_tail, (tuple(dof), tuple(loc), tuple(scale), log_z)),
         ),
     )  # fmt: skip
 
@@ -317,24 +307,19 @@ def banana(bend: float = 0.6, slope: float = 0.3, log_z: float = -0.9) -> ExactT
         ridge = m1 + slope * r + bend * r**2
         return stats.norm.sf(x[..., None], ridge, s1) @ (weights / weights.sum())
 
-    def build() -> pm.Model:
-        def graph(x: Any) -> Any:
-            r = x[0] - m0
-            return log_const - 0.5 * (
-                (r / s0) ** 2 + ((x[1] - m1 - slope * r - bend * r**2) / s1) ** 2
-            )
+    def graph(x: Any, _: Any) -> Any:
+        r = x[0] - m0
+        return log_const - 0.5 * ((r / s0) ** 2 + ((x[1] - m1 - slope * r - bend * r**2) / s1) ** 2)
 
-        return _flat_model(graph, np.array([m0, m1]))
-
-    cross = slope * s0**2
+    cross, start = slope * s0**2, np.array([m0, m1])
     return ExactTarget(
         name="banana", dim=2, log_z=float(log_z), mean=np.array([m0, m1 + bend * s0**2]),
         cov=np.array([[s0**2, cross], [cross, 2 * bend**2 * s0**4 + slope * cross + s1**2]]),
-        start=np.array([m0, m1]),
+        start=start,
         parts=TargetParts(
             log_density=log_density, draw=draw, survival=survival,
             compile=lambda: compiled.banana((m0, m1), (s0, s1), slope, bend, log_const),
-            build=build, recipe=(banana, (bend, slope, log_z)),
+            build=lambda: _flat_model(graph, start), recipe=(banana, (bend, slope, log_z)),
         ),
     )  # fmt: skip
 
