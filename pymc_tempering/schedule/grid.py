@@ -1,5 +1,7 @@
 """Schedules of inverse temperatures and their constructors."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pymc_tempering.errors import ScheduleError
@@ -36,10 +38,6 @@ def check_levels(n_levels: object, betas: object, default: int) -> tuple[int, Fl
     return most, fixed
 
 
-def _linear(x: FloatArray) -> FloatArray:
-    return x
-
-
 def _geometric(x: FloatArray) -> FloatArray:
     # from a wide base most of the barrier is below 1e-2
     result = 1e-4 ** (1.0 - x)
@@ -49,11 +47,12 @@ def _geometric(x: FloatArray) -> FloatArray:
 
 def _sigmoidal(x: FloatArray) -> FloatArray:
     s = 1.0 / (1.0 + np.exp(-4.0 * (2.0 * x - 1.0)))
-    scaled: FloatArray = (s - s[0]) / (s[-1] - s[0])
-    return scaled
+    return np.asarray((s - s[0]) / (s[-1] - s[0]))
 
 
-SCHEDULES = {"geometric": _geometric, "linear": _linear, "sigmoidal": _sigmoidal}
+SCHEDULES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "geometric": _geometric, "linear": lambda x: x, "sigmoidal": _sigmoidal,
+}  # fmt: skip
 
 
 def make_schedule(kind: str, n_levels: int) -> FloatArray:

@@ -50,8 +50,7 @@ def knot_log_occupancy(delta: FloatArray, knots: FloatArray, bias: FloatArray) -
         upper, lower = log_mass + np.log(position), log_mass + np.log1p(-position)
     none = np.full((delta.size, 1), -np.inf)
     both = np.logaddexp(np.hstack([lower, none]), np.hstack([none, upper]))
-    log_mean: FloatArray = logsumexp(both, axis=0) - np.log(delta.size)
-    return log_mean
+    return np.asarray(logsumexp(both, axis=0) - np.log(delta.size))
 
 
 def level_log_occupancy(delta: FloatArray, betas: FloatArray, bias: FloatArray) -> FloatArray:
@@ -67,8 +66,7 @@ def level_log_occupancy(delta: FloatArray, betas: FloatArray, bias: FloatArray) 
     """
     floor = np.maximum(delta, -1e300)
     log_p = log_softmax(np.multiply.outer(floor, betas) - bias, axis=1)
-    log_mean: FloatArray = logsumexp(log_p, axis=0) - np.log(delta.size)
-    return log_mean
+    return np.asarray(logsumexp(log_p, axis=0) - np.log(delta.size))
 
 
 def wanted_occupancy(n: int, *, knots: bool) -> FloatArray:
@@ -103,8 +101,7 @@ def bias_for_equal_pieces(knots: FloatArray, log_z: FloatArray) -> FloatArray:
     log_width = np.log(np.diff(knots))
     inner = 0.5 * (log_width[1:] + log_width[:-1])
     bias = log_z + np.concatenate([log_width[:1], inner, log_width[-1:]])
-    relative: FloatArray = bias - bias[0]
-    return relative
+    return np.asarray(bias - bias[0])
 
 
 class BiasAdapter(Stateful):
@@ -118,14 +115,8 @@ class BiasAdapter(Stateful):
        with :math:`\gamma_t = n / (t_0 + t)` (eq. 19 there; Tan 2015), n scans in the block, t so
        far.
 
-    Parameters
-    ----------
-    bias : ndarray of shape (n,)
-    wanted : ndarray of shape (n,)
-    n_blocks : int
-        Number of updates to come.
-    known : bool
-        Whether the bias comes from a pilot run, so that step 2 begins at once.
+    ``n_blocks`` updates are to come; a bias that is ``known`` is from a pilot run, and step 2
+    begins at once.
     """
 
     _changing = ("bias", "wanted", "first", "n_seen", "in_round", "round_length", "log_sum",
