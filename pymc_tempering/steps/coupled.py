@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from pymc.step_methods.state import dataclass_state
 
-from pymc_tempering.engine.ensembles.ladder import LadderLike, ScanRecord
-from pymc_tempering.engine.ensembles.pair import PairRecord, PairStart, TemperedPair
+from pymc_tempering.engine.ensembles.pair import PairRecord, TemperedPair
 from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -127,10 +126,10 @@ class CoupledStep(TemperedStep):
     ) -> None:
         betas, bias, grid = self._ladder(path.base, pilot)
         step_sizes = np.full(grid.size, 0.2) if pilot is None else pilot.step_sizes_at(grid)
-        start = PairStart(Bias(betas, bias, grid), step_sizes, z, y)
         self._pair = self._pair_class(
-            path, start, settings=self._source.explorer, level_update=self._requested.level_update
-        )
+            path, Bias(betas, bias, grid), step_sizes, z, y, settings=self._source.explorer,
+            level_update=self._requested.level_update,
+        )  # fmt: skip
         self._adapter = None
         if self.tune and self._requested.bias is None:
             wanted = wanted_occupancy(betas.size, knots=self._has_knots)
@@ -207,7 +206,12 @@ class CoupledStep(TemperedStep):
         left = account.to_tune / _PILOT_SHARE - account.n_spent
         record = pilot.run(n_scans, self.rng, left=left)
         self._charge_off_record(pilot.ladder)
-        return pilot.ladder.target_position, self._pilot_statistics(pilot.ladder, record)
+        # there is no tempered replica yet
+        return pilot.ladder.target_position, self._recorder.blank() | {
+            "target_delta": record.delta[:, -1],
+            "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
+            **self._of_ensemble(pilot.ladder, record.counts, n_scans),
+        }
 
     def _step_pair(self, pair: TemperedPair, n_scans: int) -> tuple[FloatArray, dict[str, Any]]:
         record = pair.run(n_scans, self.rng, adapt=self.tune)
@@ -215,35 +219,25 @@ class CoupledStep(TemperedStep):
         if self.tune:
             self._tuned[1] += n_scans
             self._tuned[2] += record.counts["n_gradients"]
-        statistics = self._statistics(pair, record)
-        if self._adapter is not None:
-            log_occupancy = knot_log_occupancy if self._has_knots else level_log_occupancy
-            occupied = log_occupancy(record.delta, pair.betas, pair.bias)
-            ended = self._adapter.update(occupied, record.delta.size)
-            pair.set_bias(self._adapter.bias)
-            if ended:
-                pair.redraw(self.rng)
-        return pair.target_position, statistics
-
-    def _statistics(self, pair: TemperedPair, record: PairRecord) -> dict[str, Any]:
-        return self._own_statistics(pair, record) | {
+        statistics = self._own_statistics(pair, record) | {
             "delta": round_delta(record.delta),
             "target_delta": round_delta(record.target_delta),
             "beta": record.beta,
+            "step_size": pair.scales.copy(),
             "exchange_rate": record.exchange_rate,
             "n_zero_density_at": record.zero_density,
             "global_barrier": self._barrier,
             "tempered_restart": record.tempered_restart,
-            **self._of_ensemble(pair, record.counts, len(record.delta)),
+            **self._of_ensemble(pair, record.counts, n_scans),
         }
-
-    def _pilot_statistics(self, ladder: LadderLike, record: ScanRecord) -> dict[str, Any]:
-        """Of a draw during the pilot, where there is no tempered replica yet."""
-        return self._recorder.blank() | {
-            "target_delta": record.delta[:, -1],
-            "global_barrier": float((1.0 - record.swap_acceptance_rate).sum()),
-            **self._of_ensemble(ladder, record.counts, len(record.delta)),
-        }
+        if self._adapter is not None:
+            log_occupancy = knot_log_occupancy if self._has_knots else level_log_occupancy
+            occupied = log_occupancy(record.delta, pair.betas, pair.bias)
+            ended = self._adapter.update(occupied, record.delta.size)
+            pair.bias = self._adapter.bias.copy()
+            if ended:
+                pair.redraw(self.rng)
+        return pair.target_position, statistics
 
     def _state(self) -> dict[str, Any] | None:
         if self._pair is None and self._pilot is None:

@@ -139,7 +139,6 @@ class GibbsCT(CoupledStep):
         return {
             "knots": pair.betas.copy(),
             "bias": pair.bias.copy(),
-            "step_size": pair.scales.copy(),
             "acceptance_rate": float(record.acceptance_rate[0]),
         }
 

@@ -137,7 +137,6 @@ class SimulatedTempering(CoupledStep):
         return {
             "betas": pair.betas.copy(),
             "log_level_weights": -pair.bias,
-            "step_size": pair.scales.copy(),
             "acceptance_rate": record.acceptance_rate,
         }
 

@@ -5,7 +5,7 @@ import numpy as np
 from planted import address_of, call_kernel
 
 from pymc_tempering.engine.ensembles.annealing_runs import (
-    AnnealedChain,
+    Annealing,
     AnnealingLog,
     AnnealingMoves,
     AnnealingTally,
@@ -14,7 +14,7 @@ from pymc_tempering.engine.ensembles.annealing_runs import (
     annealing_scans,
 )
 from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
-from pymc_tempering.engine.ensembles.pair_scans import Bias, Pair, PairLog
+from pymc_tempering.engine.ensembles.pair_scans import Bias, Pair, PairLog, PairScans
 from pymc_tempering.engine.ensembles.swap import DEO
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
@@ -118,7 +118,7 @@ def _each_pair(scans, arguments, by_level, draws, states, rng):
         pair.level[0] = np.searchsorted(bias.betas, states[s, dim]) if by_level else 0
         for i in range(log.reference_draws.shape[1]):
             log.reference_draws[0, i] = draws[s, 0, i]
-        call_kernel(scans, (*arguments, rng))
+        call_kernel(scans, (arguments, rng))
         for row in range(2):
             for i in range(dim):
                 states[s, row * (dim + 1) + i] = replicas.u[pair.holder[row], i]
@@ -134,8 +134,8 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
     n, dim = bias.betas.size, path.dim
     delta, target_delta, beta = np.empty((3, 1))
     log = PairLog(
-        delta, target_delta, beta, np.full(1, -1), np.zeros(n), np.zeros(n, dtype=np.int64),
-        np.zeros(4), new_counts(scales.size), path.draws_beforehand(1, np.random.default_rng(0)),
+        delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
+        new_counts(scales.size), path.draws_beforehand(1, np.random.default_rng(0)),
     )  # fmt: skip
     coordinates = path.coordinates
 
@@ -145,14 +145,14 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
              coordinates.to_base(states[:, dim + 1 :])]
         )  # fmt: skip
         view = path.view
-        arguments = (
+        arguments = PairScans(
             view, settings.packed, Bias(*bias),
             Pair(np.arange(3), np.zeros(3, np.int64), np.zeros(1), np.zeros(1, np.int64),
                  level_update or 0),
             new_replicas(view, np.zeros((3, dim))),
             Adaptation(scales.copy(), np.empty((0, 4))), log,
         )  # fmt: skip
-        address = address_of(scans, *arguments, rng)
+        address = address_of(scans, arguments, rng)
         _each_pair(address, arguments, by_level, many_draws(path, len(u), 1, rng), u, rng)
         return np.column_stack(
             [coordinates.from_base(u[:, :dim]), u[:, dim], coordinates.from_base(u[:, dim + 1 :])]
@@ -164,15 +164,15 @@ def pair_kernel(scans, path, bias, scales, *, settings, level_update=None):
 
 @numba.njit
 def _each_annealed(ensemble, scans, reverse, arguments, particle, ends, weight, draws, states, rng):
-    path, moves, _, chain, log, tally = arguments
+    chain, _, log = arguments
     dim = states.shape[1]
     for s in range(states.shape[0]):
         for i in range(dim):
             chain.replicas.u[0, i] = states[s, i]
             ends[0, i] = states[s, i]
-        evaluate(path, chain.replicas, 0)
-        call_kernel(ensemble, (reverse, path, moves, particle, ends, weight, tally, rng))
-        chain.log_weight[0] = weight[0]
+        evaluate(chain.path, chain.replicas, 0)
+        call_kernel(ensemble, (reverse, particle, ends, weight, rng))
+        log.log_weight[0] = weight[0]
         for scan in range(log.reference_draws.shape[0]):
             for i in range(log.reference_draws.shape[1]):
                 log.reference_draws[scan, i] = draws[s, scan, i]
@@ -198,14 +198,14 @@ def annealing_kernel(
         tally = AnnealingTally(np.zeros(betas.size), new_counts(betas.size), np.empty((0, 5)), 0.8)
         draws = many_draws(path, len(u), n_scans, rng)
         log = AnnealingLog(
-            np.empty(n_scans), np.empty(n_scans), np.zeros(n_scans, dtype=np.bool_),
-            np.empty((0, dim)), draws[0].copy(),
+            np.zeros(1), np.empty(n_scans), np.empty(n_scans), np.zeros(n_scans, dtype=np.bool_),
+            draws[0].copy(),
         )  # fmt: skip
-        chain = AnnealedChain(new_replicas(view, np.zeros((2, dim))), np.zeros(1))
-        move = TargetMove(settings.packed, target_scale)
-        arguments = (view, moves, move, chain, log, tally)
-        particle, ends, weight = new_replicas(view, u[:1]), u[:1].copy(), np.zeros(1)
-        reversal = (True, view, moves, particle, ends, weight, tally, rng)
+        chain = Annealing(view, moves, new_replicas(view, np.zeros((2, dim))), tally)
+        arguments = (chain, TargetMove(settings.packed, target_scale), log)
+        particle = Annealing(view, moves, new_replicas(view, u[:1]), tally)
+        ends, weight = u[:1].copy(), np.zeros(1)
+        reversal = (True, particle, ends, weight, rng)
         _each_annealed(
             address_of(ensemble, *reversal), address_of(scans, *arguments, rng), True, arguments,
             particle, ends, weight, draws, u, rng,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_tempering.engine.ensembles.annealing_runs import (
-    AnnealedChain,
+    Annealing,
     AnnealingLog,
     AnnealingMoves,
     AnnealingTally,
@@ -20,7 +20,7 @@ from pymc_tempering.engine.explorers.adaptation import new_dual_averaging
 from pymc_tempering.engine.explorers.hamiltonian import MAX_STEP_SIZE
 from pymc_tempering.engine.guard import density_guard
 from pymc_tempering.engine.move import ExplorerSettings
-from pymc_tempering.engine.path.replicas import new_replicas
+from pymc_tempering.engine.path.replicas import Replicas, new_replicas
 from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
@@ -51,8 +51,7 @@ class AnnealingRecord(NamedTuple):
     acceptance_rate: FloatArray  # (n_levels,), mean of the transitions; nan at level 0
     counts: dict[str, int]  # see `tally.counts_by_name`
     zero_density: IntArray  # (n_levels,), see `tally.zero_density_by_level`
-    # (n_scans, D), z of y after each scan if asked for, or of the ends of an ensemble
-    positions: FloatArray
+    positions: FloatArray  # (n_particles, D), z of the ends of an ensemble; else empty
 
 
 class Annealer(Ensemble):
@@ -64,6 +63,7 @@ class Annealer(Ensemble):
 
     _changing = ("coordinates", "betas", "scales", "target_scale", "dual_averaging", "u",
                  "log_weight")  # fmt: skip
+    _target_row = 0
 
     def __init__(
         self,
@@ -83,32 +83,21 @@ class Annealer(Ensemble):
         self.restart_adaptation()
 
     @property
-    def n_levels(self) -> int:
-        """Number of levels, reference and target included."""
-        return int(self.betas.size)
-
-    @property
-    def _moves(self) -> AnnealingMoves:
-        options = self.settings
-        return AnnealingMoves(
-            self.betas, self.scales, options.n_leapfrog, options.kind, options.short_steps
-        )
-
-    @property
     def _target_move(self) -> TargetMove:
         return TargetMove(self.settings.target.packed, self.target_scale)
 
-    def _tally(self, adapt: bool) -> AnnealingTally:
-        return AnnealingTally(
+    def _annealing(self, replicas: Replicas, *, adapt: bool) -> Annealing:
+        options = self.settings
+        moves = AnnealingMoves(
+            self.betas, self.scales, options.n_leapfrog, options.kind, options.short_steps
+        )
+        tally = AnnealingTally(
             np.zeros(self.n_levels),
             new_counts(self.n_levels),
             self.dual_averaging if adapt else np.empty((0, 5)),
-            self.settings.target_accept,
+            options.target_accept,
         )
-
-    @property
-    def _target_row(self) -> int:
-        return 0
+        return Annealing(self.path.view, moves, replicas, tally)
 
     def place(self, z: FloatArray, rng: np.random.Generator) -> None:
         """Put y at ``z`` of finite density and draw its weight by a reverse run."""
@@ -122,32 +111,23 @@ class Annealer(Ensemble):
 
     @density_guard()
     def run(
-        self,
-        n_scans: int,
-        rng: np.random.Generator,
-        *,
-        adapt: bool = False,
-        keep_positions: bool = False,
+        self, n_scans: int, rng: np.random.Generator, *, adapt: bool = False
     ) -> AnnealingRecord:
         """Run a block of scans in compiled code; while adapting they are not exactly invariant."""
         self._forget_faults()
-        tally = self._tally(adapt)
         log = AnnealingLog(
-            np.empty(n_scans), np.empty(n_scans), np.zeros(n_scans, dtype=np.bool_),
-            np.empty((n_scans if keep_positions else 0, self.path.dim)),
-            self.path.draws_beforehand(n_scans, rng),
+            self.log_weight, np.empty(n_scans), np.empty(n_scans),
+            np.zeros(n_scans, dtype=np.bool_), self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
-        chain = AnnealedChain(self.replicas, self.log_weight)
-        annealing_scans(self.path.view, self._moves, self._target_move, chain, log, tally, rng)
+        annealing = self._annealing(self.replicas, adapt=adapt)
+        annealing_scans(annealing, self._target_move, log, rng)
         n_runs = n_scans + np.isfinite(log.log_weight_forward).sum()
         return AnnealingRecord(
             log.log_weight_forward,
             log.log_weight_reverse,
             log.accepted,
-            _rates(tally, n_runs),
-            self._counted(tally.counts),
-            zero_density_by_level(tally.counts),
-            self.coordinates.from_base(log.target_positions),
+            *self._reported(annealing.tally, n_runs),
+            np.empty((0, self.path.dim)),
         )
 
     @density_guard()
@@ -172,21 +152,25 @@ class Annealer(Ensemble):
             ends = self.path.draws_beforehand(n_particles, rng)
             ends = ends if ends.size else np.empty((n_particles, self.path.dim))
         log_weights = np.empty(len(ends))
-        tally = self._tally(adapt)
         particle = new_replicas(self.path.view, np.zeros((1, self.path.dim)))
-        anneal_ensemble(
-            is_reverse, self.path.view, self._moves, particle, ends, log_weights, tally, rng
-        )
+        annealing = self._annealing(particle, adapt=adapt)
+        anneal_ensemble(is_reverse, annealing, ends, log_weights, rng)
         empty = np.empty(0)
         return AnnealingRecord(
             empty if is_reverse else log_weights,
             log_weights if is_reverse else empty,
             np.empty(0, dtype=np.bool_),
-            _rates(tally, np.isfinite(log_weights).sum()),
-            self._counted(tally.counts),
-            zero_density_by_level(tally.counts),
+            *self._reported(annealing.tally, np.isfinite(log_weights).sum()),
             self.coordinates.from_base(ends),
         )
+
+    def _reported(
+        self, tally: AnnealingTally, n_runs: int
+    ) -> tuple[FloatArray, dict[str, int], IntArray]:
+        """Acceptance rates, counts, and those of zero density."""
+        rates = tally.acceptance_sums / max(int(n_runs), 1)
+        rates[0] = np.nan
+        return rates, self._counted(tally.counts), zero_density_by_level(tally.counts)
 
     @density_guard()
     def continue_draws(
@@ -235,9 +219,3 @@ class Annealer(Ensemble):
 def _rows(n_levels: int, n_rows: int) -> IntArray:
     """Row of the step sizes that each level from 1 on belongs to, as in the kernel."""
     return np.arange(n_levels - 1) * n_rows // (n_levels - 1)
-
-
-def _rates(tally: AnnealingTally, n_runs: int) -> FloatArray:
-    rates = tally.acceptance_sums / max(int(n_runs), 1)
-    rates[0] = np.nan
-    return rates

@@ -33,7 +33,7 @@ from pymc_tempering.engine.tally import EVALUATIONS, count_move, count_reference
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["TRANSITIONS", "AnnealedChain", "AnnealingLog", "AnnealingMoves", "AnnealingTally",
+__all__ = ["TRANSITIONS", "Annealing", "AnnealingLog", "AnnealingMoves", "AnnealingTally",
            "TargetMove", "anneal_ensemble", "anneal_forward", "anneal_reverse", "annealing_scans",
            "annealing_transition", "persistent_move", "random_walk_move", "refresh_momentum",
            "target_chain"]  # fmt: skip
@@ -64,6 +64,15 @@ class AnnealingTally(NamedTuple):
     # adapts nothing
     dual_averaging: FloatArray
     target_accept: float  # acceptance rate that the adaptation aims at
+
+
+class Annealing(NamedTuple):
+    """All that annealing runs read and write."""
+
+    path: Path
+    moves: AnnealingMoves
+    replicas: Replicas
+    tally: AnnealingTally
 
 
 @compiled(borrows=True)
@@ -143,14 +152,7 @@ def random_walk_move(
 
 @compiled(borrows=True, apart=True)
 def annealing_transition(
-    reverse: bool,
-    level: int,
-    path: Path,
-    moves: AnnealingMoves,
-    replicas: Replicas,
-    row: int,
-    tally: AnnealingTally,
-    rng: np.random.Generator,
+    reverse: bool, level: int, a: Annealing, row: int, rng: np.random.Generator
 ) -> None:
     """Make transition ``level`` of a forward run, or its reversal, from a point of finite density.
 
@@ -158,6 +160,7 @@ def annealing_transition(
     refreshment comes first. Step sizes are jittered independently of the state, and the part that
     is refreshed, ``1 - 0.5 ** (step_size * n_leapfrog)``, follows the step size of the transition.
     """
+    path, moves, replicas, tally = a
     last = moves.betas.shape[0] - 1
     beta, n_rows = moves.betas[level], tally.dual_averaging.shape[0]
     share = (level - 1) * n_rows // last
@@ -199,15 +202,7 @@ def _draw_momentum(replicas: Replicas, rng: np.random.Generator) -> None:
 
 
 @compiled(borrows=True, apart=True)
-def anneal_forward(
-    path: Path,
-    moves: AnnealingMoves,
-    replicas: Replicas,
-    row: int,
-    draw: FloatArray,
-    tally: AnnealingTally,
-    rng: np.random.Generator,
-) -> float:
+def anneal_forward(a: Annealing, row: int, draw: FloatArray, rng: np.random.Generator) -> float:
     r"""Anneal one particle from the reference to the target; the mean of its weight is Z.
 
     Position and momentum are drawn afresh. For k = 1, ..., N the log weight grows by
@@ -217,27 +212,21 @@ def anneal_forward(
     that started where the target has no density. `draw` is as for
     :func:`.replicas.draw_from_reference`.
     """
-    bad_gradient = draw_from_reference(path, replicas, row, draw, rng)
-    count_reference_draw(tally.counts[0], replicas.delta[row], bad_gradient)
-    if replicas.log_target[row] == -np.inf:
+    betas, delta = a.moves.betas, a.replicas.delta
+    bad_gradient = draw_from_reference(a.path, a.replicas, row, draw, rng)
+    count_reference_draw(a.tally.counts[0], delta[row], bad_gradient)
+    if a.replicas.log_target[row] == -np.inf:
         return -np.inf
-    _draw_momentum(replicas, rng)
-    betas, log_weight = moves.betas, 0.0
+    _draw_momentum(a.replicas, rng)
+    log_weight = 0.0
     for level in range(1, betas.shape[0]):
-        log_weight += (betas[level] - betas[level - 1]) * replicas.delta[row]
-        annealing_transition(False, level, path, moves, replicas, row, tally, rng)
+        log_weight += (betas[level] - betas[level - 1]) * delta[row]
+        annealing_transition(False, level, a, row, rng)
     return log_weight
 
 
 @compiled(borrows=True, apart=True)
-def anneal_reverse(
-    path: Path,
-    moves: AnnealingMoves,
-    replicas: Replicas,
-    row: int,
-    tally: AnnealingTally,
-    rng: np.random.Generator,
-) -> float:
+def anneal_reverse(a: Annealing, row: int, rng: np.random.Generator) -> float:
     r"""Run from a draw of the target back to the reference: the exact reversal of a forward run.
 
     Momentum is drawn from N(0, I). For k = N, ..., 1 the reversal of transition k moves the
@@ -246,23 +235,20 @@ def anneal_reverse(
     reference's mass on the support of the target. Returns log W with the sign of the forward run,
     finite, in nats.
     """
-    _draw_momentum(replicas, rng)
-    betas, log_weight = moves.betas, 0.0
+    _draw_momentum(a.replicas, rng)
+    betas, log_weight = a.moves.betas, 0.0
     for level in range(betas.shape[0] - 1, 0, -1):
-        annealing_transition(True, level, path, moves, replicas, row, tally, rng)
-        log_weight += (betas[level] - betas[level - 1]) * replicas.delta[row]
+        annealing_transition(True, level, a, row, rng)
+        log_weight += (betas[level] - betas[level - 1]) * a.replicas.delta[row]
     return log_weight
 
 
 @compiled(borrows=True)
 def anneal_ensemble(
     reverse: bool,
-    path: Path,
-    moves: AnnealingMoves,
-    replicas: Replicas,
+    a: Annealing,
     positions: FloatArray,
     log_weights: FloatArray,
-    tally: AnnealingTally,
     rng: np.random.Generator,
 ) -> None:
     """Anneal independent particles, one after another, with one replica.
@@ -272,20 +258,20 @@ def anneal_ensemble(
     Gaussian. A reverse particle that starts where the density is zero gets the weight nan.
     """
     n, dim = positions.shape
+    replicas = a.replicas
     n_drawn = replicas.residual.shape[1]
     for particle in range(n):
         if reverse:
             for i in range(dim):
                 replicas.u[0, i] = positions[particle, i]
-            evaluate(path, replicas, 0)
-            tally.counts[0, EVALUATIONS] += 1
+            evaluate(a.path, replicas, 0)
+            a.tally.counts[0, EVALUATIONS] += 1
             if replicas.log_target[0] == -np.inf:
                 log_weights[particle] = np.nan
                 continue
-            log_weights[particle] = anneal_reverse(path, moves, replicas, 0, tally, rng)
+            log_weights[particle] = anneal_reverse(a, 0, rng)
         else:
-            draw = positions[particle, :n_drawn]
-            log_weights[particle] = anneal_forward(path, moves, replicas, 0, draw, tally, rng)
+            log_weights[particle] = anneal_forward(a, 0, positions[particle, :n_drawn], rng)
         for i in range(dim):
             positions[particle, i] = replicas.u[0, i]
 
@@ -319,36 +305,24 @@ def target_chain(
             positions[row, i] = replicas.u[0, i]
 
 
-class AnnealedChain(NamedTuple):
-    """State of the chain; overwritten."""
-
-    replicas: Replicas  # two: y, and the particle that is being annealed
-    log_weight: FloatArray  # (1,), log W of y, nats
-
-
 class AnnealingLog(NamedTuple):
     """What scans write down; overwritten."""
 
+    log_weight: FloatArray  # (1,), log W of y, nats; that before the scans, too
     log_weight_forward: FloatArray  # (n_scans,), log W' of every proposed particle
     log_weight_reverse: FloatArray  # (n_scans,), every redrawn log W
     accepted: BoolArray  # (n_scans,)
-    # (n_scans, D) or (0, D), y after each scan, in the path's coordinates
-    target_positions: FloatArray
     # (n_scans, D), made beforehand; (n_scans, 0) where they are made here
     reference_draws: FloatArray
 
 
 @compiled(borrows=True)
 def annealing_scans(
-    path: Path,
-    moves: AnnealingMoves,
-    target_move: TargetMove,
-    chain: AnnealedChain,
-    log: AnnealingLog,
-    tally: AnnealingTally,
-    rng: np.random.Generator,
+    a: Annealing, target_move: TargetMove, log: AnnealingLog, rng: np.random.Generator
 ) -> None:
     r"""Run as many scans as the log has entries, in place.
+
+    There are two replicas: y, and the particle that is being annealed.
 
     A scan leaves the joint law of y and its annealing run invariant, whose marginal in y is the
     target:
@@ -359,24 +333,18 @@ def annealing_scans(
     2. Move y at beta = 1.
     3. Draw W from its law given y: the weight of the exact reversal, started from y.
     """
-    replicas = chain.replicas
     y, particle = 0, 1
     for scan in range(log.accepted.shape[0]):
-        log_weight = anneal_forward(
-            path, moves, replicas, particle, log.reference_draws[scan], tally, rng
-        )
+        log_weight = anneal_forward(a, particle, log.reference_draws[scan], rng)
         log.log_weight_forward[scan] = log_weight
-        log_ratio = log_weight - chain.log_weight[0]
+        log_ratio = log_weight - log.log_weight[0]
         log.accepted[scan] = log_weight > -np.inf and (
             log_ratio >= 0.0 or rng.random() < np.exp(log_ratio)
         )
         if log.accepted[scan]:
-            copy_replica(replicas, particle, y)
-        move = explore(path, target_move.explorer, 1.0, target_move.scale, replicas, y, rng)
-        count_move(tally.counts[-1], move, True)
-        copy_replica(replicas, y, particle)
-        chain.log_weight[0] = anneal_reverse(path, moves, replicas, particle, tally, rng)
-        log.log_weight_reverse[scan] = chain.log_weight[0]
-        if log.target_positions.shape[0] > 0:
-            for i in range(replicas.u.shape[1]):
-                log.target_positions[scan, i] = replicas.u[y, i]
+            copy_replica(a.replicas, particle, y)
+        move = explore(a.path, target_move.explorer, 1.0, target_move.scale, a.replicas, y, rng)
+        count_move(a.tally.counts[-1], move, True)
+        copy_replica(a.replicas, y, particle)
+        log.log_weight[0] = anneal_reverse(a, particle, rng)
+        log.log_weight_reverse[scan] = log.log_weight[0]

@@ -18,6 +18,7 @@ class Ensemble(Stateful):
     n_off_record = 0
     path: TemperedPath
     replicas: Replicas
+    betas: FloatArray
 
     def _forget_faults(self) -> None:
         """Count evaluations without a finite density from here on."""
@@ -35,6 +36,11 @@ class Ensemble(Stateful):
     @coordinates.setter
     def coordinates(self, coordinates: Coordinates) -> None:
         self.path = self.path.moved(coordinates)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels, reference and target included."""
+        return int(self.betas.size)
 
     @property
     def base(self) -> GaussianBase:

@@ -9,7 +9,7 @@ from pymc_tempering.engine.ensembles.pair_scans import (
     Bias,
     Pair,
     PairLog,
-    Step,
+    PairScans,
     continuous_scans,
     simulated_scans,
 )
@@ -25,7 +25,7 @@ from pymc_tempering.engine.path.tempered import TemperedPath
 from pymc_tempering.engine.tally import new_counts, zero_density_by_level
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["ContinuousPair", "PairRecord", "PairStart", "SimulatedPair", "TemperedPair"]
+__all__ = ["ContinuousPair", "PairRecord", "SimulatedPair", "TemperedPair"]
 
 
 class PairRecord(NamedTuple):
@@ -35,28 +35,18 @@ class PairRecord(NamedTuple):
     delta: FloatArray
     target_delta: FloatArray  # (n_scans,), of y
     beta: FloatArray  # (n_scans,), drawn at the end of each scan
-    level: IntArray  # (n_scans,); -1 in continuous tempering
-    # (n_levels,) of the moves of z, nan without a move; or (1,), of all together
+    # (n_levels,) of the moves of z, nan without a move; the first of all in continuous tempering
     acceptance_rate: FloatArray
     exchange_rate: float  # of the exchanges
-    base_acceptance_rate: float  # of draws from the reference in continuous tempering, else nan
     counts: dict[str, int]  # see `tally.counts_by_name`
     zero_density: IntArray  # (n_grid,), see `tally.zero_density_by_level`
     tempered_restart: bool  # whether y arrived from the reference in this block
 
 
-class PairStart(NamedTuple):
-    """Where a pair starts: z and y are points (D,) of finite density."""
-
-    bias: Bias  # knots or levels, bias (minus the log level weights), and where scales are tuned
-    scales: FloatArray  # (n_grid,), to start from
-    z: FloatArray
-    y: FloatArray
-
-
 class TemperedPair(Ensemble):
     """Two replicas on a path; see the subclasses for what moves beta.
 
+    They start at `z` and `y`, points (D,) of finite density, with a bias and `scales` (n_grid,).
     `level_update` is a position in :data:`.pair_scans.LEVEL_UPDATES`.
     """
 
@@ -66,7 +56,10 @@ class TemperedPair(Ensemble):
     def __init__(
         self,
         path: TemperedPath,
-        start: PairStart,
+        bias: Bias,
+        scales: FloatArray,
+        z: FloatArray,
+        y: FloatArray,
         *,
         settings: ExplorerSettings,
         level_update: int = 0,
@@ -74,9 +67,9 @@ class TemperedPair(Ensemble):
         self.path = path
         self.settings = settings
         self.level_update = level_update
-        self.betas, self.bias, self.grid = (np.array(values) for values in start.bias)
-        self.scales = np.array(start.scales)
-        self.u = self.coordinates.to_base(np.stack([start.z, start.y, start.y]))
+        self.betas, self.bias, self.grid = (np.array(values) for values in bias)
+        self.scales = np.array(scales)
+        self.u = self.coordinates.to_base(np.stack([z, y, y]))
         self.holder = np.arange(3)
         self.last_end = np.zeros(3, dtype=np.int64)
         self.beta = np.ones(1)
@@ -86,10 +79,6 @@ class TemperedPair(Ensemble):
     @property
     def _target_row(self) -> int:
         return int(self.holder[1])
-
-    def set_bias(self, bias: FloatArray) -> None:
-        """Change the bias, in nats, shape (n,); for tuning only."""
-        self.bias = np.array(bias)
 
     def redraw(self, rng: np.random.Generator) -> None:
         """Put z at a level drawn uniformly, as after an initial iteration; for tuning only."""
@@ -112,11 +101,10 @@ class TemperedPair(Ensemble):
         n = self.betas.size
         delta, target_delta, beta = np.empty((3, n_scans))
         log = PairLog(
-            delta, target_delta, beta, np.full(n_scans, -1), np.zeros(n),
-            np.zeros(n, dtype=np.int64), np.zeros(len(Step)), new_counts(self.grid.size),
-            self.path.draws_beforehand(n_scans, rng),
+            delta, target_delta, beta, np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(1),
+            new_counts(self.grid.size), self.path.draws_beforehand(n_scans, rng),
         )  # fmt: skip
-        self._scans(
+        scans = PairScans(
             self.path.view,
             self.settings.packed,
             Bias(self.betas, self.bias, self.grid),
@@ -124,22 +112,19 @@ class TemperedPair(Ensemble):
             self.replicas,
             Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4))),
             log,
-            rng,
         )
-        return self._record(log)
-
-    # compiled functions of eight arguments, set by the subclasses
-    _scans: staticmethod
-
-    def _record(self, log: PairLog) -> PairRecord:
-        """Record of scans with the rates that both pairs have; the others are nan or empty."""
-        rates = log.sums / log.delta.size
+        self._scans(scans, rng)
+        with np.errstate(invalid="ignore"):
+            acceptance_rate = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
         return PairRecord(
-            log.delta, log.target_delta, log.beta, log.level, np.empty(0),
-            float(rates[Step.EXCHANGE]), np.nan,
+            delta, target_delta, beta, acceptance_rate,
+            float(log.exchange_sum[0] / n_scans),
             self._counted(log.counts, needs_gradient=self.settings.needs_gradient),
             zero_density_by_level(log.counts), is_restarted(self.last_end, self._target_row),
         )  # fmt: skip
+
+    # compiled functions of scans and a generator, set by the subclasses
+    _scans: staticmethod
 
 
 class ContinuousPair(TemperedPair):
@@ -147,20 +132,8 @@ class ContinuousPair(TemperedPair):
 
     _scans = staticmethod(continuous_scans)
 
-    def _record(self, log: PairLog) -> PairRecord:
-        rates = log.sums / log.delta.size
-        record, of_draws = super()._record(log), float(rates[Step.REFERENCE_DRAW])
-        moves = rates[[Step.MOVE]]
-        return record._replace(acceptance_rate=moves, base_acceptance_rate=of_draws)
-
 
 class SimulatedPair(TemperedPair):
     """The pair of simulated tempering; ``betas`` are the levels, and the grid is the same."""
 
     _scans = staticmethod(simulated_scans)
-
-    def _record(self, log: PairLog) -> PairRecord:
-        with np.errstate(invalid="ignore"):
-            acceptance = log.acceptance_sums / np.where(log.visits > 0, log.visits, np.nan)
-        beta = self.betas[log.level]
-        return super()._record(log)._replace(beta=beta, acceptance_rate=acceptance)

@@ -25,7 +25,6 @@ once, accepted or not. A step to a neighbouring level is no draw from the condit
 exchange is made given the level, as between two replicas of parallel tempering.
 """
 
-from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -48,19 +47,10 @@ from pymc_tempering.engine.tally import RESTARTS, ROUND_TRIPS, count_move, count
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LEVEL_UPDATES", "Bias", "Pair", "PairLog", "Step", "continuous_scans", "exchange",
-           "exchange_at_levels", "exchange_marginally",
+__all__ = ["LEVEL_UPDATES", "Bias", "Pair", "PairLog", "PairScans", "continuous_scans",
+           "exchange_at_levels", "exchange_marginally", "exchange_or_not",
            "move", "move_target", "redraw_beta", "redraw_level", "scale_at", "simulated_scans",
            "try_reference", "visit_reference"]  # fmt: skip
-
-
-class Step(IntEnum):
-    """Steps of a scan, as positions in :attr:`PairLog.sums`."""
-
-    MOVE = 0  # of z
-    TARGET_MOVE = 1  # of y
-    EXCHANGE = 2
-    REFERENCE_DRAW = 3
 
 
 class Bias(NamedTuple):
@@ -87,13 +77,25 @@ class PairLog(NamedTuple):
     delta: FloatArray  # (n_scans,), of z, nats
     target_delta: FloatArray  # (n_scans,), of y
     beta: FloatArray  # (n_scans,)
-    level: IntArray  # (n_scans,), in simulated tempering
-    acceptance_sums: FloatArray  # (n_levels,), of the moves of z in simulated tempering
-    visits: IntArray  # (n_levels,), their number
-    sums: FloatArray  # (4,), acceptance probabilities, see `Step`
+    # (n_levels,), acceptance probabilities of the moves of z; at 0 of all in continuous tempering
+    acceptance_sums: FloatArray
+    visits: IntArray  # (n_levels,), the number of these moves
+    exchange_sum: FloatArray  # (1,), acceptance probabilities of the exchanges
     counts: IntArray  # (n_grid, 9), see `tally.COUNTERS`, at the nearest scale
     # (n_scans, D), made beforehand; (n_scans, 0) where they are made here
     reference_draws: FloatArray
+
+
+class PairScans(NamedTuple):
+    """All that scans of a pair read and write."""
+
+    path: Path
+    explorer: Explorer
+    bias: Bias
+    pair: Pair
+    replicas: Replicas
+    adaptation: Adaptation
+    log: PairLog
 
 
 @compiled(borrows=True, inside=True)
@@ -117,160 +119,107 @@ def scale_at(beta: float, grid: FloatArray, scales: FloatArray) -> tuple[float, 
 
 
 @compiled(borrows=True, apart=True)
-def move(
-    path: Path,
-    explorer: Explorer,
-    at: tuple[float, float, int],
-    replicas: Replicas,
-    row: int,
-    adaptation: Adaptation,
-    counts: IntArray,
-    rng: np.random.Generator,
-) -> float:
+def move(s: PairScans, at: tuple[float, float, int], row: int, rng: np.random.Generator) -> float:
     """Move one replica, count the outcome, adapt, and return the acceptance probability.
 
     `at` is the inverse temperature, the scale of the move, and which scale adapts.
     """
     beta, scale, k = at
-    outcome = explore(path, explorer, beta, scale, replicas, row, rng)
-    count_move(counts[k], outcome, beta == 1.0)
-    adapt_scale(adaptation, k, outcome.signal, explorer)
+    outcome = explore(s.path, s.explorer, beta, scale, s.replicas, row, rng)
+    count_move(s.log.counts[k], outcome, beta == 1.0)
+    adapt_scale(s.adaptation, k, outcome.signal, s.explorer)
     return outcome.acceptance_rate
 
 
 @compiled(borrows=True)
-def move_target(
-    path: Path,
-    explorer: Explorer,
-    pair: Pair,
-    replicas: Replicas,
-    adaptation: Adaptation,
-    log: PairLog,
-    rng: np.random.Generator,
-) -> None:
+def move_target(s: PairScans, rng: np.random.Generator) -> None:
     """Move y at beta = 1, with the scale of the last grid point; see :func:`move`."""
-    last = adaptation.scales.shape[0] - 1
-    at_target = (1.0, adaptation.scales[last], last)
-    log.sums[Step.TARGET_MOVE] += move(
-        path, explorer, at_target, replicas, pair.holder[1], adaptation, log.counts, rng
-    )
+    last = s.adaptation.scales.shape[0] - 1
+    move(s, (1.0, s.adaptation.scales[last], last), s.pair.holder[1], rng)
 
 
 @compiled(borrows=True, inside=True)
-def exchange(pair: Pair, counts: IntArray) -> None:
-    """Let z and y exchange positions, and count a tempered restart.
+def exchange_or_not(s: PairScans, probability: float, rng: np.random.Generator) -> None:
+    """Let z and y exchange positions or leave them, and count a tempered restart.
 
     A tempered restart is the arrival at y of a position that was at the reference since it last
     was y, so that the recorded draws forget where they were.
     """
-    holder, last_end = pair.holder, pair.last_end
+    s.log.exchange_sum[0] += probability
+    # nan refuses as well
+    if not rng.random() < probability:
+        return
+    holder, last_end = s.pair.holder, s.pair.last_end
     holder[0], holder[1] = holder[1], holder[0]
     arrived = holder[1]
     if last_end[arrived] == 1:
-        counts[RESTARTS] += 1
+        s.log.counts[0, RESTARTS] += 1
         last_end[arrived] = 3
     elif last_end[arrived] == 0:
         last_end[arrived] = 2
 
 
 @compiled(borrows=True, inside=True)
-def visit_reference(pair: Pair, row: int, counts: IntArray) -> None:
+def visit_reference(s: PairScans, row: int) -> None:
     """Note that a position is at the reference, and count a round trip if it was at the target."""
-    if pair.last_end[row] >= 3:
-        counts[ROUND_TRIPS] += 1
-    pair.last_end[row] = 1
+    if s.pair.last_end[row] >= 3:
+        s.log.counts[0, ROUND_TRIPS] += 1
+    s.pair.last_end[row] = 1
 
 
 @compiled
-def exchange_marginally(
-    bias: Bias,
-    pair: Pair,
-    delta: FloatArray,
-    log_masses: FloatArray,
-    log: PairLog,
-    rng: np.random.Generator,
-) -> None:
+def exchange_marginally(s: PairScans, log_masses: FloatArray, rng: np.random.Generator) -> None:
     """Exchange z and y with beta integrated out, or leave them."""
-    z, y = pair.holder[0], pair.holder[1]
-    target_total = piece_masses(delta[y], bias.betas, bias.bias, log_masses)
-    total = piece_masses(delta[z], bias.betas, bias.bias, log_masses)
-    probability = exchange_probability(delta[z], total, delta[y], target_total)
-    log.sums[Step.EXCHANGE] += probability
-    if rng.random() < probability:
-        exchange(pair, log.counts[0])
+    delta_z, delta_y = s.replicas.delta[s.pair.holder[0]], s.replicas.delta[s.pair.holder[1]]
+    target_total = piece_masses(delta_y, s.bias.betas, s.bias.bias, log_masses)
+    total = piece_masses(delta_z, s.bias.betas, s.bias.bias, log_masses)
+    exchange_or_not(s, exchange_probability(delta_z, total, delta_y, target_total), rng)
 
 
 @compiled
 def try_reference(
-    path: Path,
-    bias: Bias,
-    pair: Pair,
-    replicas: Replicas,
-    draw: FloatArray,
-    log_masses: FloatArray,
-    log: PairLog,
-    rng: np.random.Generator,
+    s: PairScans, draw: FloatArray, log_masses: FloatArray, rng: np.random.Generator
 ) -> None:
     """Replace z by a draw from the reference, or leave it."""
-    holder, delta = pair.holder, replicas.delta
+    holder, delta, last_end = s.pair.holder, s.replicas.delta, s.pair.last_end
     spare = holder[2]
-    bad_gradient = draw_from_reference(path, replicas, spare, draw, rng)
-    count_reference_draw(log.counts[0], delta[spare], bad_gradient)
-    total = piece_masses(delta[holder[0]], bias.betas, bias.bias, log_masses)
-    log_ratio = piece_masses(delta[spare], bias.betas, bias.bias, log_masses) - total
-    probability = 1.0 if log_ratio >= 0.0 else np.exp(log_ratio)
-    log.sums[Step.REFERENCE_DRAW] += probability
-    if rng.random() < probability:
+    bad_gradient = draw_from_reference(s.path, s.replicas, spare, draw, rng)
+    count_reference_draw(s.log.counts[0], delta[spare], bad_gradient)
+    total = piece_masses(delta[holder[0]], s.bias.betas, s.bias.bias, log_masses)
+    log_ratio = piece_masses(delta[spare], s.bias.betas, s.bias.bias, log_masses) - total
+    if rng.random() < (1.0 if log_ratio >= 0.0 else np.exp(log_ratio)):
         holder[0], holder[2] = spare, holder[0]
-        pair.last_end[spare] = pair.last_end[holder[2]]
-        visit_reference(pair, spare, log.counts[0])
+        last_end[spare] = last_end[holder[2]]
+        visit_reference(s, spare)
 
 
 @compiled
-def redraw_beta(
-    bias: Bias,
-    pair: Pair,
-    delta: FloatArray,
-    log_masses: FloatArray,
-    log: PairLog,
-    rng: np.random.Generator,
-) -> None:
+def redraw_beta(s: PairScans, log_masses: FloatArray, rng: np.random.Generator) -> None:
     """Draw beta given z exactly; below the first grid point z counts as at the reference."""
-    z = pair.holder[0]
-    total = piece_masses(delta[z], bias.betas, bias.bias, log_masses)
-    pair.beta[0] = draw_beta(delta[z], bias.betas, bias.bias, log_masses, total, rng)
-    if pair.beta[0] < bias.grid[1]:
-        visit_reference(pair, z, log.counts[0])
+    z, bias = s.pair.holder[0], s.bias
+    delta = s.replicas.delta[z]
+    total = piece_masses(delta, bias.betas, bias.bias, log_masses)
+    s.pair.beta[0] = draw_beta(delta, bias.betas, bias.bias, log_masses, total, rng)
+    if s.pair.beta[0] < bias.grid[1]:
+        visit_reference(s, z)
 
 
 @compiled
-def continuous_scans(
-    path: Path,
-    explorer: Explorer,
-    bias: Bias,
-    pair: Pair,
-    replicas: Replicas,
-    adaptation: Adaptation,
-    log: PairLog,
-    rng: np.random.Generator,
-) -> None:
+def continuous_scans(s: PairScans, rng: np.random.Generator) -> None:
     """Run as many scans as the log has entries, in place, with three replicas.
 
     Scales adapt by grid point and are log-linear between them.
     """
-    grid, delta = bias.grid, replicas.delta
-    holder, beta = pair.holder, pair.beta
-    log_masses = np.empty(bias.betas.shape[0] - 1)
+    log, delta, holder, beta = s.log, s.replicas.delta, s.pair.holder, s.pair.beta
+    log_masses = np.empty(s.bias.betas.shape[0] - 1)
     for scan in range(log.delta.shape[0]):
-        scale, nearest = scale_at(beta[0], grid, adaptation.scales)
-        at_beta = (beta[0], scale, nearest)
-        log.sums[Step.MOVE] += move(
-            path, explorer, at_beta, replicas, holder[0], adaptation, log.counts, rng
-        )
-        move_target(path, explorer, pair, replicas, adaptation, log, rng)
-        exchange_marginally(bias, pair, delta, log_masses, log, rng)
-        try_reference(path, bias, pair, replicas, log.reference_draws[scan], log_masses, log, rng)
-        redraw_beta(bias, pair, delta, log_masses, log, rng)
+        scale, nearest = scale_at(beta[0], s.bias.grid, s.adaptation.scales)
+        log.acceptance_sums[0] += move(s, (beta[0], scale, nearest), holder[0], rng)
+        log.visits[0] += 1
+        move_target(s, rng)
+        exchange_marginally(s, log_masses, rng)
+        try_reference(s, log.reference_draws[scan], log_masses, rng)
+        redraw_beta(s, log_masses, rng)
         log.delta[scan] = delta[holder[0]]
         log.target_delta[scan] = delta[holder[1]]
         log.beta[scan] = beta[0]
@@ -284,78 +233,57 @@ _INDEPENDENT = LEVEL_UPDATES.index("independent")
 
 @compiled
 def exchange_at_levels(
-    betas: FloatArray,
-    log_level_weights: FloatArray,
-    pair: Pair,
-    delta: FloatArray,
-    log_masses: FloatArray,
-    log: PairLog,
-    rng: np.random.Generator,
+    s: PairScans, log_level_weights: FloatArray, log_masses: FloatArray, rng: np.random.Generator
 ) -> None:
     """Exchange z and y or leave them: with the level integrated out, or given the level."""
-    z, y = pair.holder[0], pair.holder[1]
-    if pair.level_update == _INDEPENDENT:
-        target_total = level_masses(delta[y], betas, log_level_weights, log_masses)
-        total = level_masses(delta[z], betas, log_level_weights, log_masses)
-        probability = exchange_probability(delta[z], total, delta[y], target_total)
+    betas = s.bias.betas
+    delta_z, delta_y = s.replicas.delta[s.pair.holder[0]], s.replicas.delta[s.pair.holder[1]]
+    if s.pair.level_update == _INDEPENDENT:
+        target_total = level_masses(delta_y, betas, log_level_weights, log_masses)
+        total = level_masses(delta_z, betas, log_level_weights, log_masses)
+        probability = exchange_probability(delta_z, total, delta_y, target_total)
     else:
-        probability = swap_probability(1.0 - betas[pair.level[0]], delta[z], delta[y])
-    log.sums[Step.EXCHANGE] += probability
-    if rng.random() < probability:
-        exchange(pair, log.counts[0])
+        probability = swap_probability(1.0 - betas[s.pair.level[0]], delta_z, delta_y)
+    exchange_or_not(s, probability, rng)
 
 
 @compiled
 def redraw_level(
-    betas: FloatArray,
-    log_level_weights: FloatArray,
-    pair: Pair,
-    delta: FloatArray,
-    log_masses: FloatArray,
-    rng: np.random.Generator,
+    s: PairScans, log_level_weights: FloatArray, log_masses: FloatArray, rng: np.random.Generator
 ) -> None:
     """Draw the level given z, or step to a neighbouring one."""
-    total = level_masses(delta[pair.holder[0]], betas, log_level_weights, log_masses)
-    if pair.level_update == _INDEPENDENT:
-        pair.level[0] = draw_level(log_masses, total, rng)
+    level, delta_z = s.pair.level, s.replicas.delta[s.pair.holder[0]]
+    total = level_masses(delta_z, s.bias.betas, log_level_weights, log_masses)
+    if s.pair.level_update == _INDEPENDENT:
+        level[0] = draw_level(log_masses, total, rng)
     else:
-        pair.level[0] = neighbour_level(pair.level[0], log_masses, rng)
+        level[0] = neighbour_level(level[0], log_masses, rng)
 
 
 @compiled
-def simulated_scans(
-    path: Path,
-    explorer: Explorer,
-    bias: Bias,
-    pair: Pair,
-    replicas: Replicas,
-    adaptation: Adaptation,
-    log: PairLog,
-    rng: np.random.Generator,
-) -> None:
+def simulated_scans(s: PairScans, rng: np.random.Generator) -> None:
     """Run as many scans as the log has entries, in place, with three replicas.
 
     Minus the bias are the log level weights; the scale of level 0 is not used.
     """
-    betas, log_level_weights = bias.betas, -bias.bias
-    holder, level, delta = pair.holder, pair.level, replicas.delta
+    betas, log_level_weights = s.bias.betas, -s.bias.bias
+    log, delta, holder, level = s.log, s.replicas.delta, s.pair.holder, s.pair.level
     log_masses = np.empty(betas.shape[0])
     for scan in range(log.delta.shape[0]):
         z, k = holder[0], level[0]
         log.visits[k] += 1
         if k == 0:
-            bad_gradient = draw_from_reference(path, replicas, z, log.reference_draws[scan], rng)
+            draw = log.reference_draws[scan]
+            bad_gradient = draw_from_reference(s.path, s.replicas, z, draw, rng)
             count_reference_draw(log.counts[0], delta[z], bad_gradient)
-            visit_reference(pair, z, log.counts[0])
+            visit_reference(s, z)
             log.acceptance_sums[0] += 1.0
         else:
-            at_level = (betas[k], adaptation.scales[k], k)
-            log.acceptance_sums[k] += move(
-                path, explorer, at_level, replicas, z, adaptation, log.counts, rng
-            )
-        move_target(path, explorer, pair, replicas, adaptation, log, rng)
-        exchange_at_levels(betas, log_level_weights, pair, delta, log_masses, log, rng)
-        redraw_level(betas, log_level_weights, pair, delta, log_masses, rng)
+            at_level = (betas[k], s.adaptation.scales[k], k)
+            log.acceptance_sums[k] += move(s, at_level, z, rng)
+        move_target(s, rng)
+        exchange_at_levels(s, log_level_weights, log_masses, rng)
+        redraw_level(s, log_level_weights, log_masses, rng)
         log.delta[scan] = delta[holder[0]]
         log.target_delta[scan] = delta[holder[1]]
-        log.level[scan] = level[0]
+        log.beta[scan] = betas[level[0]]

@@ -212,33 +212,33 @@ def no_flip(path, beta, step_size, n_leapfrog, replicas, row, rng):
     return move
 
 
-def last_left_out(reverse, level, path, moves, replicas, row, tally, rng):
-    if not (reverse and level == moves.betas.shape[0] - 1):
-        annealing_transition(reverse, level, path, moves, replicas, row, tally, rng)
+def last_left_out(reverse, level, a, row, rng):
+    if not (reverse and level == a.moves.betas.shape[0] - 1):
+        annealing_transition(reverse, level, a, row, rng)
 
 
-def always_forward(reverse, level, path, moves, replicas, row, tally, rng):
-    annealing_transition(False, level, path, moves, replicas, row, tally, rng)
+def always_forward(reverse, level, a, row, rng):
+    annealing_transition(False, level, a, row, rng)
 
 
-def increments_before_the_moves(path, moves, replicas, row, tally, rng):
-    _draw_momentum(replicas, rng)
-    betas, log_weight = moves.betas, 0.0
+def increments_before_the_moves(a, row, rng):
+    _draw_momentum(a.replicas, rng)
+    betas, log_weight = a.moves.betas, 0.0
     for level in range(betas.shape[0] - 1, 0, -1):
-        log_weight += (betas[level] - betas[level - 1]) * replicas.delta[row]
-        annealing_transition(True, level, path, moves, replicas, row, tally, rng)
+        log_weight += (betas[level] - betas[level - 1]) * a.replicas.delta[row]
+        annealing_transition(True, level, a, row, rng)
     return log_weight
 
 
-def increments_after_the_moves(path, moves, replicas, row, draw, tally, rng):
-    draw_from_reference(path, replicas, row, draw, rng)
-    if replicas.log_target[row] == -np.inf:
+def increments_after_the_moves(a, row, draw, rng):
+    draw_from_reference(a.path, a.replicas, row, draw, rng)
+    if a.replicas.log_target[row] == -np.inf:
         return -np.inf
-    _draw_momentum(replicas, rng)
-    betas, log_weight = moves.betas, 0.0
+    _draw_momentum(a.replicas, rng)
+    betas, log_weight = a.moves.betas, 0.0
     for level in range(1, betas.shape[0]):
-        annealing_transition(False, level, path, moves, replicas, row, tally, rng)
-        log_weight += (betas[level] - betas[level - 1]) * replicas.delta[row]
+        annealing_transition(False, level, a, row, rng)
+        log_weight += (betas[level] - betas[level - 1]) * a.replicas.delta[row]
     return log_weight
 
 

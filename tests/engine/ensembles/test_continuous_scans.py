@@ -13,6 +13,7 @@ from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.beta import draw_beta, exchange_probability, piece_masses
 from pymc_tempering.engine.ensembles.pair_scans import (
     Bias,
+    PairScans,
     continuous_scans,
     exchange_marginally,
     move,
@@ -93,26 +94,25 @@ def test_several_scans_are_invariant_too(rng):
     assert not result.rejected, result
 
 
-def no_exchange(bias, pair, delta, log_masses, log, rng):
-    return piece_masses(delta[pair.holder[0]], bias.betas, bias.bias, log_masses)
+def no_exchange(s, log_masses, rng):
+    pass
 
 
-def redraw_and_exchange(bias, pair, delta, log_masses, log, rng):
-    redraw_beta(bias, pair, delta, log_masses, log, rng)
-    exchange_marginally(bias, pair, delta, log_masses, log, rng)
+def redraw_and_exchange(s, log_masses, rng):
+    redraw_beta(s, log_masses, rng)
+    exchange_marginally(s, log_masses, rng)
 
 
-def exchange_that_tells(bias, pair, delta, log_masses, log, rng):
-    z = pair.holder[0]
-    total = exchange_marginally(bias, pair, delta, log_masses, log, rng)
+def exchange_that_tells(s, log_masses, rng):
+    z = s.pair.holder[0]
+    exchange_marginally(s, log_masses, rng)
     # not used in continuous tempering
-    pair.level[0] = pair.holder[0] != z
-    return total
+    s.pair.level[0] = s.pair.holder[0] != z
 
 
-def redraw_after_acceptance(bias, pair, delta, log_masses, log, rng):
-    if pair.level[0] == 1:
-        redraw_beta(bias, pair, delta, log_masses, log, rng)
+def redraw_after_acceptance(s, log_masses, rng):
+    if s.pair.level[0] == 1:
+        redraw_beta(s, log_masses, rng)
 
 
 def exchange_by_delta(delta, total, target_delta, target_total):
@@ -123,21 +123,23 @@ def exchange_reversed(delta, total, target_delta, target_total):
     return exchange_probability(target_delta, target_total, delta, total)
 
 
-def redraw_with_wrong_sign(bias, pair, delta, log_masses, log, rng):
-    wrong = Bias(bias.betas, -bias.bias, bias.grid)
-    redraw_beta(wrong, pair, delta, log_masses, log, rng)
+def redraw_with_wrong_sign(s, log_masses, rng):
+    wrong = Bias(s.bias.betas, -s.bias.bias, s.bias.grid)
+    redraw_beta(
+        PairScans(s.path, s.explorer, wrong, s.pair, s.replicas, s.adaptation, s.log), log_masses,
+        rng,
+    )  # fmt: skip
 
 
-def always_the_reference(path, bias, pair, replicas, draw, log_masses, log, rng):
-    holder = pair.holder
-    draw_from_reference(path, replicas, holder[2], draw, rng)
+def always_the_reference(s, draw, log_masses, rng):
+    holder = s.pair.holder
+    draw_from_reference(s.path, s.replicas, holder[2], draw, rng)
     holder[0], holder[2] = holder[2], holder[0]
 
 
-def move_target_at_beta(path, explorer, pair, replicas, adaptation, log, rng):
-    last = adaptation.scales.shape[0] - 1
-    wrong = (pair.beta[0], adaptation.scales[last], last)
-    move(path, explorer, wrong, replicas, pair.holder[1], adaptation, log.counts, rng)
+def move_target_at_beta(s, rng):
+    last = s.adaptation.scales.shape[0] - 1
+    move(s, (s.pair.beta[0], s.adaptation.scales[last], last), s.pair.holder[1], rng)
 
 
 PLANTED = {

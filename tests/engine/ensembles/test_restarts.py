@@ -5,7 +5,7 @@ import pytest
 
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairStart, SimulatedPair
+from pymc_tempering.engine.ensembles.pair import ContinuousPair, SimulatedPair
 from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -22,8 +22,8 @@ def ensemble(kind, rng, offset=0.7):
     path = TemperedPath.from_base(target, GaussianBase(target.mean + offset, np.ones(target.dim)))
     if kind is Ladder:
         return Ladder(path, BETAS, target.start, rng, settings=SETTINGS)
-    start = PairStart(Bias(BETAS, np.zeros(4), BETAS), np.full(4, 0.5), target.start, target.start)
-    return kind(path, start, settings=SETTINGS)
+    bias = Bias(BETAS, np.zeros(4), BETAS)
+    return kind(path, bias, np.full(4, 0.5), target.start, target.start, settings=SETTINGS)
 
 
 @pytest.mark.parametrize("kind", [Ladder, SimulatedPair, ContinuousPair])

@@ -12,6 +12,7 @@ from pymc_tempering.engine.ensembles.pair_scans import (
     LEVEL_UPDATES,
     Bias,
     Pair,
+    PairScans,
     exchange_at_levels,
     redraw_level,
     simulated_scans,
@@ -57,16 +58,16 @@ def test_scan_leaves_the_joint_density_invariant(name, level_update, rng):
     assert not result.rejected, result
 
 
-def exchange_that_tells(betas, weights, pair, delta, log_masses, log, rng):
-    z = pair.holder[0]
-    exchange_at_levels(betas, weights, pair, delta, log_masses, log, rng)
+def exchange_that_tells(s, weights, log_masses, rng):
+    z = s.pair.holder[0]
+    exchange_at_levels(s, weights, log_masses, rng)
     # not used in simulated tempering
-    pair.beta[0] = 1.0 if pair.holder[0] != z else 0.0
+    s.pair.beta[0] = 1.0 if s.pair.holder[0] != z else 0.0
 
 
-def redraw_after_refusal(betas, weights, pair, delta, log_masses, rng):
-    if pair.beta[0] == 0.0:
-        redraw_level(betas, weights, pair, delta, log_masses, rng)
+def redraw_after_refusal(s, weights, log_masses, rng):
+    if s.pair.beta[0] == 0.0:
+        redraw_level(s, weights, log_masses, rng)
 
 
 def exchange_by_delta(delta, total, target_delta, target_total):
@@ -77,17 +78,20 @@ def exchange_reversed(delta, total, target_delta, target_total):
     return exchange_probability(target_delta, target_total, delta, total)
 
 
-def exchange_with_levels_integrated_out(betas, weights, pair, delta, log_masses, log, rng):
-    wrong = Pair(pair.holder, pair.last_end, pair.beta, pair.level, 0)
-    exchange_at_levels(betas, weights, wrong, delta, log_masses, log, rng)
+def exchange_with_levels_integrated_out(s, weights, log_masses, rng):
+    wrong = Pair(s.pair.holder, s.pair.last_end, s.pair.beta, s.pair.level, 0)
+    exchange_at_levels(
+        PairScans(s.path, s.explorer, s.bias, wrong, s.replicas, s.adaptation, s.log), weights,
+        log_masses, rng,
+    )  # fmt: skip
 
 
 def swap_by_the_other_power(d_beta, delta_lower, delta_upper):
     return swap_probability(1.0 - d_beta, delta_lower, delta_upper)
 
 
-def redraw_with_wrong_sign(betas, weights, pair, delta, log_masses, rng):
-    redraw_level(betas, -weights, pair, delta, log_masses, rng)
+def redraw_with_wrong_sign(s, weights, log_masses, rng):
+    redraw_level(s, -weights, log_masses, rng)
 
 
 PLANTED = {

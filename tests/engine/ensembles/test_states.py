@@ -9,7 +9,7 @@ from laws import ASKEW, MAPPED
 from pymc_tempering import testing
 from pymc_tempering.engine.ensembles.annealer import Annealer, AnnealingSettings
 from pymc_tempering.engine.ensembles.ladder import Ladder
-from pymc_tempering.engine.ensembles.pair import ContinuousPair, PairStart, SimulatedPair
+from pymc_tempering.engine.ensembles.pair import ContinuousPair, SimulatedPair
 from pymc_tempering.engine.ensembles.pair_scans import Bias
 from pymc_tempering.engine.explorers.hamiltonian import Hamiltonian
 from pymc_tempering.engine.path.gaussian import GaussianBase
@@ -40,14 +40,14 @@ def ladder(path, rng):
 
 
 def continuous(path, rng):
-    start = PairStart(BIAS, SCALES, path.target.start, path.target.start)
-    chain = ContinuousPair(path, start, settings=SETTINGS)
+    places = path.target.start, path.target.start
+    chain = ContinuousPair(path, BIAS, SCALES, *places, settings=SETTINGS)
     return chain, {"path": path, "settings": SETTINGS, "level_update": 0}
 
 
 def simulated(path, rng):
-    start = PairStart(BIAS, SCALES, path.target.start, path.target.start)
-    chain = SimulatedPair(path, start, settings=SETTINGS, level_update=1)
+    places = path.target.start, path.target.start
+    chain = SimulatedPair(path, BIAS, SCALES, *places, settings=SETTINGS, level_update=1)
     return chain, {"path": path, "settings": SETTINGS, "level_update": 1}
 
 
