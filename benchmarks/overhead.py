@@ -65,7 +65,7 @@ def profile(case, draws, chains):
         return timed
 
     compiled = [
-        (ladder, "ladder_scans_of_tuples", "seconds"),
+        (ladder, "ladder_scans", "seconds"),
         (ascent, "_climb_each", "fits"),
         (quality, "density_at", "fits"),
         (full_rank, "density_at", "fits"),

@@ -7,7 +7,7 @@ move and taken out after it, as the sampling state that PyMC defines for each.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class PyMCMoves:
 
     def state(self) -> list[Any]:
         """What is tuned at every level, as plain values."""
-        return [to_plain(_fields(state)) for state in self.states]
+        return [to_plain(asdict(state)) for state in self.states]
 
     def set_state(self, states: list[Any]) -> None:
         """Continue from :meth:`state`."""
@@ -137,17 +137,8 @@ def _leaves(step: Any) -> Iterator[Any]:
         yield step
 
 
-def _fields(state: Any) -> Any:
-    """Mapping of the fields of a sampling state."""
-    if is_dataclass(state):
-        return {item.name: _fields(getattr(state, item.name)) for item in fields(state)}
-    if isinstance(state, list | tuple):
-        return [_fields(item) for item in state]
-    return state
-
-
 def _like(example: Any, value: Any) -> Any:
-    """Sampling state of the types of another one, from :func:`_fields`."""
+    """Sampling state of the types of another one, from those of its fields."""
     if is_dataclass(example) and not isinstance(example, type):
         named = {f.name: _like(getattr(example, f.name), value[f.name]) for f in fields(example)}
         return type(example)(**named)
@@ -228,11 +219,6 @@ class CompoundLadder(Stateful):
         return int(self.betas.size)
 
     @property
-    def base(self) -> GaussianBase:
-        """Gaussian of the coordinates."""
-        return self.path.base
-
-    @property
     def scales(self) -> FloatArray:
         """Not known: each step method has its own, shape (n_levels,)."""
         return np.full(self.n_levels, np.nan)
@@ -307,7 +293,9 @@ class CompoundLadder(Stateful):
         delta, swap_sums, acceptance_sums = np.empty((n_scans, n)), np.zeros(n - 1), np.zeros(n)
         positions = np.empty((n_scans if keep_positions else 0, self.path.dim))
         for scan, draw in enumerate(self.path.draws(n_scans, rng)):
-            swap_sums += self._swap_probabilities()
+            ordered = self.delta[self.replica_at]
+            gaps = zip(np.diff(self.betas), ordered[:-1], ordered[1:], strict=True)
+            swap_sums += [swap_probability(gap, low, high) for gap, low, high in gaps]
             swap_sweep(
                 self.swap_scheme, self.scan + scan, self.betas, self.delta, self.replica_at, rng
             )
@@ -338,11 +326,6 @@ class CompoundLadder(Stateful):
         z, rate = self.moves(level, self.betas, self.z[row], counts)
         self._put(row, z)
         return rate
-
-    def _swap_probabilities(self) -> FloatArray:
-        ordered = self.delta[self.replica_at]
-        gaps = zip(np.diff(self.betas), ordered[:-1], ordered[1:], strict=True)
-        return np.array([swap_probability(gap, low, high) for gap, low, high in gaps])
 
     def change_schedule(self, betas: FloatArray) -> None:
         """Move to another schedule; a new level starts from the replica of the nearest old one."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pymc_tempering.engine.ensembles.ensemble import Ensemble
-from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans_of_tuples
+from pymc_tempering.engine.ensembles.ladder_scans import LadderRecord, Rungs, ladder_scans
 from pymc_tempering.engine.ensembles.swap import SWEEP, begin_block, is_restarted
 from pymc_tempering.engine.explorers.adaptation import Adaptation, new_dual_averaging
 from pymc_tempering.engine.guard import density_guard
@@ -87,11 +87,6 @@ class Ladder(Ensemble):
             self.path = self.path.starting_from(mixture)
 
     @property
-    def n_levels(self) -> int:
-        """Number of levels, reference and target included."""
-        return int(self.betas.size)
-
-    @property
     def positions(self) -> FloatArray:
         """Positions ``z`` by level, shape (n_levels, D)."""
         return self.coordinates.from_base(self.u[self.replica_at])
@@ -167,7 +162,7 @@ class Ladder(Ensemble):
         rungs = Rungs(self.betas, self.replica_at, self.last_end, self.origin, scheme, self.scan)
         adaptation = Adaptation(self.scales, self.dual_averaging if adapt else np.empty((0, 4)))
         explorer = packed_within(self.settings, self.path.reach)
-        ladder_scans_of_tuples(
+        ladder_scans(
             tuple(self.path.view), tuple(explorer), tuple(rungs),
             tuple(self.replicas), tuple(adaptation), tuple(record), rng,
         )  # fmt: skip
@@ -249,11 +244,6 @@ class Ladder(Ensemble):
         return True
 
 
-class _Identified(Protocol):
-    @property
-    def base_id(self) -> int: ...
-
-
 class LadderLike(Protocol):
     """Replicas at inverse temperatures from 0 to 1 that exchange places.
 
@@ -265,18 +255,11 @@ class LadderLike(Protocol):
     betas: FloatArray  # (n_levels,)
     replica_at: IntArray  # (n_levels,), replica at each level
     n_off_record: int  # evaluations of the density beside those of scans
+    path: Any  # what replicas move on, with the identity of its reference as `base_id`
 
     @property
     def n_levels(self) -> int:
         """Number of levels, reference and target included."""
-
-    @property
-    def path(self) -> _Identified:
-        """What replicas move on, with the identity of its reference."""
-
-    @property
-    def base(self) -> GaussianBase:
-        """Gaussian of the coordinates."""
 
     @property
     def mixture(self) -> Mixture | None:

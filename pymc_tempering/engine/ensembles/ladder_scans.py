@@ -18,7 +18,7 @@ from pymc_tempering.engine.tally import RESTARTS, count_move, count_reference_dr
 from pymc_tempering.jit import compiled
 from pymc_tempering.types import FloatArray, IntArray
 
-__all__ = ["LadderRecord", "Rungs", "ladder_scans", "ladder_scans_of_tuples"]
+__all__ = ["LadderRecord", "Rungs", "ladder_scans"]
 
 
 class Rungs(NamedTuple):
@@ -48,20 +48,25 @@ class LadderRecord(NamedTuple):
     from_component: IntArray
 
 
-@compiled(borrows=True, apart=True, inside=True)
+@compiled(borrows=True)
 def ladder_scans(
-    path: Path,
-    explorer: Explorer,
-    rungs: Rungs,
-    replicas: Replicas,
-    adaptation: Adaptation,
-    record: LadderRecord,
+    path: tuple[Any, ...],
+    explorer: tuple[Any, ...],
+    rungs: tuple[Any, ...],
+    replicas: tuple[Any, ...],
+    adaptation: tuple[Any, ...],
+    record: tuple[Any, ...],
     rng: np.random.Generator,
 ) -> None:
     """Run as many scans as the record has rows, in place.
 
-    The scale of level 0 is not used: there the move is an independent draw.
+    The scale of level 0 is not used: there the move is an independent draw. Plain tuples will do:
+    at every call from Python numba finds out the types of its arguments, in C for plain tuples and
+    by microseconds of Python for named ones.
     """
+    path, explorer, rungs = Path(*path), Explorer(*explorer), Rungs(*rungs)
+    replicas, adaptation = Replicas(*replicas), Adaptation(*adaptation)
+    record = LadderRecord(*record)
     betas, replica_at, delta = rungs.betas, rungs.replica_at, replicas.delta
     n_levels, dim = replicas.u.shape
     for scan in range(record.delta.shape[0]):
@@ -97,24 +102,3 @@ def ladder_scans(
         if record.target_positions.shape[0] > 0:
             for i in range(dim):
                 record.target_positions[scan, i] = replicas.u[replica_at[n_levels - 1], i]
-
-
-@compiled(borrows=True)
-def ladder_scans_of_tuples(
-    path: tuple[Any, ...],
-    explorer: tuple[Any, ...],
-    rungs: tuple[Any, ...],
-    replicas: tuple[Any, ...],
-    adaptation: tuple[Any, ...],
-    record: tuple[Any, ...],
-    rng: np.random.Generator,
-) -> None:
-    """:func:`ladder_scans` of plain tuples.
-
-    At every call from Python numba finds out the types of its arguments, in C for plain tuples and
-    by microseconds of Python for named ones.
-    """
-    ladder_scans(
-        Path(*path), Explorer(*explorer), Rungs(*rungs), Replicas(*replicas),
-        Adaptation(*adaptation), LadderRecord(*record), rng,
-    )  # fmt: skip
